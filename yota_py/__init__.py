@@ -1,0 +1,1 @@
+"""Automatic differentiation for people who write plain NumPy."""

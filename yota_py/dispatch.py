@@ -1,0 +1,48 @@
+"""How our own functions notice traced arguments, as NumPy's do through ``__array_function__``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is a tracer (tracers say so by their class, which is defined further up)."""
+    return getattr(type(value), "__yota_record__", None) is not None
+
+
+def find_traced(values: Any, depth: int = 3) -> Any:
+    """A traced value among these or in tuples, lists, dicts and slices in them; ``None`` if there is none."""
+    for value in values:
+        if is_traced(value):
+            return value
+        if depth:
+            if isinstance(value, tuple | list):
+                found = find_traced(value, depth - 1)
+            elif isinstance(value, dict):
+                found = find_traced(value.values(), depth - 1)
+            elif isinstance(value, slice):
+                found = find_traced((value.start, value.stop, value.step), 0)
+            else:
+                continue
+            if found is not None:
+                return found
+    return None
+
+
+def dispatching(fn: F) -> F:
+    """Makes a function record itself as one operation when an argument is traced."""
+
+    @wraps(fn)
+    def primitive(*args: Any, **kwargs: Any) -> Any:
+        traced = find_traced(args)
+        if traced is None and kwargs:
+            traced = find_traced(kwargs.values())
+        if traced is None:
+            return fn(*args, **kwargs)
+        return type(traced).__yota_record__(primitive, args, kwargs)
+
+    return primitive  # type: ignore[return-value]

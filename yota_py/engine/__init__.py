@@ -1,0 +1,1 @@
+"""The engine: kernels emitted as LLVM through numba, and the driver that runs them."""

@@ -1,0 +1,61 @@
+"""The error tree. Every message names the operation, the types, the user's own line, and a way out."""
+
+from __future__ import annotations
+
+__all__ = [
+    "GuardError",
+    "LostDerivativeError",
+    "MissingRuleError",
+    "MutationError",
+    "NonScalarOutputError",
+    "NotDifferentiableError",
+    "OutputError",
+    "RuleError",
+    "SeedError",
+    "VerifyError",
+    "YotaError",
+]
+
+
+class YotaError(Exception):
+    """Base of all errors that yota_py raises by itself."""
+
+
+class NotDifferentiableError(YotaError, TypeError):
+    """No argument is differentiable (floats, complex numbers, arrays of them)."""
+
+
+class NonScalarOutputError(YotaError, TypeError):
+    """The output is not a real scalar and no seed was given."""
+
+
+class SeedError(YotaError, ValueError):
+    """The seed does not have the output's structure, shape or kind."""
+
+
+class OutputError(YotaError, TypeError):
+    """The function returned something that is neither a number nor an array (nor a container of them)."""
+
+
+class MissingRuleError(YotaError, NotImplementedError):
+    """A function met a traced value and there is no rule for it, or not for these keyword arguments."""
+
+
+class LostDerivativeError(YotaError, TypeError):
+    """Something asked a traced value for a plain number or array, which would drop its derivative."""
+
+
+class MutationError(YotaError, TypeError):
+    """An in-place change that cannot be followed."""
+
+
+class GuardError(YotaError, RuntimeError):
+    """A tape was played with inputs for which the traced function would have taken another branch."""
+
+
+class RuleError(YotaError, TypeError):
+    """A rule breaks its contract: wrong number, shape or kind of cotangents."""
+
+
+class VerifyError(YotaError, AssertionError):
+    """A tape is not well formed: an error in a pass, never in the user's code."""

@@ -1,0 +1,358 @@
+"""From a primal tape to its gradient tape, in three verbs: ``to_rrules``, ``backprop``, ``finish``.
+
+*z* is the function's result, *y* an operation's value, *x* its arguments, *dy* and *dx* their cotangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import optree
+
+from .dispatch import is_traced
+from .errors import LostDerivativeError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
+from .operations import Call, Constant, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site
+from .patching import installed
+from .recorder import Recorder
+from .registry import apply_rule, primitive_of
+from .show import name_of
+from .tangents import add, getfield, zeros_like
+from .tape import NAMESPACE, Tape
+from .tracer import Trace, Tracer
+from .types import ArrayType, Type, is_inexact, typeof
+
+Leaf = Any
+
+
+def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
+    """Leaves and structure of a container; ``None`` is a leaf."""
+    return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+
+
+def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
+    """The container of this structure."""
+    return optree.tree_unflatten(spec, leaves)
+
+
+def is_traceable(leaf: Leaf) -> bool:
+    """Whether a leaf becomes an input of the tape; ints, bools, strings and the like are static."""
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind in "fcbiu"
+    return is_inexact(leaf)
+
+
+# ------------------------------------------------------------------------------------------------ tracing
+
+
+def record_call(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    active: Callable[[int], bool] = lambda argnum: True,
+) -> Trace:
+    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted."""
+    flat, in_spec = flatten((args, dict(kwargs)))
+    tape = Tape(name_of(f), _site_of_function(f), in_spec=in_spec)
+    trace = Trace(tape)
+    tracers = []
+    for (argnum, name), leaf in zip(_leaf_names(f, in_spec), flat, strict=True):
+        _check_leaf(leaf, name)
+        if is_traceable(leaf):
+            wanted = argnum is not None and active(argnum) and is_inexact(leaf)
+            var = trace.input(_plain(leaf), name, active=wanted)
+            tape.leaves.append(var)
+            tracers.append(trace.tracer(var))
+        else:
+            tape.leaves.append(leaf)
+            tracers.append(leaf)
+    new_args, new_kwargs = unflatten(in_spec, tracers)
+    with installed(getattr(f, "__globals__", None)):
+        try:
+            out = f(*new_args, **new_kwargs)
+        finally:
+            trace.alive = False
+    results, tape.out_spec = flatten(out)
+    tape.results = [_result(trace, leaf) for leaf in results]
+    return trace
+
+
+def _plain(leaf: Leaf) -> Leaf:
+    return leaf.view(np.ndarray) if isinstance(leaf, np.memmap) and not is_traced(leaf) else leaf
+
+
+def _check_leaf(leaf: Leaf, name: str) -> None:
+    if isinstance(leaf, np.ndarray) and not is_traced(leaf):
+        if leaf.dtype.hasobject:
+            raise LostDerivativeError(f"{user_site()}: the argument {name} is an array of Python objects (dtype=object); "
+                                      "pass a numeric array, or a list or dict of numbers and arrays")  # fmt: skip
+        if type(leaf) is not np.ndarray and not isinstance(leaf, np.memmap):
+            raise TypeError(f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from "
+                            "an array's; pass np.asarray(...) of it")  # fmt: skip
+
+
+def _result(trace: Trace, leaf: Leaf) -> Any:
+    """A leaf of the output as it stands in ``tape.results``."""
+    if type(leaf) is Tracer and leaf._trace is trace:
+        return leaf.current()[0]
+    return leaf
+
+
+def _site_of_function(f: Callable[..., Any]) -> Site | None:
+    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    return site_of(code) if code is not None else user_site()
+
+
+def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
+    """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
+    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if hasattr(f, "__self__"):
+        names = names[1:]
+    out: list[tuple[int | None, str]] = []
+    for path in optree.treespec_paths(in_spec):
+        if path[0] == 1:
+            argnum, name, rest = None, str(path[1]), path[2:]
+        else:
+            argnum, rest = path[1], path[2:]
+            name = names[argnum] if argnum < len(names) else f"args[{argnum}]"
+        out.append((argnum, name + "".join(f"[{key!r}]" for key in rest)))
+    return out
+
+
+# --------------------------------------------------------------------------------- the three verbs
+
+
+def rrule(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes."""
+    return apply_rule(fn, args, kwargs, None)
+
+
+@dataclass(slots=True)
+class Linearized:
+    """A gradient tape in the making: primal variables mapped to its own, and to their pullbacks."""
+
+    primal: Tape
+    out: Recorder
+    env: dict[Variable, Variable] = field(default_factory=dict)
+    pullbacks: dict[Variable, Variable] = field(default_factory=dict)
+    active: set[Variable] = field(default_factory=set)
+
+
+def active_variables(tape: Tape) -> set[Variable]:
+    """Variables through which a derivative flows from an active input to a result."""
+    forward: set[Variable] = set()
+    for var, op in tape:
+        if isinstance(op, Input):
+            if op.active:
+                forward.add(var)
+        elif isinstance(op, Call) and _differentiable(op, tape) and any(x in forward for x in operands(op)):
+            forward.add(var)
+    needed = {var for _, var in paths(tape.results) if var in forward}
+    for i in range(len(tape), 0, -1):
+        if (var := Variable(i)) in needed:
+            needed.update(x for x in operands(tape[var]) if x in forward)
+    return needed
+
+
+def _differentiable(op: Call, tape: Tape) -> bool:
+    entry = primitive_of(op.fn)
+    if entry is not None and entry.nondiff:
+        return False
+    return not isinstance(op.type, ArrayType) or op.type.inexact
+
+
+def to_rrules(source: Recorder) -> Linearized:
+    """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest."""
+    tape = source.tape
+    out = Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
+    lin = Linearized(tape, out, active=active_variables(tape))
+    for var, op in tape:
+        if isinstance(op, Call):
+            args, kwargs = substitute((op.args, dict(op.kwargs)), lin.env.__getitem__)
+            if var in lin.active:
+                triple = out.call(rrule, (op.fn, *args), kwargs, site=op.site)
+                lin.env[var] = out.call(getfield, (triple, 0))
+                lin.pullbacks[var] = out.call(getfield, (triple, 1))
+            else:
+                lin.env[var] = out.append(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
+        elif isinstance(op, Guard):
+            lin.env[var] = out.append(
+                Guard(lin.env[op.var], op.expected, op.test, op.type, op.site, op.note), source[var]
+            )
+        else:
+            lin.env[var] = out.append(op, source[var])
+    out.tape.leaves = [substitute(leaf, lin.env.__getitem__) for leaf in tape.leaves]
+    return lin
+
+
+def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dict[Variable, Variable]:
+    """Walk back from the seeded results, calling pullbacks and adding where a variable has several paths.
+
+    ``seeds`` pairs primal result variables with cotangents on the gradient tape. Returns the cotangent of each
+    active input that has one.
+    """
+    cotangents: dict[Variable, Variable] = {}
+    for z, dz in seeds:
+        _accumulate(lin, cotangents, z, dz)
+    for i in range(len(lin.primal), 0, -1):
+        y = Variable(i)
+        if y not in cotangents or y not in lin.pullbacks:
+            continue
+        op = lin.primal[y]
+        assert isinstance(op, Call)
+        dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
+        _check_cotangents(lin, op, lin.out[dxs])
+        for path, x in paths(op.args):
+            if x not in lin.active:
+                continue
+            dx, value = dxs, lin.out[dxs]
+            for key in path:
+                if (value := value[key]) is None:
+                    break
+                dx = lin.out.call(getfield, (dx, key))
+            if value is None:
+                continue
+            lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")
+            _check_type(lin, op, typeof(value), lin.primal[x].type)
+            _accumulate(lin, cotangents, x, dx)
+    return {x: dx for x, dx in cotangents.items() if isinstance(lin.primal[x], Input)}
+
+
+def finish(
+    lin: Linearized, cotangents: Mapping[Variable, Variable], argnums: int | Sequence[int] | None = None
+) -> Recorder:
+    """Complete the tape: its results are ``(value, grads)``, with zeros for an input that has no influence."""
+    out, tape = lin.out, lin.out.tape
+    grads: list[Any] = []
+    for leaf in lin.primal.leaves:
+        op = lin.primal[leaf] if isinstance(leaf, Variable) else None
+        if not (isinstance(op, Input) and op.active):
+            grads.append(None)
+        elif leaf in cotangents:
+            grads.append(cotangents[leaf])
+        else:
+            grads.append(out.call(zeros_like, (lin.env[leaf],), note=f"{op.name} has no influence"))
+    assert lin.primal.in_spec is not None and lin.primal.out_spec is not None
+    grads, grads_spec = select(grads, lin.primal.in_spec, argnums)
+    tape.results = [substitute(z, lin.env.__getitem__) for z in lin.primal.results] + grads
+    tape.out_spec = optree.treespec_tuple([lin.primal.out_spec, grads_spec], none_is_leaf=True, namespace=NAMESPACE)
+    return out
+
+
+def select(
+    leaves: Sequence[Any], in_spec: optree.PyTreeSpec, argnums: int | Sequence[int] | None
+) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Of one value per leaf of ``(args, kwargs)``: those of the wanted positional arguments, and their structure."""
+    args_spec = in_spec.child(0)
+    args = unflatten(args_spec, leaves[: args_spec.num_leaves])
+    if argnums is None:
+        return flatten(args)
+    return flatten(args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums))
+
+
+def _accumulate(lin: Linearized, cotangents: dict[Variable, Variable], x: Variable, dx: Variable) -> None:
+    known = cotangents.get(x)
+    if known is not None:
+        both_arrays = all(isinstance(lin.out.tape[d].type, ArrayType) for d in (known, dx))
+        dx = lin.out.call(np.add if both_arrays else add, (known, dx), note=f"d{lin.env[x]}: several paths")
+    cotangents[x] = dx
+
+
+def _noted(op: Any, note: str) -> Any:
+    return op if op.note else Call(op.fn, op.args, op.kwargs, op.type, op.site, note)
+
+
+def _check_cotangents(lin: Linearized, op: Call, dxs: Any) -> None:
+    if not isinstance(dxs, tuple | list) or len(dxs) != len(op.args):
+        got = f"{len(dxs)} cotangents" if isinstance(dxs, tuple | list) else f"a {type(dxs).__name__}"
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per positional "
+                        f"argument ({len(op.args)} here), it returned {got}")  # fmt: skip
+
+
+def _check_type(lin: Linearized, op: Call, have: Type, want: Type) -> None:
+    if isinstance(want, ArrayType) and isinstance(have, ArrayType):
+        if (have.shape, have.dtype) != (want.shape, want.dtype):
+            raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
+                            "tangents.unbroadcast(dx, x) brings it to shape and dtype")  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------- seeds
+
+
+def seed_for(z: Any, site: Site | None, name: str) -> Any:
+    """The default seed: one, of the kind of a real scalar output; raises if the output is no real scalar."""
+    t = typeof(z)
+    if not isinstance(t, ArrayType):
+        raise OutputError(f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array")
+    if t.shape != () or t.dtype.kind not in "f":
+        what = f"{'a complex number' if t.dtype.kind == 'c' and not t.shape else t}"
+        raise NonScalarOutputError(
+            f"{site}: {name} returns {what}, and grad needs a real scalar. Two ways out: reduce the output to a scalar "
+            f"(np.sum, np.mean, np.abs(...)**2), or pass seed=, the cotangent of the output, of its shape {t.shape}"
+        )
+    return one_of(t)
+
+
+def one_of(t: ArrayType) -> Any:
+    """The number one as a value of this scalar type."""
+    if t.kind == "array":
+        return np.ones((), t.dtype)
+    return complex(1) if t.dtype.kind == "c" else 1.0 if t.kind == "python" else t.dtype.type(1)
+
+
+def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
+    """The seed as an array of the output's dtype; raises ``SeedError`` if its shape or kind differs."""
+    want = typeof(z)
+    if not isinstance(want, ArrayType):
+        raise OutputError(f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array")
+    if is_traced(seed):
+        return seed
+    given = np.asarray(seed)
+    if given.dtype.kind not in "fciub" or given.shape != want.shape:
+        raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape {want.shape}")
+    if given.dtype.kind == "c" and want.dtype.kind != "c":
+        raise SeedError(f"{site}: the seed is complex, the output of {name} is real ({want})")
+    return given.astype(want.dtype) if want.kind == "array" else want.dtype.type(given[()])
+
+
+def require_active(tape: Tape, site: Site | None) -> None:
+    """Raises ``NotDifferentiableError`` if no input of the tape is active."""
+    if not any(isinstance(op, Input) and op.active for op in tape.ops):
+        raise NotDifferentiableError(
+            f"{site}: no argument of {tape.name} is differentiable. Pass 2.0, not 2: derivatives are taken with respect "
+            "to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts"
+        )
+
+
+def differentiate(source: Trace, seed: Any = None, argnums: int | Sequence[int] | None = None) -> Recorder:
+    """The whole path on a recorded call: returns the gradient tape with its values; results are ``(value, grads)``."""
+    tape = source.tape
+    site = user_site()
+    require_active(tape, site)
+    leaves = [substitute(z, source.__getitem__) for z in tape.results]
+    lin = to_rrules(source)
+    if seed is None:
+        if len(leaves) != 1:
+            raise NonScalarOutputError(f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= "
+                                       "with the output's structure (value_and_grad has has_aux for extra outputs)")  # fmt: skip
+        seeds = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
+    else:
+        given, spec = flatten(seed)
+        if spec != tape.out_spec:
+            given, spec = [seed], None  # a plain list as the seed of an array
+            if len(leaves) != 1:
+                raise SeedError(f"{site}: the seed does not have the structure of the output of {tape.name}: {tape.out_spec}")
+        seeds = [
+            lin.out.input(check_seed(s, z, site, tape.name), "seed", active=False)
+            for s, z in zip(given, leaves, strict=True)
+        ]
+    pairs = [(z, dz) for z, dz in zip(tape.results, seeds, strict=True) if isinstance(z, Variable) and z in lin.active]
+    return finish(lin, backprop(lin, pairs), argnums)
+
+
+__all__ = [
+    "Constant", "Linearized", "backprop", "differentiate", "finish", "record_call", "require_active", "to_rrules",
+]  # fmt: skip

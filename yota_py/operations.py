@@ -1,0 +1,168 @@
+"""Variables and the four kinds of operation that a tape is made of, all immutable.
+
+An operation's variable ``%id`` is its position on the tape, counted from 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The result of one operation; prints as ``%id``."""
+
+    id: int
+
+    def __repr__(self) -> str:
+        return f"%{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A line of the user's code: where an operation was recorded."""
+
+    filename: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        name = self.filename.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}:{self.line}"
+
+
+# Code that is not the user's: sites skip over it, and patched functions answer it as usual.
+LIBRARIES = frozenset(
+    "numpy scipy yota_py numba llvmlite optree functools contextlib pandas sklearn matplotlib "
+    "autograd jax torch pytest _pytest hypothesis".split()
+)
+
+
+def is_library(module: str | None) -> bool:
+    """Whether a module of this name belongs to a library rather than to the user."""
+    return module is not None and module.partition(".")[0] in LIBRARIES
+
+
+def user_site() -> Site | None:
+    """The innermost frame of the call stack that is the user's code."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_library(frame.f_globals.get("__name__")):
+            return site_of(frame.f_code, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def site_of(code: CodeType, line: int | None = None) -> Site:
+    """The site of a code object, by default its first line."""
+    return Site(code.co_filename, line or code.co_firstlineno, code.co_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An argument's leaf; ``active`` if its derivative is wanted."""
+
+    name: str
+    type: Type
+    active: bool = True
+    site: Site | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that does not depend on the inputs; a captured array is held by reference."""
+
+    value: Any
+    type: Type
+    note: str = ""
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``fn(*args, **kwargs)``, where ``fn`` is a function or the variable of a pullback.
+
+    Variables may stand in nested tuples, lists, dicts and slices of ``args`` and ``kwargs``.
+    """
+
+    fn: Callable[..., Any] | Variable
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    type: Type
+    site: Site | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``)."""
+
+    var: Variable
+    expected: Any
+    test: Callable[[Any], Any]
+    type: Type
+    site: Site | None = None
+    note: str = ""
+
+
+Operation: TypeAlias = Input | Constant | Call | Guard
+
+
+def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
+    """The same nesting of tuples, lists, dicts and slices with each variable replaced by ``lookup(variable)``."""
+    if isinstance(structure, Variable):
+        return lookup(structure)
+    if isinstance(structure, tuple | list):
+        items = [substitute(item, lookup) for item in structure]
+        if isinstance(structure, list):
+            return items
+        return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
+    if isinstance(structure, dict):
+        return {key: substitute(item, lookup) for key, item in structure.items()}
+    if isinstance(structure, slice):
+        return slice(*(substitute(part, lookup) for part in (structure.start, structure.stop, structure.step)))
+    return structure
+
+
+def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Variable]]:
+    """Each variable of a structure with the path of keys that leads to it."""
+    if isinstance(structure, Variable):
+        yield prefix, structure
+    elif isinstance(structure, tuple | list):
+        for i, item in enumerate(structure):
+            yield from paths(item, (*prefix, i))
+    elif isinstance(structure, dict):
+        for key, item in structure.items():
+            yield from paths(item, (*prefix, key))
+    elif isinstance(structure, slice):
+        yield from paths((structure.start, structure.stop, structure.step), prefix)
+
+
+def operands(op: Operation) -> Iterator[Variable]:
+    """The variables that an operation reads."""
+    if isinstance(op, Call):
+        if isinstance(op.fn, Variable):
+            yield op.fn
+        for _, var in paths(op.args):
+            yield var
+        if op.kwargs:
+            for _, var in paths(dict(op.kwargs)):
+                yield var
+    elif isinstance(op, Guard):
+        yield op.var
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether a guard's test gave what was expected (arrays element by element)."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)

@@ -1,0 +1,1 @@
+"""Passes over tapes: each reads one tape and writes another."""

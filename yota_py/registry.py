@@ -1,0 +1,290 @@
+"""Primitives and their rules: one entry per NumPy function, written in one place.
+
+A *rule* is ordinary NumPy code: ``rule(*args, **kwargs) -> (y, pullback)`` with
+``pullback(dy) -> one cotangent per positional argument`` (``None`` for zero or not differentiable).
+The interpreter calls it with values; played on tracers it lowers itself to primitives for the compiler.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from .dispatch import dispatching
+from .errors import MissingRuleError, RuleError
+from .operations import Site, user_site
+from .show import name_of
+from .tangents import conj, getfield, strong_multiply, unbroadcast
+from .types import is_inexact
+
+Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
+# "view" returns its first argument's memory in another shape; the others name a kernel of their own.
+Kind = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Arguments with which a rule is tested."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def case(*args: Any, **kwargs: Any) -> Case:
+    """A test case: the arguments of one call."""
+    return Case(args, kwargs)
+
+
+class Sample:
+    """Draws test inputs; another seed gives other values of the same shapes."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.float64) -> Any:
+        """An array of this shape, uniform in [low, high); complex dtypes draw both parts."""
+        x = self._rng.uniform(low, high, shape)
+        if np.dtype(dtype).kind == "c":
+            x = x + 1j * self._rng.uniform(low, high, shape)
+        return np.asarray(x, dtype=dtype)
+
+    def number(self, low: float = -2.0, high: float = 2.0) -> float:
+        """A Python float."""
+        return float(self._rng.uniform(low, high))
+
+    def integers(self, *shape: int, low: int = 0, high: int) -> Any:
+        """An int64 array with values in [low, high)."""
+        return self._rng.integers(low, high, shape)
+
+    def mask(self, *shape: int) -> Any:
+        """A boolean array."""
+        return self._rng.uniform(size=shape) < 0.5
+
+
+Cases = Callable[[Sample], Iterable[Case]]
+
+
+@dataclass(slots=True)
+class Primitive:
+    """All that is known of one function.
+
+    ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
+    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases.
+    """
+
+    fn: Callable[..., Any]
+    rule: Rule | None = None
+    kind: Kind = "opaque"
+    emit: Callable[..., Any] | None = None
+    lowering: Callable[..., Any] | None = None
+    cases: list[Cases] = field(default_factory=list)
+    nondiff: bool = False
+    immediate: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in printed tapes."""
+        return name_of(self.fn)
+
+
+_primitives: dict[Any, Primitive] = {}
+# Functions that do not dispatch on their arguments are replaced while a trace is active: (module, attribute) -> stand-in.
+patched: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
+
+# Methods and attributes of traced arrays, as functions of the array: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
+methods: dict[str, Callable[..., Any]] = {}
+properties: dict[str, Callable[[Any], Any]] = {}
+
+
+def primitive_of(fn: Any) -> Primitive | None:
+    """The entry of a function, or ``None`` if nothing is registered for it."""
+    try:
+        return _primitives.get(fn)
+    except TypeError:  # unhashable callable
+        return None
+
+
+def primitives() -> list[Primitive]:
+    """All entries, each once (aliases share one)."""
+    return list({id(p): p for p in _primitives.values()}.values())
+
+
+def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
+    entry = _primitives.get(fn) or Primitive(fn)
+    for name in (fn, *aliases):
+        _primitives[name] = entry
+    return entry
+
+
+def describe(
+    fn: Callable[..., Any],
+    *,
+    kind: Kind = "opaque",
+    emit: str | Callable[..., Any] | None = None,
+    lowering: Callable[..., Any] | None = None,
+    aliases: Sequence[Callable[..., Any]] = (),
+    cases: Cases | None = None,
+) -> Primitive:
+    """Say what the engine may do with ``fn``, without a rule.
+
+    ``emit`` is the name of a method of the maths builder or a function ``(k, *values) -> value``. ``aliases`` are
+    functions that share the entry (``operator.mul`` and ``np.multiply``).
+    """
+    entry = _entry(fn, aliases)
+    if emit is not None:
+        entry.kind = "map"
+        entry.emit = (lambda k, *xs, _name=emit: getattr(k, _name)(*xs)) if isinstance(emit, str) else emit
+    if kind != "opaque":
+        entry.kind = kind
+    if lowering is not None:
+        entry.lowering = lowering
+    if cases is not None:
+        entry.cases.append(cases)
+    return entry
+
+
+def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+    """Decorator that registers the rule of ``fn``; ``options`` as in ``describe``.
+
+    The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
+    returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
+    for an argument without derivative. A list or tuple argument gets a tuple of cotangents.
+
+    >>> @primitive
+    ... def cube(x):
+    ...     return x * x * x
+    >>> @rrule(cube)
+    ... def cube_rule(x):
+    ...     return cube(x), lambda dy: (dy * 3 * x * x,)
+    """
+
+    def register(rule: Rule) -> Rule:
+        entry = describe(fn, **options)
+        entry.rule, entry.nondiff = rule, False
+        return rule
+
+    return register
+
+
+def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
+    """Register an elementwise function by its partial derivatives, one per argument.
+
+    A partial is a function ``(y, *args) -> dy/dx``, or the number 1 or -1, or ``None`` if there is no derivative.
+    Broadcasting is undone by itself; complex partials are conjugated (the gradient is dL/dRe + i dL/dIm).
+
+    >>> scalar_rule(np.tan, lambda y, x: 1 + y * y)
+    """
+
+    entry = describe(fn, **options)
+    entry.rule = _scalar_rule_of(fn, partials)
+    for alias in options.get("aliases", ()):  # math.sin computes with itself: a Python float stays one
+        _primitives[alias] = replace(entry, fn=alias, rule=_scalar_rule_of(alias, partials), cases=[])
+
+
+def _scalar_rule_of(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
+    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        y = fn(*args)
+
+        def pullback(dy: Any) -> Sequence[Any]:
+            return tuple(
+                unbroadcast(_chain(dy, partial, y, args), x) if partial is not None and is_inexact(x) else None
+                for partial, x in zip(partials, args, strict=True)
+            )
+
+        return y, pullback
+
+    return rule
+
+
+def _chain(dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
+    if callable(partial):
+        return strong_multiply(dy, conj(partial(y, *args)))
+    return dy if partial == 1 else np.negative(dy)
+
+
+def nondiff(fn: F, *, immediate: bool = False, **options: Any) -> F:
+    """Declare that nothing flows back through ``fn`` (``argmax``, ``floor``, comparisons); returns ``fn``.
+
+    With ``immediate`` the function is answered at once from the values and not recorded: for those that depend on
+    shapes and dtypes only (``np.shape``).
+    """
+    entry = describe(fn, **options)
+    entry.nondiff, entry.immediate = True, immediate
+    return fn
+
+
+def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A stand-in for ``module.name`` that notices traced arguments; it takes that place while a trace is active.
+
+    For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
+    stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
+    """
+    patched[module, name] = stand_in = stand_in or dispatching(getattr(module, name))
+    return stand_in
+
+
+def primitive(fn: F) -> F:
+    """Make a Python function one operation on the tape; give it an ``rrule`` or declare it ``nondiff``.
+
+    >>> @primitive
+    ... def twice(x):
+    ...     return x + x
+    """
+    wrapped = dispatching(fn)
+    describe(wrapped)
+    return wrapped
+
+
+def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
+    """Run the rule of ``fn`` on values; returns ``(y, pullback)``, the pullback checked for its length."""
+    entry = primitive_of(fn)
+    if entry is None or entry.rule is None:
+        raise missing_rule(fn, site)
+    try:
+        result = entry.rule(*args, **kwargs)
+    except TypeError as error:
+        if not _accepts(entry.rule, args, kwargs):
+            raise MissingRuleError(
+                f"{site}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call with the "
+                f"arguments that {inspect.signature(entry.rule)} takes."
+            ) from None
+        raise
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        raise RuleError(f"the rule of {entry.name} must return (y, pullback), not {type(result).__name__}")
+    return result
+
+
+def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(rule).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
+    """The error for a function that nobody wrote a rule for."""
+    name, where = name_of(fn), site or user_site()
+    module = getattr(fn, "__module__", None)
+    full = f"{module}.{name}" if module else name
+    return MissingRuleError(
+        f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
+        f"  1. write its derivative:    @yota_py.rrule({full})\n"
+        f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
+        f"  2. if nothing flows back:   yota_py.nondiff({full})\n"
+        f"  3. rewrite the line with functions that have rules (yota_py.registry.primitives() lists them)."
+    )
+
+
+@rrule(getfield)
+def _getfield_rule(structure: Any, index: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    n = len(structure)
+    return structure[index], lambda dy: (tuple(dy if i == index else None for i in range(n)), None)

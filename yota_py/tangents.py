@@ -1,0 +1,90 @@
+"""Arithmetic of cotangents: what every rule needs and no rule should write by itself.
+
+All functions work on NumPy values and on traced values alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .dispatch import dispatching
+from .types import ArrayType, TupleType, is_inexact, typeof
+
+
+@dispatching
+def strong_multiply(dy: Any, partial: Any) -> Any:
+    """``dy * partial``, where a cotangent of exactly zero gives zero even if the partial is inf or NaN.
+
+    So the branch that ``where`` did not take, or a sum of weights zero, contributes nothing.
+    """
+    with np.errstate(all="ignore"):
+        return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
+
+
+def conj(x: Any) -> Any:
+    """Complex conjugate; the value itself if it is real."""
+    return np.conj(x) if typeof(x).dtype.kind == "c" else x  # type: ignore[union-attr]
+
+
+def unbroadcast(dx: Any, x: Any) -> Any:
+    """The cotangent ``dx`` of a broadcast ``x``, brought back to the shape, dtype and realness of ``x``."""
+    have, want = typeof(dx), typeof(x)
+    assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
+    if have.shape != want.shape:
+        lead = have.ndim - want.ndim
+        axes = (*range(lead), *(i + lead for i, n in enumerate(want.shape) if n == 1 and have.shape[i + lead] != 1))
+        if axes:
+            dx = np.sum(dx, axis=axes, keepdims=want.ndim > 0)
+            dx = np.reshape(dx, want.shape) if lead and want.ndim else dx
+        if typeof(dx).shape != want.shape:  # type: ignore[union-attr]
+            dx = np.broadcast_to(dx, want.shape)
+    return like(dx, x)
+
+
+def like(dx: Any, x: Any) -> Any:
+    """``dx`` with the dtype of ``x``: the real part if ``x`` is real, float32 if ``x`` is."""
+    have, want = typeof(dx), typeof(x)
+    assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
+    if have.dtype.kind == "c" and want.dtype.kind != "c":
+        dx, have = np.real(dx), ArrayType(np.empty(0, have.dtype).real.dtype, have.shape, have.kind)
+    return dx if have.dtype == want.dtype else astype(dx, want.dtype)
+
+
+@dispatching
+def astype(x: Any, dtype: Any) -> Any:
+    """``x`` as another dtype (NumPy's ``astype`` for arrays and numbers)."""
+    return np.asarray(x).astype(dtype)[()] if np.ndim(x) == 0 and not isinstance(x, np.ndarray) else x.astype(dtype)
+
+
+@dispatching
+def as_array(x: Any) -> Any:
+    """A number as a 0-d array; an array as it is."""
+    return np.asarray(x)
+
+
+def getfield(structure: Any, index: Any) -> Any:
+    """One item of a tuple, list or dict on the tape."""
+    return structure[index]
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the same shape and dtype, as a plain array or NumPy scalar."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
+
+
+def add(a: Any, b: Any) -> Any:
+    """Sum of two cotangents; ``None`` is zero, tuples are added item by item."""
+    if a is None:
+        return b
+    if b is None:
+        return a
+    if isinstance(typeof(a), TupleType):
+        return tuple(add(x, y) for x, y in zip(a, b, strict=True))
+    return np.add(a, b)
+
+
+__all__ = ["add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast", "zeros_like"]

@@ -1,0 +1,396 @@
+"""Tracers: values that record what is done with them.
+
+A tracer carries the actual value beside its variable (*concolic* tracing), so ordinary Python control flow runs and
+errors happen where they would in NumPy. Nesting is by values that are themselves tracers: an operation belongs to
+the innermost trace among its arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .dispatch import find_traced
+from .errors import LostDerivativeError, MissingRuleError, YotaError
+from .operations import Call, Constant, Guard, Variable, user_site
+from .patching import suspended
+from .recorder import Recorder
+from .registry import methods, missing_rule, primitive_of, properties
+from .show import name_of
+from .tangents import getfield
+from .tape import Tape
+from .types import ArrayType, Type, typeof
+
+_levels = itertools.count()
+
+
+class Trace(Recorder):
+    """One recording in progress."""
+
+    __slots__ = ("_captured", "alive", "level")
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self.level = next(_levels)
+        self.alive = True
+        self._captured: dict[int, tuple[Any, Variable]] = {}
+
+    def tracer(self, var: Variable) -> Tracer:
+        """A tracer for a variable of this recording."""
+        return Tracer(self, var, self[var])
+
+    def captured(self, value: np.ndarray) -> Variable:
+        """The variable of an array that the function reads from elsewhere, held by reference."""
+        known = self._captured.get(id(value))
+        if known is None:
+            known = value, self.append(Constant(value, typeof(value), "", user_site()), value)
+            self._captured[id(value)] = known
+        return known[1]
+
+    def split(self, structure: Any) -> tuple[Any, Any]:
+        """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
+        if isinstance(structure, np.ndarray):
+            if type(structure) is Tracer:
+                if structure._trace is self:
+                    return structure._var, structure._value
+                return structure, structure  # of an outer trace: a constant to this one
+            return self.captured(structure), structure
+        if type(structure) is Tracer:
+            return (structure._var, structure._value) if structure._trace is self else (structure, structure)
+        if isinstance(structure, tuple | list):
+            pairs = [self.split(item) for item in structure]
+            names, values = [p[0] for p in pairs], [p[1] for p in pairs]
+            return (names, values) if isinstance(structure, list) else (tuple(names), tuple(values))
+        if isinstance(structure, dict):
+            both = {key: self.split(item) for key, item in structure.items()}
+            return {key: p[0] for key, p in both.items()}, {key: p[1] for key, p in both.items()}
+        if isinstance(structure, slice):
+            # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
+            bounds = [operator.index(b) if type(b) is Tracer else b for b in (structure.start, structure.stop, structure.step)]
+            return slice(*bounds), slice(*bounds)
+        return structure, structure
+
+    def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
+        names, values = self.split(args)
+        keywords, keyvalues = self.split(dict(kwargs))
+        with suspended():
+            value = fn(*values, **keyvalues)
+        return self.wrap(self.append(Call(fn, names, keywords, typeof(value), user_site()), value), value)
+
+    def wrap(self, var: Variable, value: Any) -> Any:
+        """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
+        if isinstance(value, tuple | list):
+            items = []
+            for i, item in enumerate(value):
+                field = self.append(Call(getfield, (var, i), {}, typeof(item)), item)
+                items.append(self.wrap(field, item))
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if not isinstance(typeof(value), ArrayType):
+            return value
+        return Tracer(self, var, value)
+
+    def guard(self, tracer: Tracer, test: Callable[[Any], Any]) -> Any:
+        """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
+        value = test(tracer._value)
+        self.append(Guard(tracer._var, value, test, typeof(value), user_site()), value)
+        return value
+
+
+def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call with traced arguments in the innermost trace among them."""
+    entry = primitive_of(fn)
+    if entry is not None and entry.immediate:
+        with suspended():
+            return fn(*_shadow(args), **_shadow(dict(kwargs)))
+    tracers = list(_tracers((args, kwargs)))
+    trace = max((t._trace for t in tracers), key=lambda t: t.level)
+    for tracer in tracers:
+        if not tracer._trace.alive:
+            raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer!r} after its trace had ended. "
+                            "A traced value lives only while the function runs: return it instead of storing it.")
+    if entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None):
+        if any(t.__yota_type__().inexact for t in tracers):
+            raise missing_rule(fn)
+    if kwargs and find_traced(kwargs.values()) is not None:
+        args, kwargs = _positional(fn, entry, args, kwargs)
+    return trace.record(fn, args, kwargs)
+
+
+def _tracers(structure: Any) -> Iterator[Tracer]:
+    if type(structure) is Tracer:
+        yield structure
+    elif isinstance(structure, tuple | list):
+        for item in structure:
+            yield from _tracers(item)
+    elif isinstance(structure, dict):
+        for item in structure.values():
+            yield from _tracers(item)
+
+
+def _shadow(structure: Any) -> Any:
+    """The plain values behind tracers, for functions that look at shapes and dtypes only."""
+    while type(structure) is Tracer:
+        structure = structure._value
+    if isinstance(structure, tuple | list):
+        return type(structure)(map(_shadow, structure))
+    if isinstance(structure, dict):
+        return {key: _shadow(item) for key, item in structure.items()}
+    return structure
+
+
+def _positional(fn: Any, entry: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Traced keyword arguments moved to their positions, where cotangents can reach them."""
+    rule = entry.rule if entry is not None and entry.rule is not None else fn
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(rule).parameters
+    rest, out = dict(kwargs), list(args)
+    for i, (name, parameter) in enumerate(parameters.items()):
+        if i < len(args):
+            continue
+        if find_traced(rest.values()) is None:
+            break
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            break
+        default = None if parameter.default is parameter.empty else parameter.default
+        out.append(rest.pop(name, default))
+    if find_traced(rest.values()) is not None:
+        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
+                               "through which no rule can carry a derivative. Pass it by position or rewrite the line.")
+    return tuple(out), rest
+
+
+def _both_python(x: Any, y: Any) -> bool:
+    return all(isinstance(v, int | float | complex) and not isinstance(v, np.generic) for v in (x, y))
+
+
+def _binary(python: Callable[..., Any], ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
+
+    def forward(self: Tracer, other: Any) -> Any:
+        if _defers(other):
+            return NotImplemented
+        return record(python if _both_python(self, other) else ufunc, (self, other), {})
+
+    def reflected(self: Tracer, other: Any) -> Any:
+        if _defers(other):
+            return NotImplemented
+        return record(python if _both_python(self, other) else ufunc, (other, self), {})
+
+    return forward, reflected
+
+
+def _defers(other: Any) -> bool:
+    return other is None or isinstance(other, str | dict | set) or getattr(type(other), "__array_ufunc__", 0) is None
+
+
+def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
+    def method(self: Tracer) -> Any:
+        return record(python if _both_python(self, self) else ufunc, (self,), {})
+
+    return method
+
+
+_REDUCTIONS = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+    np.logical_and: np.all, np.logical_or: np.any,
+}  # fmt: skip
+_OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
+_ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+class Tracer:
+    """A value that records what is done with it; looks like its value where that is harmless."""
+
+    __slots__ = ("_trace", "_value", "_var")
+    __array_priority__ = 1000.0
+    __hash__ = object.__hash__
+
+    def __init__(self, trace: Trace, var: Variable, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
+                                      "Use a numeric dtype, or a list or dict as container.")
+        self._trace, self._var, self._value = trace, var, value
+
+    # -- what the other modules ask
+
+    def current(self) -> tuple[Variable, Any]:
+        """The variable and the value that this tracer stands for now."""
+        return self._var, self._value
+
+    __yota_record__ = staticmethod(record)
+
+    def __yota_type__(self) -> Type:
+        return typeof(self._value)
+
+    @property
+    def __class__(self) -> Any:
+        return self._value.__class__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            raise _unsupported(ufunc, "out=")
+        if method == "__call__":
+            return record(ufunc, inputs, kwargs)
+        kwargs = {key: value for key, value in kwargs.items() if value is not None and key != "out"}
+        if method == "reduce" and ufunc in _REDUCTIONS:
+            return record(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
+        if method == "accumulate" and ufunc in _ACCUMULATIONS:
+            return record(_ACCUMULATIONS[ufunc], inputs, {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
+        if method == "outer" and not kwargs:
+            a, b = inputs
+            return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
+        raise _unsupported(ufunc, f".{method}")
+
+    def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            raise _unsupported(fn, "out=")
+        return record(fn, args, {key: value for key, value in kwargs.items() if key != "out"})
+
+    # -- decisions that Python takes: guarded
+
+    def __bool__(self) -> bool:
+        return self._decide(bool)
+
+    def __int__(self) -> int:
+        return self._decide(int)
+
+    def __index__(self) -> int:
+        return self._decide(operator.index)
+
+    def __eq__(self, other: Any) -> Any:
+        return _EQ(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _NE(self, other)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self._decide(round) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
+
+    def __floor__(self) -> int:
+        return int(np.floor(self))
+
+    def __ceil__(self) -> int:
+        return int(np.ceil(self))
+
+    def __trunc__(self) -> int:
+        return int(self)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(self == item))
+
+    def _decide(self, test: Callable[[Any], Any]) -> Any:
+        return self._trace.guard(self, test) if self._trace.alive else test(self._value)
+
+    # -- what would lose the derivative: refused
+
+    def __float__(self) -> float:
+        raise _lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f imported by "
+                                      "name in another module, write math.f or np.f")
+
+    def __complex__(self) -> complex:
+        raise _lost("complex(x)", self, "use x itself, or x + 0j")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise _lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or give "
+                                                           "the function that converts a rule: see yota_py.primitive")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise _lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise _unsupported("x[i] = v", "")
+
+    # -- containers and printing
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if np.ndim(self) == 0:
+            raise TypeError(f"iteration over a 0-d {self.__class__.__name__}")
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return record(operator.getitem, (self, _guarded_masks(index)), {})
+
+    def __repr__(self) -> str:
+        return f"{self._var}={self._value!r}"
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value, spec)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(self._value, name):
+            raise AttributeError(f"{self.__class__.__name__!r} object has no attribute {name!r}")
+        if name in _OF_SHAPE:
+            return getattr(self._value, name)
+        if (fn := methods.get(name)) is not None:
+            return partial(fn, self)
+        if (fn := properties.get(name)) is not None:
+            return fn(self)
+        raise _unsupported(f"x.{name}", "")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in Tracer.__slots__:
+            raise _unsupported(f"x.{name} = ...", "")
+        object.__setattr__(self, name, value)
+
+
+for _name, _python, _ufunc in [
+    ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
+    ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
+    ("mod", operator.mod, np.remainder), ("pow", operator.pow, np.power), ("matmul", operator.matmul, np.matmul),
+    ("and", operator.and_, np.bitwise_and), ("or", operator.or_, np.bitwise_or), ("xor", operator.xor, np.bitwise_xor),
+    ("lshift", operator.lshift, np.left_shift), ("rshift", operator.rshift, np.right_shift),
+]:  # fmt: skip
+    _forward, _reflected = _binary(_python, _ufunc)
+    setattr(Tracer, f"__{_name}__", _forward)
+    setattr(Tracer, f"__r{_name}__", _reflected)
+for _name, _python, _ufunc in [
+    ("lt", operator.lt, np.less), ("le", operator.le, np.less_equal), ("gt", operator.gt, np.greater),
+    ("ge", operator.ge, np.greater_equal),
+]:  # fmt: skip
+    setattr(Tracer, f"__{_name}__", _binary(_python, _ufunc)[0])
+_EQ, _NE = _binary(operator.eq, np.equal)[0], _binary(operator.ne, np.not_equal)[0]
+for _name, _python, _ufunc in [
+    ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
+    ("invert", operator.invert, np.invert),
+]:  # fmt: skip
+    setattr(Tracer, f"__{_name}__", _unary(_python, _ufunc))
+
+
+def _guarded_masks(index: Any) -> Any:
+    """A traced boolean mask in an index decides a shape: its value becomes a guard."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(type(p) is Tracer for p in parts):
+        return index
+    out = tuple(_mask_value(p) if type(p) is Tracer and p.__yota_type__().dtype.kind == "b" else p for p in parts)  # type: ignore[union-attr]
+    return out if isinstance(index, tuple) else out[0]
+
+
+def _mask_value(mask: Tracer) -> Any:
+    value = mask._trace.guard(mask, np.array)
+    return _mask_value(value) if type(value) is Tracer else value
+
+
+def _lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:
+    return LostDerivativeError(f"{user_site()}: {what} of a traced value would drop its derivative "
+                               f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}.")
+
+
+def _unsupported(fn: Any, what: str) -> MissingRuleError:
+    name = fn if isinstance(fn, str) else name_of(fn)
+    return MissingRuleError(f"{user_site()}: {name}{' with ' if what.endswith('=') else ''}{what} is not supported on a "
+                            "traced value. Rewrite the line as a function of values: y = f(x).")

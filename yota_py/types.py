@@ -1,0 +1,108 @@
+"""Types of the values on a tape: what a kernel, a printed tape and a cache key need to know of a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+Kind = Literal["array", "scalar", "python"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """Dtype and shape of an array or number.
+
+    ``kind`` tells an ``ndarray`` ("array") from a NumPy scalar ("scalar") and a Python number ("python"):
+    NumPy promotes the three differently (a Python float never widens a float32 array).
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    kind: Kind = "array"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def inexact(self) -> bool:
+        """Whether a derivative can flow through: floating or complex."""
+        return self.dtype.kind in "fc"
+
+    def __str__(self) -> str:
+        dims = f"[{','.join(map(str, self.shape))}]" if self.kind == "array" else ""
+        return f"{self.dtype.name}{dims}"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """A tuple or list of typed values, such as what ``numpy.split`` returns."""
+
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType:
+    """Anything else: a pullback, ``None``, a string."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type: TypeAlias = ArrayType | TupleType | OpaqueType
+
+_PYTHON: dict[type, ArrayType] = {
+    t: ArrayType(np.dtype(t), (), "python") for t in (bool, int, float, complex)
+}
+
+
+@lru_cache(maxsize=4096)
+def _array_type(dtype: np.dtype[Any], shape: tuple[int, ...], kind: Kind) -> ArrayType:
+    return ArrayType(dtype, shape, kind)
+
+
+def typeof(value: Any) -> Type:
+    """The type of a value as it stands on a tape.
+
+    >>> str(typeof(np.zeros((3, 4))))
+    'float64[3,4]'
+    >>> str(typeof(2.0)), str(typeof(np.float32(1)))
+    ('float64', 'float32')
+    """
+    cls = type(value)
+    if (known := _PYTHON.get(cls)) is not None:
+        return known
+    if (own := getattr(cls, "__yota_type__", None)) is not None:
+        return own(value)
+    if isinstance(value, np.ndarray):
+        return _array_type(value.dtype, value.shape, "array")
+    if isinstance(value, np.generic):
+        return _array_type(value.dtype, (), "scalar")
+    if isinstance(value, (tuple, list)):
+        return TupleType(tuple(typeof(item) for item in value))
+    if isinstance(value, bool | int | float | complex):  # subclasses of Python's numbers
+        return next(t for py, t in _PYTHON.items() if isinstance(value, py))
+    return OpaqueType(cls.__name__)
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether a derivative can flow through this value (a float or complex number or array)."""
+    t = typeof(value)
+    return isinstance(t, ArrayType) and t.inexact
