@@ -18,7 +18,7 @@ import numpy as np
 
 from .dispatch import find_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
-from .operations import Call, Constant, Guard, Variable, user_site
+from .operations import Call, Constant, Guard, Site, Variable, user_site
 from .patching import suspended
 from .recorder import Recorder
 from .registry import methods, missing_rule, primitive_of, properties
@@ -33,12 +33,13 @@ _levels = itertools.count()
 class Trace(Recorder):
     """One recording in progress."""
 
-    __slots__ = ("_captured", "alive", "level")
+    __slots__ = ("_captured", "alive", "level", "site")
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
         self.level = next(_levels)
         self.alive = True
+        self.site: Site | None = None  # where operations come from, if not from the running code
         self._captured: dict[int, tuple[Any, Variable]] = {}
 
     def tracer(self, var: Variable) -> Tracer:
@@ -49,7 +50,8 @@ class Trace(Recorder):
         """The variable of an array that the function reads from elsewhere, held by reference."""
         known = self._captured.get(id(value))
         if known is None:
-            known = value, self.append(Constant(value, typeof(value), "", user_site()), value)
+            op = Constant(value, typeof(value), "", self.site or user_site(), captured=self.site is None)
+            known = value, self.append(op, value)
             self._captured[id(value)] = known
         return known[1]
 
@@ -82,7 +84,7 @@ class Trace(Recorder):
         keywords, keyvalues = self.split(dict(kwargs))
         with suspended():
             value = fn(*values, **keyvalues)
-        return self.wrap(self.append(Call(fn, names, keywords, typeof(value), user_site()), value), value)
+        return self.wrap(self.append(Call(fn, names, keywords, typeof(value), self.site or user_site()), value), value)
 
     def wrap(self, var: Variable, value: Any) -> Any:
         """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
@@ -99,7 +101,7 @@ class Trace(Recorder):
     def guard(self, tracer: Tracer, test: Callable[[Any], Any]) -> Any:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
         value = test(tracer._value)
-        self.append(Guard(tracer._var, value, test, typeof(value), user_site()), value)
+        self.append(Guard(tracer._var, value, test, typeof(value), self.site or user_site()), value)
         return value
 
 

@@ -1,1 +1,20 @@
 """Passes over tapes: each reads one tape and writes another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..tape import Tape
+from .cse import cse
+from .dce import dce
+from .fold import fold
+from .simplify import simplify
+
+PIPELINE: tuple[Callable[[Tape], Tape], ...] = (fold, simplify, cse, fold, simplify, cse, dce)
+
+
+def optimise(tape: Tape, check: Callable[[Tape], Tape] = lambda tape: tape) -> Tape:
+    """All passes over a lowered tape; ``check`` sees the tape after each."""
+    for step in PIPELINE:
+        tape = check(step(tape))
+    return tape

@@ -1,0 +1,199 @@
+"""Conversions and creation: ``astype``, ``np.array([...])`` of traced values, ``copy``, ``item``, ``full``, ``linspace``."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from yota_py.dispatch import find_traced, is_traced
+from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
+from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
+
+Pullback = Callable[[Any], Sequence[Any]]
+
+_plain_array, _plain_arange = np.array, np.arange
+
+for _fn in (np.zeros_like, np.ones_like, np.empty_like):
+    nondiff(_fn, immediate=True)
+
+# --------------------------------------------------------------------------------------- dtypes and kinds
+
+
+@rrule(astype, emit=lambda k, x, dtype: x, cases=lambda s: [
+    case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)), case(s(2), np.dtype(complex)),
+    case(s.number(), np.dtype(np.float32)), case(np.float64(s.number()), np.dtype(np.float32)),
+    case(s(3), np.dtype(np.float64)), case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
+])  # fmt: skip
+def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
+    """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
+    return astype(x, dtype), lambda dy: (like(dy, x) if is_inexact(x) else None, None)
+
+
+@rrule(as_array, emit=lambda k, x: x, cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])
+def _as_array(x: Any) -> tuple[Any, Pullback]:
+    return as_array(x), lambda dy: (dy,)
+
+
+@rrule(np.copy, emit=lambda k, x, *order: x, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])
+def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+    return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)), *(None for _ in order))
+
+
+@primitive
+def item(x: Any) -> Any:
+    """The only element of an array, as a Python number."""
+    return x.item()
+
+
+@rrule(item, emit=lambda k, x: x, lowering=lambda x: item(np.reshape(x, ())) if np.ndim(x) else NotImplemented, cases=lambda s: [
+    case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
+])  # fmt: skip
+def _item(x: Any) -> tuple[Any, Pullback]:
+    return item(x), lambda dy: (np.reshape(like(dy, x), np.shape(x)),)
+
+
+def _item_method(x: Any, *index: Any) -> Any:
+    if not index:
+        return item(x)
+    if len(index) == 1 and not isinstance(index[0], tuple):
+        return item(np.reshape(x, (-1,))[index[0]])
+    return item(x[index[0] if len(index) == 1 else index])
+
+
+def _tolist(x: Any) -> Any:
+    return item(x) if np.ndim(x) == 0 else [_tolist(x[i]) for i in range(len(x))]
+
+
+def _astype_method(
+    x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+    return astype(x, np.dtype(dtype))
+
+
+def _copy_method(x: Any, order: Any = "C") -> Any:
+    return np.copy(x, order) if isinstance(x, np.ndarray) else np.positive(x)
+
+
+def _round_method(x: Any, decimals: int = 0) -> Any:
+    return np.round(x, decimals)
+
+
+methods.update(
+    astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, clip=np.clip, round=_round_method
+)
+
+# ----------------------------------------------------------------------------- arrays made of traced values
+
+
+def _assemble(x: Any) -> Any:
+    """An array of a nested list of numbers and arrays, some of them traced."""
+    if is_traced(x):
+        return x if isinstance(x, np.ndarray) else as_array(x)
+    if isinstance(x, tuple | list) and find_traced(x, 64) is not None:
+        return np.stack([part if is_traced(part) else _assemble(part) for part in x])
+    return _plain_array(x)
+
+
+def _converted(x: Any, dtype: Any, ndmin: int) -> Any:
+    y = _assemble(x)
+    if dtype is not None and y.dtype != dtype:
+        y = astype(y, np.dtype(dtype))
+    return np.reshape(y, (1,) * (ndmin - y.ndim) + y.shape) if y.ndim < ndmin else y
+
+
+def _array(*args: Any, **kwargs: Any) -> Any:
+    if find_traced(args, 64) is None:
+        return _plain_array(*args, **kwargs)
+
+    def array(
+        object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
+    ) -> Any:
+        y = _converted(object, dtype, ndmin)
+        return np.copy(y) if y is object and copy else y
+
+    return array(*args, **kwargs)
+
+
+def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if find_traced(args, 64) is None:
+            return original(*args, **kwargs)
+
+        def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None) -> Any:
+            y = _converted(a, dtype, ndmin)
+            return np.copy(y) if y is a and copy else y
+
+        return asarray(*args, **kwargs)
+
+    return stand_in
+
+
+patch(np, "array", _array)
+for _name, _ndmin in [("asarray", 0), ("asanyarray", 0), ("ascontiguousarray", 1), ("asfortranarray", 0)]:
+    patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin))
+
+# ------------------------------------------------------------------------------------------ filled arrays
+
+full, full_like = patch(np, "full"), patch(np, "full_like")
+
+
+def _full_lowering(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
+    y = np.broadcast_to(fill_value, shape)
+    return y if dtype is None else astype(y, np.dtype(dtype))
+
+
+@rrule(full, lowering=_full_lowering, cases=lambda s: [
+    case((3, 4), s.number()), case(3, s()), case((2, 3), s(3)), case(2, s.number(), np.float32), case((0, 2), s.number()),
+])  # fmt: skip
+def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+    return full(shape, fill_value, *rest, **kwargs), lambda dy: (
+        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
+    )  # fmt: skip
+
+
+@rrule(full_like, aliases=(np.full_like,), cases=lambda s: [
+    case(s(3, 4), s.number()), case(s(2, 3), s(3)), case(s(3, dtype=np.float32), s.number()), case(s(3), s()),
+])  # fmt: skip
+def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+    return full_like(a, fill_value, *rest, **kwargs), lambda dy: (
+        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
+    )  # fmt: skip
+
+
+@rrule(np.linspace, cases=lambda s: [
+    case(s.number(), s.number(), 5), case(s(3), s(3), 4), case(s(3), s(2, 1), num=4), case(s.number(), 2.0, 4, endpoint=False),
+    case(s(3), 1.0, 4, axis=-1), case(s.number(), s.number(), 1), case(s.number(), s.number(), 0),
+])  # fmt: skip
+def _linspace(
+    start: Any, stop: Any, *rest: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> tuple[Any, Pullback]:
+    count, closed = rest[0] if rest else num, rest[1] if len(rest) > 1 else endpoint
+    y = np.linspace(start, stop, count, closed, dtype=dtype, axis=axis)
+    t = np.linspace(0.0, 1.0, count, closed)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        last = np.moveaxis(dy, axis, -1)
+        dstart = unbroadcast(np.sum(last * (1 - t), axis=-1), start) if is_inexact(start) else None
+        dstop = unbroadcast(np.sum(last * t, axis=-1), stop) if is_inexact(stop) else None
+        return dstart, dstop, *(None for _ in rest)
+
+    return y, pullback
+
+
+def _arange(*args: Any, **kwargs: Any) -> Any:
+    """With traced bounds the number of elements is a decision that Python takes, hence guarded."""
+    if find_traced(args) is None:
+        return _plain_arange(*args, **kwargs)
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    count = max(math.ceil((stop - start) / step), 0)
+    y = start + step * _plain_arange(operator.index(count))
+    return astype(y, np.dtype(kwargs["dtype"])) if kwargs.get("dtype") is not None else y
+
+
+patch(np, "arange", _arange)

@@ -1,0 +1,302 @@
+"""Elementwise functions: arithmetic, exponentials, trigonometry, comparisons, selection, rounding.
+
+A row of the tables reads: function, one partial derivative per argument as a function of ``(y, *args)``, the name
+under which kernels know it, the domain that its tests draw from, and the same function on Python numbers.
+Conventions for ties and singular points stand in ``docs/conventions.md``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from yota_py.registry import Cases, case, describe, nondiff, patch, rrule, scalar_rule
+from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
+
+from .samples import Domain, arrays, numbers
+
+REAL: Domain = (-2.0, 2.0)
+POSITIVE: Domain = (0.2, 3.0)
+UNIT: Domain = (-0.9, 0.9)
+ABOVE_ONE: Domain = (1.2, 3.0)
+
+LN2, LN10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
+
+Emit = str | Callable[..., Any] | None
+
+
+def elementwise(
+    fn: Callable[..., Any],
+    *partials: Any,
+    on: Sequence[Domain],
+    emit: Emit = None,
+    python: Sequence[Callable[..., Any]] = (),
+    complex: bool = False,
+) -> None:
+    """A row of a table: ``scalar_rule`` with its test cases, also for the functions of Python numbers."""
+    scalar_rule(fn, *partials, emit=emit, aliases=python, cases=arrays(*on, complex=complex))
+    for alias in python:
+        describe(alias, cases=numbers(*on))
+
+
+def selecting(fn: Callable[..., Any], *backs: Callable[..., Any] | None, cases: Cases, emit: Emit = None) -> None:
+    """A function that passes arguments on: each ``back(dy, y, *args)`` selects the part of ``dy`` that is its own.
+
+    Nothing is multiplied, so that the dtype stays and a NaN of the part not taken does not leak.
+    """
+
+    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        y = fn(*args)
+        return y, lambda dy: tuple(
+            unbroadcast(back(dy, y, *args), x) if back is not None and is_inexact(x) else None
+            for back, x in zip(backs, args, strict=True)
+        )
+
+    rrule(fn, emit=emit, cases=cases)(rule)
+
+
+def _m(name: str) -> Callable[..., Any]:
+    return patch(math, name)
+
+
+def _identity(k: Any, x: Any) -> Any:
+    return x
+
+
+def _scaled(factor: float) -> Callable[..., Any]:
+    return lambda k, x: k.mul(x, k.const(factor, x))
+
+
+def _not_zero(y: Any) -> Any:
+    return np.where(y == 0, 1, y)
+
+
+# -------------------------------------------------------------------------------------------- arithmetic
+
+elementwise(np.add, 1, 1, emit="add", on=[REAL, REAL], python=[operator.add], complex=True)
+elementwise(np.subtract, 1, -1, emit="sub", on=[REAL, REAL], python=[operator.sub], complex=True)
+elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, emit="mul",
+            on=[REAL, REAL], python=[operator.mul], complex=True)  # fmt: skip
+elementwise(np.divide, lambda y, a, b: np.divide(1, b), lambda y, a, b: np.divide(-y, b), emit="div",
+            on=[REAL, POSITIVE], python=[operator.truediv], complex=True)  # fmt: skip
+elementwise(np.negative, -1, emit="neg", on=[REAL], python=[operator.neg], complex=True)
+elementwise(np.positive, 1, emit=_identity, on=[REAL], python=[operator.pos], complex=True)
+elementwise(np.square, lambda y, x: 2 * x, emit="square", on=[REAL], complex=True)
+elementwise(np.reciprocal, lambda y, x: -y * y, emit="reciprocal", on=[POSITIVE], complex=True)
+elementwise(np.sqrt, lambda y, x: np.divide(0.5, y), emit="sqrt", on=[POSITIVE], python=[_m("sqrt")], complex=True)
+elementwise(np.cbrt, lambda y, x: np.divide(1, 3 * y * y), emit="cbrt", on=[POSITIVE], python=[_m("cbrt")])
+elementwise(np.fabs, lambda y, x: np.sign(x), emit="abs", on=[REAL], python=[_m("fabs")])
+elementwise(np.hypot, lambda y, a, b: a / _not_zero(y), lambda y, a, b: b / _not_zero(y), emit="hypot",
+            on=[REAL, POSITIVE])  # fmt: skip
+elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, emit="copysign",
+            on=[REAL, POSITIVE], python=[_m("copysign")])  # fmt: skip
+elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), on=[REAL, POSITIVE], python=[operator.mod])
+elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), on=[REAL, POSITIVE], python=[_m("fmod")])
+elementwise(np.deg2rad, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL], python=[_m("radians")])
+elementwise(np.radians, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL])
+elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL], python=[_m("degrees")])
+elementwise(np.degrees, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL])
+
+# The gradient is dL/dRe + i dL/dIm, so that of |x| is the unit number x/|x|; partials get conjugated.
+elementwise(np.absolute, lambda y, x: conj(x / _not_zero(y)) if np.iscomplexobj(x) else np.sign(x), emit="abs",
+            on=[REAL], python=[operator.abs], complex=True)  # fmt: skip
+
+# ------------------------------------------------------------------------------ exponentials, logarithms
+
+elementwise(np.exp, lambda y, x: y, emit="exp", on=[REAL], python=[_m("exp")], complex=True)
+elementwise(np.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL], python=[_m("exp2")], complex=True)
+elementwise(np.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], python=[_m("expm1")], complex=True)
+elementwise(np.log, lambda y, x: np.divide(1, x), emit="log", on=[POSITIVE], complex=True)
+elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), emit="log2", on=[POSITIVE], python=[_m("log2")], complex=True)
+elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), emit="log10", on=[POSITIVE], python=[_m("log10")], complex=True)
+elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], python=[_m("log1p")], complex=True)
+# At a = b = -inf the difference is NaN, and the two share equally.
+elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1), emit="logaddexp",
+            on=[REAL, REAL])  # fmt: skip
+elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a, b: _first_share(b, a, LN2),
+            on=[REAL, REAL])  # fmt: skip
+
+
+def _first_share(a: Any, b: Any, scale: float) -> Any:
+    return special.expit(np.where(a == b, 0, np.subtract(a, b)) * scale)
+
+
+# ------------------------------------------------------------------------ trigonometry, hyperbolic functions
+
+elementwise(np.sin, lambda y, x: np.cos(x), emit="sin", on=[REAL], python=[_m("sin")], complex=True)
+elementwise(np.cos, lambda y, x: -np.sin(x), emit="cos", on=[REAL], python=[_m("cos")], complex=True)
+elementwise(np.tan, lambda y, x: 1 + y * y, emit="tan", on=[UNIT], python=[_m("tan")], complex=True)
+elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt(1 - x * x)), emit="arcsin",
+            on=[UNIT], python=[_m("asin")], complex=True)  # fmt: skip
+elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt(1 - x * x)), emit="arccos",
+            on=[UNIT], python=[_m("acos")], complex=True)  # fmt: skip
+elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan", on=[UNIT], python=[_m("atan")], complex=True)
+elementwise(np.arctan2, lambda y, b, a: a / _not_zero(a * a + b * b), lambda y, b, a: -b / _not_zero(a * a + b * b),
+            emit="arctan2", on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
+elementwise(np.sinh, lambda y, x: np.cosh(x), emit="sinh", on=[REAL], python=[_m("sinh")], complex=True)
+elementwise(np.cosh, lambda y, x: np.sinh(x), emit="cosh", on=[REAL], python=[_m("cosh")], complex=True)
+elementwise(np.tanh, lambda y, x: 1 - y * y, emit="tanh", on=[UNIT], python=[_m("tanh")], complex=True)
+elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), emit="arcsinh",
+            on=[UNIT], python=[_m("asinh")], complex=True)  # fmt: skip
+elementwise(np.arccosh, lambda y, x: np.divide(1, np.sqrt(x - 1) * np.sqrt(x + 1)), emit="arccosh",
+            on=[ABOVE_ONE], python=[_m("acosh")], complex=True)  # fmt: skip
+elementwise(np.arctanh, lambda y, x: np.divide(1, 1 - x * x), emit="arctanh",
+            on=[UNIT], python=[_m("atanh")], complex=True)  # fmt: skip
+elementwise(np.sinc, lambda y, x: _sinc_slope(y, x), on=[REAL], complex=True)
+
+
+def _sinc_slope(y: Any, x: Any) -> Any:
+    """(cos(pi x) - sinc(x)) / x, and its series in t = pi x where the difference would cancel."""
+    t = np.pi * x
+    u = t * t
+    near = np.abs(t) < 0.1
+    series = -np.pi / 3 * t * (1 - u / 10 * (1 - u / 28 * (1 - u / 54)))
+    return np.where(near, series, (np.cos(t) - y) / np.where(near, 1, x))
+
+
+# -------------------------------------------------------------------------------------- selection and ties
+
+_pair = arrays(REAL, REAL)
+
+
+def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
+    """The cotangent of the argument that gave the result; of a tie one half each."""
+    return np.where(y == mine, np.where(y == other, 0.5 * dy, dy), 0)
+
+
+for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax, "fmax"), (np.fmin, "fmin")]:
+    selecting(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
+              emit=_name, cases=_pair)  # fmt: skip
+
+selecting(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), cases=_pair,
+          emit=lambda k, x, half: k.select(k.eq(x, k.const(0, x)), half, k.select(k.gt(x, k.const(0, x)), k.const(1, x),
+                                                                            k.select(k.isnan(x), x, k.const(0, x)))))  # fmt: skip
+selecting(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
+
+
+@rrule(np.where, emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
+    case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
+    case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
+    case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),
+])  # fmt: skip
+def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    y = np.where(condition, *choices)
+    if not choices:
+        return y, lambda dy: (None,)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        a, b = choices
+        da = unbroadcast(np.where(condition, dy, 0), a) if is_inexact(a) else None
+        return None, da, unbroadcast(np.where(condition, 0, dy), b) if is_inexact(b) else None
+
+    return y, pullback
+
+
+def clip(x: Any, lo: Any = None, hi: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """``np.clip`` as ``minimum(maximum(x, lo), hi)``."""
+    lo, hi = (min if lo is None else lo), (max if hi is None else hi)
+    x = x if lo is None else np.maximum(x, lo)
+    return x if hi is None else np.minimum(x, hi)
+
+
+@rrule(np.clip, lowering=clip, cases=lambda s: [
+    case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
+    case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
+    case(s(4), min=-0.5, max=0.5), case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1),
+])  # fmt: skip
+def _clip(x: Any, *bounds: Any, min: Any = None, max: Any = None) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    keywords = {name: bound for name, bound in [("min", min), ("max", max)] if bound is not None}
+    lo, hi = (*bounds, None, None)[:2]
+    lo, hi = (min if lo is None else lo), (max if hi is None else hi)
+    raised = x if lo is None else np.maximum(x, lo)
+    y = np.clip(x, *bounds, **keywords)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        below = dy if hi is None else _winner(dy, y, raised, hi)
+        dx = below if lo is None else _winner(below, raised, x, lo)
+        dlo = unbroadcast(_winner(below, raised, lo, x), lo) if is_inexact(lo) else None
+        dhi = unbroadcast(_winner(dy, y, hi, raised), hi) if is_inexact(hi) else None
+        return unbroadcast(dx, x) if is_inexact(x) else None, *(dlo, dhi)[: len(bounds)]
+
+    return y, pullback
+
+
+@rrule(np.nan_to_num, cases=lambda s: [
+    case(s(3, 4)), case(s(3, dtype=np.float32)), case(s(2, dtype=complex)),
+    case(s(3), nan=1.0), case(s.number()),
+])  # fmt: skip
+def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    y = np.nan_to_num(x, copy=True, nan=nan, posinf=posinf, neginf=neginf)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        if not np.iscomplexobj(x):
+            return (np.where(np.isfinite(x), dy, 0),)
+        re = np.where(np.isfinite(np.real(x)), np.real(dy), 0)
+        return (re + 1j * np.where(np.isfinite(np.imag(x)), np.imag(dy), 0),)
+
+    return y, pullback
+
+
+# ------------------------------------------------------------------ nothing flows back: comparisons, rounding
+
+for _fn, _name, _python in [
+    (np.less, "lt", operator.lt), (np.less_equal, "le", operator.le), (np.greater, "gt", operator.gt),
+    (np.greater_equal, "ge", operator.ge), (np.equal, "eq", operator.eq), (np.not_equal, "ne", operator.ne),
+]:  # fmt: skip
+    nondiff(_fn, emit=_name, aliases=(_python,), cases=_pair)
+for _fn, _name, _python in [
+    (np.bitwise_and, "bitwise_and", operator.and_), (np.bitwise_or, "bitwise_or", operator.or_),
+    (np.bitwise_xor, "bitwise_xor", operator.xor),
+]:  # fmt: skip
+    nondiff(_fn, emit=_name, aliases=(_python,), cases=lambda s: [case(s.mask(3, 4), s.mask(4))])
+nondiff(np.invert, emit="bitwise_not", aliases=(operator.invert,), cases=lambda s: [case(s.mask(3, 4))])
+for _fn in (np.logical_and, np.logical_or, np.logical_xor):
+    nondiff(_fn, emit=_fn.__name__, cases=lambda s: [case(s.mask(3, 4), s.mask(4)), case(s(3), s.mask(3))])
+nondiff(np.logical_not, emit="logical_not", cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
+for _fn, _names in [(np.isnan, "isnan"), (np.isinf, "isinf"), (np.isfinite, "isfinite")]:
+    nondiff(_fn, emit=_names, aliases=(_m(_names),), cases=arrays(REAL))
+for _fn in (np.signbit, np.floor, np.ceil, np.trunc, np.rint):
+    nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
+nondiff(np.floor_divide, aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
+for _fn in (np.left_shift, np.right_shift, np.round, np.around, np.fix, np.spacing, np.isclose, np.allclose,
+            np.array_equal, np.array_equiv, np.isposinf, np.isneginf):  # fmt: skip
+    nondiff(_fn)
+nondiff(patch(math, "isclose"))
+
+# ------------------------------------------------------------------------------- two results, our own functions
+
+
+@rrule(np.divmod, cases=lambda s: [case(s(3, 4), s(4, low=0.3)), case(s.number(), 0.7)])
+def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    y = np.divmod(a, b)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        if dy[1] is None:
+            return None, None
+        da = unbroadcast(dy[1], a) if is_inexact(a) else None
+        return da, unbroadcast(strong_multiply(dy[1], -y[0]), b) if is_inexact(b) else None
+
+    return y, pullback
+
+
+@rrule(np.modf, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())])
+def _modf(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    return np.modf(x), lambda dy: (dy[0],)
+
+
+@rrule(np.ldexp, cases=lambda s: [case(s(3, 4), s.integers(4, low=-3, high=3)), case(s(3, dtype=np.float32), 2)])
+def _ldexp(x: Any, exponent: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    return np.ldexp(x, exponent), lambda dy: (unbroadcast(np.ldexp(dy, exponent), x), None)
+
+
+def _strong(k: Any, dy: Any, partial: Any) -> Any:
+    zero = k.const(0, dy)
+    return k.select(k.eq(dy, zero), zero, k.mul(dy, partial))
+
+
+scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, emit=_strong, cases=arrays(REAL, REAL, complex=True))

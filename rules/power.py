@@ -1,0 +1,109 @@
+"""Powers: ``x ** p`` in all its spellings.
+
+d(x**p)/dx = p x**(p-1) and d(x**p)/dp = x**p log(x). At p = 0 the first is zero, also for x = 0; at x = 0 the
+second is zero; for a negative real base the second does not exist and is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import Case, Rule, Sample, case, patch, rrule
+from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
+
+from .samples import arrays, numbers
+
+# Constant exponents that need no logarithm: on arrays, and on Python numbers, which stay Python numbers.
+_CHEAP: dict[float, Callable[[Any], Any]] = {
+    -2: lambda x: np.reciprocal(np.square(x)),
+    -1: np.reciprocal,
+    -0.5: lambda x: np.reciprocal(np.sqrt(x)),
+    0.5: np.sqrt,
+    1: np.positive,
+    1.5: lambda x: x * np.sqrt(x),
+    2: np.square,
+    3: lambda x: x * np.square(x),
+    4: lambda x: np.square(np.square(x)),
+}
+_CHEAP_PYTHON: dict[float, Callable[[Any], Any]] = {
+    1: operator.pos,
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    4: lambda x: (x * x) * (x * x),
+}
+
+
+def _is_number(p: Any) -> bool:
+    """Whether an exponent is a plain number: then it is a constant of the program."""
+    return type(p) in (int, float)
+
+
+def power(x: Any, p: Any) -> Any:
+    """``np.power``, with the short way for small constant exponents."""
+    y = _lowered(x, p)
+    return np.power(x, p) if y is NotImplemented else y
+
+
+def _lowered(x: Any, p: Any) -> Any:
+    cheap = _CHEAP.get(p) if _is_number(p) and is_inexact(x) else None
+    return NotImplemented if cheap is None else cheap(x)
+
+
+def _lowered_python(x: Any, p: Any) -> Any:
+    cheap = _CHEAP_PYTHON.get(p) if _is_number(p) else None
+    return NotImplemented if cheap is None else cheap(x)
+
+
+def _rule_of(fn: Callable[..., Any]) -> Rule:
+    def rule(x: Any, p: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        y = power(x, p) if fn is np.power else fn(x, p)
+
+        def pullback(dy: Any) -> Sequence[Any]:
+            dx = _base_cotangent(dy, x, p) if is_inexact(x) else None
+            return dx, unbroadcast(strong_multiply(dy, conj(_slope(y, x))), p) if is_inexact(p) else None
+
+        return y, pullback
+
+    return rule
+
+
+def _base_cotangent(dy: Any, x: Any, p: Any) -> Any:
+    if _is_number(p):
+        if p == 0:
+            return zeros_like(x)
+        partial = p if p == 1 else p * power(x, p - 1)
+    else:
+        partial = p * np.power(x, np.where(p == 0, 0, p - 1))
+    return unbroadcast(strong_multiply(dy, conj(partial)), x)
+
+
+def _slope(y: Any, x: Any) -> Any:
+    """d(x**p)/dp: zero at x = 0, NaN for negative real x (without the warning of ``np.log``)."""
+    base = np.where(x == 0, 1, x)
+    if not np.iscomplexobj(x):
+        base = np.where(base < 0, np.nan, base)
+    return strong_multiply(np.log(base), y)
+
+
+def _cases(s: Sample) -> Iterable[Case]:
+    yield from arrays((0.3, 2.0), (-2.0, 2.0), complex=True)(s)
+    for p in (0, 1, 2, 3, 4, -1, -2, -3):
+        yield case(s(3, low=-2.0, high=-0.3), p)
+        yield case(s(3, low=-2.0, high=-0.3, dtype=np.float32), p)
+    for p in (0.5, 1.5, -0.5, 2.5):
+        yield case(s(3, low=0.3), p)
+    yield case(s(2, 3, low=-2.0, high=-0.3), s.integers(3, high=4))
+    yield case(2, s(3))
+    yield case(s(3, low=0.3, dtype=complex), 2)
+
+
+for _fn in (np.power, np.float_power):
+    rrule(_fn, emit="pow", lowering=_lowered if _fn is np.power else None, cases=_cases)(_rule_of(_fn))
+for _fn in (operator.pow, patch(math, "pow")):
+    rrule(_fn, emit="pow", lowering=_lowered_python, cases=numbers((0.3, 2.0), (-2.0, 2.0)))(_rule_of(_fn))
+    rrule(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])(_rule_of(_fn))

@@ -1,0 +1,75 @@
+"""Functions of the ``math`` module that have no ufunc of the same form; the others stand beside their ufuncs."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from yota_py.dispatch import find_traced
+from yota_py.registry import case, patch, primitive, rrule, scalar_rule
+from yota_py.tangents import is_inexact, like
+
+from .samples import numbers
+
+Pullback = Callable[[Any], Sequence[Any]]
+
+_modf, _ldexp = patch(math, "modf"), patch(math, "ldexp")
+_log, _hypot, _fsum, _prod = map(primitive, (math.log, math.hypot, math.fsum, math.prod))
+
+scalar_rule(_log, lambda y, x: np.divide(1, x), emit="log", cases=numbers((0.2, 3.0)))
+
+
+def _log_with_base(x: Any, *base: Any) -> Any:
+    return _log(x) / _log(*base) if base else _log(x)
+
+
+@rrule(_hypot, cases=lambda s: [case(s.number(), s.number()), case(s.number(), s.number(), s.number()), case(s.number())])
+def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:
+    y = _hypot(*coordinates)
+    unit = np.where(y == 0, 1, y)
+    return y, lambda dy: tuple(like(dy * x / unit, x) if is_inexact(x) else None for x in coordinates)
+
+
+def _dist(p: Iterable[Any], q: Iterable[Any]) -> Any:
+    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
+
+
+@rrule(_fsum, cases=lambda s: [case([s.number(), s.number(), 1.0]), case([s.number(), 2])])
+def _fsum_rule(terms: Any) -> tuple[Any, Pullback]:
+    return _fsum(terms), lambda dy: (tuple(like(dy, x) if is_inexact(x) else None for x in terms),)
+
+
+def _listed(fn: Callable[..., Any], on_traced: Callable[..., Any]) -> Callable[..., Any]:
+    """For functions of an iterable, which may be a generator of traced numbers."""
+
+    def stand_in(values: Any, **kwargs: Any) -> Any:
+        items = list(values)
+        return fn(items, **kwargs) if find_traced(items) is None else on_traced(items, **kwargs)
+
+    return stand_in
+
+
+def _product(items: Sequence[Any], start: Any = 1) -> Any:
+    return reduce(operator.mul, items, start)
+
+
+@rrule(_modf, cases=numbers((-2.0, 2.0)))
+def _modf_rule(x: Any) -> tuple[Any, Pullback]:
+    return _modf(x), lambda dy: (None if dy[0] is None else like(dy[0], x),)
+
+
+@rrule(_ldexp, cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])
+def _ldexp_rule(x: Any, exponent: Any) -> tuple[Any, Pullback]:
+    return _ldexp(x, exponent), lambda dy: (like(dy * 2.0**exponent, x), None)
+
+
+patch(math, "log", _log_with_base)
+patch(math, "hypot", _hypot)
+patch(math, "dist", _dist)
+patch(math, "fsum", _listed(math.fsum, _fsum))
+patch(math, "prod", _listed(math.prod, _product))

@@ -1,0 +1,251 @@
+"""Reductions: sums, products, extrema. Statistics made of them stand in ``statistics.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from yota_py.dispatch import dispatching
+from yota_py.registry import Case, Sample, case, methods, nondiff
+from yota_py.tangents import conj, is_inexact, like, unbroadcast
+
+from .support import NOTHING, Axis, Pullback, array_rule, axes_of, count_along, dtype_of, given, keep, shape_of, spread
+
+
+def reduction_cases(s: Sample) -> Iterable[Case]:
+    """Arguments for any function with ``axis`` and ``keepdims``."""
+    return [
+        case(s(3, 4)),
+        case(s(3, 4), 0),
+        case(s(3, 4), axis=-1),
+        case(s(2, 3, 4), axis=(0, -1)),
+        case(s(2, 3, 4), axis=1, keepdims=True),
+        case(s(3, 4), keepdims=True),
+        case(s(4, 3).T, axis=0),
+        case(s(6, 4)[::2, ::-1], axis=1),
+        case(np.asfortranarray(s(3, 4))),
+        case(s(5, dtype=np.float32)),
+        case(s(1)),
+        case(s()),
+    ]
+
+
+def _sum_cases(s: Sample) -> Iterable[Case]:
+    return [
+        *reduction_cases(s),
+        case(s(0, 3), axis=0),
+        case(s(0)),
+        case(s(2, 3), axis=()),
+        case(s(3, dtype=np.complex128)),
+        case(s(3, dtype=np.float32), dtype=np.float64),
+        case(s(2, 3), axis=1, initial=2.0),
+        case(s(2, 3), 1, None, None, False, s.number()),
+        case(s(2, 3), axis=0, where=s.mask(2, 3)),
+    ]
+
+
+@array_rule(np.sum, kind="reduce", cases=_sum_cases)
+def sum_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``sum``: every summand gets the cotangent of its sum."""
+    shape = shape_of(a)
+    y = np.sum(a, axis=axis, **given(dtype=dtype, keepdims=keepdims, initial=initial, where=where))
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dx = spread(dy, shape, axis)
+        if where is NOTHING:
+            dx = like(dx, a)
+        else:
+            dx = unbroadcast(np.where(where, dx, 0), a)
+        return (dx, None, None, None, None, unbroadcast(dy, initial)) if is_inexact(initial) else (dx,)
+
+    return y, pullback
+
+
+# ------------------------------------------------------------------------------------------- extrema
+
+
+def _extremum_rule(fn: Any, beyond: Any) -> Any:
+    """``beyond(a, y)`` holds for the elements that are not the extremum; ties share the cotangent equally."""
+
+    def rule(
+        a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    ) -> tuple[Any, Pullback]:
+        shape = shape_of(a)
+        y = fn(a, axis=axis, **given(keepdims=keepdims, initial=initial, where=where))
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            others = beyond(a, keep(y, shape, axis))
+            if where is not NOTHING:
+                others = np.logical_or(others, np.logical_not(where))
+            one = dtype_of(a).type(1)
+            ties = np.sum(np.where(others, 0, one), axis=axis, keepdims=True)
+            first = np.where(beyond(initial, y), 0, one) if initial is not NOTHING else None
+            if first is not None:
+                ties = np.add(ties, keep(first, shape, axis))
+            share = np.divide(keep(dy, shape, axis), ties)
+            dx = like(np.where(others, 0, share), a)
+            if first is None or not is_inexact(initial):
+                return (dx,)
+            return dx, None, None, None, unbroadcast(np.multiply(np.reshape(share, shape_of(y)), first), initial)
+
+        return y, pullback
+
+    return rule
+
+
+def _extremum_cases(s: Sample) -> Iterable[Case]:
+    return [
+        *reduction_cases(s),
+        case(s(2, 3), axis=1, initial=9.0),
+        case(s(2, 3), 1, None, False, 0.25),
+        case(s(2, 3), axis=0, initial=-9.0, where=np.array([[True, False, True], [True, True, False]])),
+    ]
+
+
+array_rule(np.max, kind="reduce", aliases=[np.amax], cases=_extremum_cases)(_extremum_rule(np.max, np.less))
+array_rule(np.min, kind="reduce", aliases=[np.amin], cases=reduction_cases)(_extremum_rule(np.min, np.greater))
+
+
+# ------------------------------------------------------------------------------------------ products
+
+
+@dispatching
+def linear_scan(a: Any, d: Any) -> Any:
+    """``r[k] = d[k] + a[k] * r[k + 1]`` along the last axis, with ``r[n] = 0``, by doubling: log2(n) vector steps."""
+    n = np.shape(d)[-1]
+    r = np.array(d, dtype=np.result_type(a, d))
+    a = np.array(a, dtype=r.dtype)
+    step = 1
+    while step < n:
+        r[..., :-step] += a[..., :-step] * r[..., step:]
+        a[..., :-step] *= a[..., step:]  # products that reach past the end are never used again
+        step *= 2
+    return r
+
+
+@array_rule(linear_scan, cases=lambda s: [case(s(5), s(5)), case(s(2, 3), s(2, 3)), case(s(1), s(1))])
+def linear_scan_rule(a: Any, d: Any) -> tuple[Any, Pullback]:
+    """The adjoint of a linear recurrence is the recurrence in the other direction."""
+    r = linear_scan(a, d)
+
+    def pullback(dr: Any) -> tuple[Any, ...]:
+        back = np.flip(conj(a), -1)
+        dd = np.flip(linear_scan(_pushed(back, 0.0), np.flip(dr, -1)), -1)
+        return like(dd * conj(_pushed(r, 0.0)), a), like(dd, d)
+
+    return r, pullback
+
+
+def _pushed(x: Any, last: float) -> Any:
+    """The elements of the last axis moved one place forward, ``last`` at the end."""
+    shape = shape_of(x)
+    return np.concatenate((x[..., 1:], np.full((*shape[:-1], min(1, shape[-1])), last, dtype_of(x))), axis=-1)
+
+
+def _product_before(x: Any) -> Any:
+    """Along the last axis, the product of all elements before each."""
+    shape = shape_of(x)
+    first = np.ones((*shape[:-1], min(1, shape[-1])), dtype_of(x))
+    return np.concatenate((first, np.cumprod(x[..., :-1], axis=-1)), axis=-1)
+
+
+def _prod_cases(s: Sample) -> Iterable[Case]:
+    return [
+        *reduction_cases(s),
+        case(s(0)),
+        case(np.array([2.0, 0.0, 3.0])),
+        case(np.array([[2.0, 0.0, 0.0], [1.0, 0.0, 4.0]]), axis=1),
+        case(s(3, dtype=np.complex128)),
+        case(s(2, 3), axis=1, initial=2.0),
+        case(s(2, 3), 1, None, None, True, s.number()),
+        case(s(2, 3), axis=0, where=s.mask(2, 3)),
+    ]
+
+
+@array_rule(np.prod, kind="reduce", cases=_prod_cases)
+def prod_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``prod``: each factor gets the product of the others, which needs no division and so is right with zeros."""
+    shape, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
+    y = np.prod(a, axis=axis, **given(dtype=dtype, keepdims=keepdims, initial=initial, where=where))
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        x = a if where is NOTHING else np.where(where, a, dtype_of(a).type(1))
+        last = tuple(range(len(shape) - len(axes), len(shape)))
+        moved = np.moveaxis(x, axes, last)
+        lines = np.reshape(moved, (*shape_of(moved)[: len(shape) - len(axes)], count_along(shape, axis)))
+        others = _product_before(lines) * np.flip(_product_before(np.flip(lines, -1)), -1)
+        others = np.moveaxis(np.reshape(others, shape_of(moved)), last, axes)
+        dx = spread(dy, shape, axis) * conj(others)
+        if initial is not NOTHING:
+            dx = dx * conj(initial)
+        dx = like(dx if where is NOTHING else np.where(where, dx, 0), a)
+        if not is_inexact(initial):
+            return (dx,)
+        return dx, None, None, None, None, unbroadcast(dy * conj(np.prod(x, axis=axis, **given(keepdims=keepdims))), initial)
+
+    return y, pullback
+
+
+def _cumulative_cases(s: Sample) -> Iterable[Case]:
+    return [
+        case(s(4)),
+        case(s(2, 3)),
+        case(s(2, 3), 0),
+        case(s(2, 3, 2), axis=-2),
+        case(s(3, 2).T, axis=1),
+        case(s(3, dtype=np.float32)),
+        case(s(3, dtype=np.complex128)),
+        case(s(1)),
+        case(s()),
+        case(s(2, 0), axis=1),
+    ]
+
+
+@array_rule(np.cumsum, cases=_cumulative_cases)
+def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
+    """``cumsum``: the cotangents are summed from the other end."""
+    shape = shape_of(a)
+    y = np.cumsum(a, axis=axis, **given(dtype=dtype))
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        n = 0 if axis is None else axis
+        dx = np.flip(np.cumsum(np.flip(dy, n), axis=n), n)
+        return (like(np.reshape(dx, shape) if axis is None else dx, a),)
+
+    return y, pullback
+
+
+def _cumprod_cases(s: Sample) -> Iterable[Case]:
+    return [*_cumulative_cases(s), case(np.array([2.0, 0.0, 3.0, 0.0])), case(np.array([[0.0, 2.0, 3.0]]), axis=1)]
+
+
+@array_rule(np.cumprod, cases=_cumprod_cases)
+def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
+    """``cumprod``, right with zeros: ``dx[k] = prod(x[:k]) * r[k]`` with ``r[k] = dy[k] + x[k + 1] * r[k + 1]``."""
+    shape = shape_of(a)
+    y = np.cumprod(a, axis=axis, **given(dtype=dtype))
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        n = 0 if axis is None else axis
+        x = conj(np.ravel(a) if axis is None else np.moveaxis(a, n, -1))
+        dx = _product_before(x) * linear_scan(_pushed(x, 0.0), np.moveaxis(dy, n, -1))
+        return (like(np.reshape(dx, shape) if axis is None else np.moveaxis(dx, -1, n), a),)
+
+    return y, pullback
+
+
+for _fn in (np.any, np.all, np.count_nonzero, np.argmax, np.argmin, np.array_equal, np.array_equiv, np.allclose):
+    nondiff(_fn)
+
+methods |= {
+    "sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "cumsum": np.cumsum, "cumprod": np.cumprod,
+    "any": np.any, "all": np.all, "argmax": np.argmax, "argmin": np.argmin,
+}  # fmt: skip

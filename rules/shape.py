@@ -1,0 +1,216 @@
+"""Functions that move elements without changing them: views. Joining and splitting stand in ``joining.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import case, methods, nondiff, properties
+from yota_py.tangents import like, unbroadcast
+
+from .support import Pullback, array_rule, axes_of, axis_of, shape_of, unsupported
+
+# ------------------------------------------------------------------------- same elements, other shape
+
+
+def _in_c_or_f_order(order: str | None) -> str:
+    if order not in (None, "C", "F"):
+        raise unsupported(f"order={order!r}", "It depends on how the array lies in memory: use order='C' or 'F'")
+    return order or "C"
+
+
+@array_rule(
+    np.reshape,
+    kind="view",
+    cases=lambda s: [
+        case(s(3, 4), (2, 6)), case(s(3, 4), -1), case(s(2, 3, 2), (3, -1)), case(s(3, 4), (4, 3), "F"),
+        case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()), case(s(0, 3), (3, 0)),
+        case(s(4, dtype=np.float32), (2, 2)),
+    ],
+)  # fmt: skip
+def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None) -> tuple[Any, Pullback]:
+    """``reshape``: the cotangent takes the old shape."""
+    before, order = shape_of(a), _in_c_or_f_order(order)
+    options = {} if order == "C" else {"order": order}
+    return np.reshape(a, shape, **options), lambda dy: (np.reshape(dy, before, **options),)
+
+
+@array_rule(
+    np.ravel,
+    kind="view",
+    cases=lambda s: [case(s(2, 3)), case(s(2, 3), "F"), case(s(3, 2).T), case(s()), case(s(3)), case(s(0, 2))],
+)
+def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
+    """``ravel`` and the method ``flatten``."""
+    before, order = shape_of(a), _in_c_or_f_order(order)
+    options = {} if order == "C" else {"order": order}
+    return np.ravel(a, **options), lambda dy: (np.reshape(dy, before, **options),)
+
+
+@array_rule(
+    np.squeeze, kind="view", cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))]
+)
+def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
+    """``squeeze``: the cotangent takes the old shape."""
+    before = shape_of(a)
+    return np.squeeze(a, axis), lambda dy: (np.reshape(dy, before),)
+
+
+@array_rule(
+    np.expand_dims, kind="view", cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)]
+)
+def expand_dims_rule(a: Any, axis: Any) -> tuple[Any, Pullback]:
+    """``expand_dims``: the cotangent takes the old shape."""
+    before = shape_of(a)
+    return np.expand_dims(a, axis), lambda dy: (np.reshape(dy, before),)
+
+
+def _at_least(fn: Callable[..., Any]) -> None:
+    def rule(*arrays: Any) -> tuple[Any, Pullback]:
+        shapes = [shape_of(a) for a in arrays]
+        y = fn(*arrays)
+        if len(arrays) == 1:
+            return y, lambda dy: (np.reshape(dy, shapes[0]),)
+        return y, lambda dy: tuple(None if d is None else np.reshape(d, n) for d, n in zip(dy, shapes, strict=True))
+
+    array_rule(
+        fn, kind="view", cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)]
+    )(rule)
+
+
+for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
+    _at_least(_fn)
+
+
+# ------------------------------------------------------------------------------------ axes exchanged
+
+
+@array_rule(
+    np.transpose,
+    kind="view",
+    aliases=[np.permute_dims],
+    cases=lambda s: [
+        case(s(3, 4)), case(s(2, 3, 4)), case(s(2, 3, 4), (1, 2, 0)), case(s(2, 3, 4), axes=(-1, 0, -2)), case(s(3)), case(s()),
+        case(s(4, 3).T), case(s(2, 3, dtype=np.float32)),
+    ],
+)  # fmt: skip
+def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pullback]:
+    """``transpose``: the cotangent's axes go back."""
+    if axes is None:
+        return np.transpose(a), lambda dy: (np.transpose(dy),)
+    order = axes_of(tuple(axes), len(shape_of(a)))
+    inverse = tuple(order.index(i) for i in range(len(order)))
+    return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
+
+
+@array_rule(np.swapaxes, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])
+def swapaxes_rule(a: Any, axis1: int, axis2: int) -> tuple[Any, Pullback]:
+    """``swapaxes`` is its own inverse."""
+    return np.swapaxes(a, axis1, axis2), lambda dy: (np.swapaxes(dy, axis1, axis2),)
+
+
+@array_rule(np.moveaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])
+def moveaxis_rule(a: Any, source: Any, destination: Any) -> tuple[Any, Pullback]:
+    """``moveaxis``: from destination back to source."""
+    return np.moveaxis(a, source, destination), lambda dy: (np.moveaxis(dy, destination, source),)
+
+
+@array_rule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
+def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
+    """``rollaxis``: the axes go back."""
+    n = len(shape_of(a))
+    order = np.rollaxis(np.empty(range(n)), axis, start).shape if n else ()  # each axis tells its number by its length
+    return np.transpose(a, order), lambda dy: (np.transpose(dy, tuple(order.index(i) for i in range(n))),)
+
+
+def _mirrored(fn: Callable[..., Any], cases: Any) -> None:
+    """A view that undoes itself."""
+    array_rule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
+
+
+for _fn in (np.matrix_transpose, np.linalg.matrix_transpose):
+    _mirrored(_fn, lambda s: [case(s(2, 3)), case(s(2, 3, 4))])
+for _fn in (np.fliplr, np.flipud):
+    _mirrored(_fn, lambda s: [case(s(2, 3)), case(s(3, 2).T)])
+
+
+@array_rule(
+    np.flip, kind="view", cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))]
+)
+def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
+    """``flip`` is its own inverse."""
+    return np.flip(m, axis), lambda dy: (np.flip(dy, axis),)
+
+
+@array_rule(
+    np.rot90,
+    kind="view",
+    cases=lambda s: [case(s(2, 3)), case(s(2, 3), 2), case(s(2, 3), k=-1), case(s(2, 3, 2), 3, axes=(1, 2)), case(s(2, 3), 4)],
+)
+def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
+    """``rot90``: turned back."""
+    return np.rot90(m, k, axes), lambda dy: (np.rot90(dy, -k, axes),)
+
+
+# --------------------------------------------------------------------------------------- broadcasting
+
+
+@array_rule(
+    np.broadcast_to,
+    kind="view",
+    cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
+                     case(s(3, dtype=np.float32), (2, 3))],
+)  # fmt: skip
+def broadcast_to_rule(array: Any, shape: Any, subok: bool = False) -> tuple[Any, Pullback]:
+    """``broadcast_to``: the copies' cotangents are summed."""
+    return np.broadcast_to(array, shape), lambda dy: (unbroadcast(dy, array),)
+
+
+@array_rule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
+def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullback]:
+    """``broadcast_arrays``: each is a ``broadcast_to``."""
+    shape = np.broadcast_shapes(*map(shape_of, args))
+    y = tuple(np.broadcast_to(a, shape) for a in args)
+    return y, lambda dy: tuple(None if d is None else unbroadcast(d, a) for d, a in zip(dy, args, strict=True))
+
+
+# ----------------------------------------------------------------------- shapes and dtypes, new arrays
+
+for _fn in (
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.common_type, np.min_scalar_type,
+    np.may_share_memory, np.shares_memory,
+):  # fmt: skip
+    nondiff(_fn, immediate=True)
+
+for _fn in (np.zeros_like, np.ones_like, np.empty_like):
+    nondiff(_fn)
+
+
+@array_rule(np.full_like, cases=lambda s: [case(s(2, 3), 2.5), case(s(2, 3), s(3)), case(s(3), s.number(), dtype=np.float64)])
+def full_like_rule(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **options: Any) -> tuple[Any, Pullback]:
+    """``full_like``: the copies' cotangents are summed."""
+    return np.full_like(a, fill_value, dtype, *rest, **options), lambda dy: (None, unbroadcast(dy, fill_value))
+
+
+# -------------------------------------------------------------------------------------------- methods
+
+
+def _reshape_method(a: Any, *shape: Any, **options: Any) -> Any:
+    """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
+    return np.reshape(a, shape[0] if len(shape) == 1 else shape, **options)
+
+
+def _transpose_method(a: Any, *axes: Any) -> Any:
+    """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
+    if not axes or axes == (None,):
+        return np.transpose(a)
+    return np.transpose(a, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+
+methods |= {
+    "reshape": _reshape_method, "transpose": _transpose_method, "ravel": np.ravel, "flatten": np.ravel,
+    "squeeze": np.squeeze, "swapaxes": np.swapaxes,
+}  # fmt: skip
+properties |= {"T": np.transpose, "mT": np.matrix_transpose, "flat": np.ravel}

@@ -1,0 +1,189 @@
+"""Functions of ``scipy.special``. Formulas: NIST Digital Library of Mathematical Functions (dlmf.nist.gov)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from yota_py.dispatch import find_traced
+from yota_py.registry import case, patch, primitive, rrule
+from yota_py.tangents import is_inexact, unbroadcast
+
+from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, elementwise
+from .samples import Domain
+from .support import composite
+
+Pullback = Callable[[Any], Sequence[Any]]
+
+SQRT_PI = math.sqrt(math.pi)
+FRACTION: Domain = (0.1, 0.9)
+
+# ------------------------------------------------------------------------------------ sigmoid, logarithms
+
+elementwise(special.expit, lambda y, x: y * (1 - y), emit="expit", on=[REAL])
+elementwise(special.log_expit, lambda y, x: special.expit(-x), emit="log_expit", on=[REAL])
+elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), on=[FRACTION],
+            emit=lambda k, x: k.sub(k.log(x), k.log1p(k.neg(x))))  # fmt: skip
+elementwise(special.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], complex=True)
+elementwise(special.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], complex=True)
+elementwise(special.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL])
+elementwise(special.exp10, lambda y, x: y * LN10, on=[REAL])
+elementwise(special.cbrt, lambda y, x: np.divide(1, 3 * y * y), emit="cbrt", on=[POSITIVE])
+elementwise(special.cosm1, lambda y, x: -np.sin(x), on=[REAL])
+
+
+def _log_or_zero(k: Any, log: Callable[[Any], Any], x: Any, y: Any) -> Any:
+    zero = k.const(0, x)
+    return k.select(k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y))), zero, k.mul(x, log(y)))
+
+
+# x log(y) is 0 at x = 0 for any y, so its derivative in y is zero there.
+elementwise(special.xlogy, lambda y, a, b: np.log(b), lambda y, a, b: _quotient(a, b), on=[REAL, POSITIVE],
+            emit=lambda k, x, y: _log_or_zero(k, k.log, x, y))  # fmt: skip
+elementwise(special.xlog1py, lambda y, a, b: np.log1p(b), lambda y, a, b: _quotient(a, 1 + b), on=[REAL, POSITIVE],
+            emit=lambda k, x, y: _log_or_zero(k, k.log1p, x, y))  # fmt: skip
+elementwise(special.entr, lambda y, x: -np.log(x) - 1, on=[POSITIVE])
+elementwise(special.rel_entr, lambda y, a, b: np.log(np.divide(a, b)) + 1, lambda y, a, b: -np.divide(a, b),
+            on=[POSITIVE, POSITIVE])  # fmt: skip
+elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a, b: 1 - np.divide(a, b),
+            on=[POSITIVE, POSITIVE])  # fmt: skip
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return np.where(a == 0, 0, a / np.where(a == 0, 1, b))
+
+
+# --------------------------------------------------------------------------- error and normal functions (7.2)
+
+elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL], python=[patch(math, "erf")])
+elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), on=[REAL], python=[patch(math, "erfc")])
+elementwise(special.erfcx, lambda y, x: 2 * x * y - 2 / SQRT_PI, on=[REAL])
+elementwise(special.erfi, lambda y, x: 2 / SQRT_PI * np.exp(x * x), on=[REAL])
+elementwise(special.erfinv, lambda y, x: SQRT_PI / 2 * np.exp(y * y), on=[UNIT])
+elementwise(special.erfcinv, lambda y, x: -SQRT_PI / 2 * np.exp(y * y), on=[FRACTION])
+elementwise(special.dawsn, lambda y, x: 1 - 2 * x * y, on=[REAL])
+elementwise(special.ndtr, lambda y, x: _normal(x * x), on=[REAL])
+elementwise(special.ndtri, lambda y, x: np.divide(1, _normal(y * y)), on=[FRACTION])
+elementwise(special.log_ndtr, lambda y, x: _normal(x * x + 2 * y), on=[REAL])
+
+
+def _normal(square: Any) -> Any:
+    return np.exp(-0.5 * square) / math.sqrt(2 * math.pi)
+
+
+# ------------------------------------------------------- gamma function and relatives (5.2, 5.15), Bessel (10.29)
+
+_polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
+patch(special, "polygamma", _polygamma)
+patch(special, "zeta", _zeta)
+
+elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[patch(math, "gamma")])
+elementwise(special.gammaln, lambda y, x: special.digamma(x), emit="lgamma", on=[POSITIVE], python=[patch(math, "lgamma")])
+elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
+elementwise(special.rgamma, lambda y, x: -y * special.digamma(x), on=[POSITIVE])
+elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])
+elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b: y * _beta_slope(b, a),
+            on=[POSITIVE, POSITIVE])  # fmt: skip
+elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),
+            on=[POSITIVE, POSITIVE])  # fmt: skip
+elementwise(special.i0, lambda y, x: special.i1(x), on=[POSITIVE])
+elementwise(np.i0, lambda y, x: special.i1(x), on=[POSITIVE])
+elementwise(special.i1, lambda y, x: special.i0(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)), on=[POSITIVE])
+elementwise(special.j0, lambda y, x: -special.j1(x), on=[POSITIVE])
+elementwise(special.j1, lambda y, x: special.j0(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)), on=[POSITIVE])
+
+
+def _beta_slope(a: Any, b: Any) -> Any:
+    return special.digamma(a) - special.digamma(np.add(a, b))
+
+
+@rrule(_polygamma, cases=lambda s: [case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3)])
+def _polygamma_rule(n: Any, x: Any) -> tuple[Any, Pullback]:
+    return _polygamma(n, x), lambda dy: (None, unbroadcast(dy * _polygamma(n + 1, x), x))
+
+
+@rrule(_zeta, cases=lambda s: [case(3, s(3, low=0.5)), case(s.integers(3, low=2, high=4), s(3, low=0.5))])
+def _zeta_rule(x: Any, q: Any = 1) -> tuple[Any, Pullback]:
+    """Hurwitz: d zeta(x, q)/dq = -x zeta(x+1, q) (25.11.17)."""
+    return _zeta(x, q), lambda dy: (None, unbroadcast(-dy * x * _zeta(x + 1, q), q))
+
+
+# ------------------------------------------------------------------------------------ logsumexp and softmax
+# These do not dispatch; their rules are compositions, value included, so that a lowered tape holds primitives only.
+
+
+def _stand_in(name: str) -> Callable[..., Any]:
+    """A primitive in the place of ``scipy.special.<name>``, which also takes a list of traced numbers."""
+    prim = primitive(getattr(special, name))
+
+    def stand_in(x: Any, *args: Any, **kwargs: Any) -> Any:
+        listed = isinstance(x, list | tuple) and find_traced(x) is not None
+        return prim(np.stack(x) if listed else x, *args, **kwargs)
+
+    patch(special, name, stand_in)
+    return prim
+
+
+logsumexp, softmax, log_softmax = map(_stand_in, ("logsumexp", "softmax", "log_softmax"))
+
+
+def _exponentials(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
+    """The largest element m, exp(a - m) (one where a is m, though both be infinite), and their weighted sum."""
+    if b is not None:
+        a = np.where(b == 0, -np.inf, a)
+    m = np.max(a, axis=axis, keepdims=True)
+    e = np.exp(np.where(a == m, 0, a - m))
+    return m, e, np.sum(e if b is None else e * b, axis=axis, keepdims=True)
+
+
+def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
+    return y if keepdims else np.squeeze(y, axis=axis)[()]
+
+
+@composite(logsumexp, cases=lambda s: [
+    case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1, keepdims=True), case(s(3, 4), axis=(0, 1)), case(s(5)),
+    case(s(3, 4), 1, s(3, 4, low=0.5)), case(s(3, 4), 1, s(4, low=0.5)), case(s(4, dtype=np.float32)), case(s(1)),
+    case(s(3, 4), 1, s(3, 4), False, True), case(s(2, 3, 4), axis=1), case(s(3), b=np.array([0.5, 0.0, 1.0])),
+])  # fmt: skip
+def _logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> tuple[Any, Pullback]:
+    m, e, s = _exponentials(a, axis, b)
+    logs = _dropped(np.log(np.abs(s) if return_sign else s) + m, axis, keepdims)
+    y = (logs, _dropped(np.sign(s), axis, keepdims)) if return_sign else logs
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        dlogs = dy[0] if return_sign else dy
+        if dlogs is None:
+            return (None,)
+        share = np.reshape(dlogs, np.shape(s)) / s * e
+        db = unbroadcast(share, b) if is_inexact(b) else None
+        return unbroadcast(share if b is None else share * b, a) if is_inexact(a) else None, None, db
+
+    return y, pullback
+
+
+_softmax_cases = lambda s: [  # noqa: E731
+    case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(s(5)), case(s(4, dtype=np.float32)), case(s(2, 3, 4), (1, 2)),
+]  # fmt: skip
+
+
+@composite(softmax, cases=_softmax_cases)
+def _softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
+    """dy/dx is diag(y) - y y^T along the axis."""
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    y = e / np.sum(e, axis=axis, keepdims=True)
+    return y, lambda dy: (y * (dy - np.sum(dy * y, axis=axis, keepdims=True)),)
+
+
+@composite(log_softmax, cases=_softmax_cases)
+def _log_softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
+    """dy/dx is I - softmax(x) 1^T along the axis."""
+    m = np.max(x, axis=axis, keepdims=True)
+    shifted = x - np.where(np.isfinite(m), m, 0)
+    y = shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return y, lambda dy: (dy - np.exp(y) * np.sum(dy, axis=axis, keepdims=True),)

@@ -1,0 +1,316 @@
+"""Statistics and differences: compositions of sums, extrema and arithmetic, which they lower to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import Case, Cases, Sample, case, methods
+from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
+
+from .indexing import unindex
+from .reductions import reduction_cases
+from .support import (
+    NOTHING, Axis, Pullback, along, array_rule, axes_of, axis_of, composite, count_along, dtype_of, given, keep, operand,
+    rule_of, shape_of, spread,
+)  # fmt: skip
+
+
+
+def _two_or_more(s: Sample) -> Iterable[Case]:
+    return [c for c in reduction_cases(s) if np.size(c.args[0]) > 1]
+
+
+# ------------------------------------------------------------------------------------- mean and variance
+
+
+def _inexact(a: Any, dtype: Any = None) -> Any:
+    """The array in which a mean is computed: integers and bools as float64."""
+    if dtype is None:
+        dtype = dtype_of(a) if dtype_of(a).kind in "fc" else np.float64
+    return a if dtype_of(a) == dtype else astype(a, np.dtype(dtype))
+
+
+def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
+    """How many elements go into a mean: a Python number, or an array if there is a mask."""
+    if where is NOTHING:
+        return count_along(shape_of(x), axis)
+    n = np.sum(np.broadcast_to(where, shape_of(x)), axis=axis, **options)
+    return astype(n, np.finfo(dtype_of(x)).dtype)
+
+
+_MASK = np.array([[True, False, True], [True, True, True]])
+
+
+@composite(
+    np.mean,
+    cases=lambda s: [
+        *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64), case(s(0, 2), axis=1),
+        case(s(2, 3), axis=0, where=_MASK),
+    ],
+)  # fmt: skip
+def mean_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+) -> tuple[Any, Pullback]:
+    """``mean``: the sum over the number of elements."""
+    a = operand(a)
+    half = dtype is None and dtype_of(a) == np.float16  # NumPy sums these in single precision
+    x = _inexact(a, np.float32 if half else dtype)
+    n = _count(x, axis, where, **given(keepdims=keepdims))
+    y = np.divide(np.sum(x, axis=axis, **given(keepdims=keepdims, where=where)), n)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dx = spread(np.divide(dy, n), shape_of(a), axis)
+        return (like(dx if where is NOTHING else np.where(where, dx, 0), a),)
+
+    return astype(y, np.dtype(np.float16)) if half else y, pullback
+
+
+def _deviations(x: Any, axis: Axis, where: Any) -> Any:
+    """The elements minus their mean; zero where a mask leaves them out."""
+    d = np.subtract(x, mean_rule(x, axis, keepdims=True, where=where)[0])
+    return d if where is NOTHING else np.where(where, d, 0)
+
+
+def _squares(d: Any) -> Any:
+    if dtype_of(d).kind != "c":
+        return np.multiply(d, d)
+    return np.add(np.multiply(np.real(d), np.real(d)), np.multiply(np.imag(d), np.imag(d)))
+
+
+def _variance(
+    a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, correction: Any
+) -> tuple[Any, Any, Any]:
+    """The variance, the deviations and the degrees of freedom (the last two as the pullbacks need them)."""
+    x = _inexact(operand(a), dtype)
+    d = _deviations(x, axis, where)
+    n = np.maximum(_count(x, axis, where, **given(keepdims=keepdims)) - (ddof if correction is NOTHING else correction), 0)
+    n = n if where is not NOTHING else n.item()
+    return np.divide(np.sum(_squares(d), axis=axis, **given(keepdims=keepdims)), n), d, n
+
+
+_variance_cases: Cases = lambda s: [  # noqa: E731
+    *_two_or_more(s), case(s(4), ddof=1), case(s(3, 4), axis=1, ddof=1), case(s(4), correction=1), case(s(3, dtype=np.complex128)),
+    case(s(2, 3), axis=1, where=_MASK), case(s(3, dtype=np.float32), dtype=np.float64),
+]  # fmt: skip
+
+
+@composite(np.var, cases=_variance_cases)
+def var_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+    where: Any = NOTHING, correction: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
+    y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, correction)
+    return y, lambda dy: (like(np.multiply(spread(np.divide(np.multiply(dy, 2), n), shape_of(a), axis), d), a),)
+
+
+def zero_over_zero(a: Any, b: Any) -> Any:
+    """``a / b``, and zero where ``b`` is: the convention for roots of sums of squares at zero."""
+    nowhere = np.equal(b, 0)
+    return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
+
+
+@composite(np.std, cases=_variance_cases)
+def std_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+    where: Any = NOTHING, correction: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
+    variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, correction)
+    y = np.sqrt(variance)
+    return y, lambda dy: (like(np.multiply(spread(zero_over_zero(np.divide(dy, n), y), shape_of(a), axis), d), a),)
+
+
+def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Callable[[Any], Any]]:
+    """The weights with the axes of the array, and how their cotangent goes back."""
+    have = shape_of(weights)
+    if have == shape or not have:
+        return weights, lambda dw: dw
+    axes = axes_of(axis, len(shape))
+    if axis is None or have != tuple(shape[i] for i in axes):
+        raise TypeError(f"np.average: weights of shape {have} do not fit an array of shape {shape} and axis={axis}")
+    order = tuple(int(i) for i in np.argsort(axes))
+    turned = np.transpose(weights, order)
+    wide = np.reshape(turned, tuple(n if i in axes else 1 for i, n in enumerate(shape)))
+    return wide, lambda dw: np.transpose(np.reshape(dw, shape_of(turned)), tuple(int(i) for i in np.argsort(order)))
+
+
+@composite(
+    np.average,
+    cases=lambda s: [
+        *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)), case(s(2, 3), 1, s(3, low=0.5)),
+        case(s(2, 3), axis=0, weights=s(2, low=0.5)), case(s(2, 3, 4), axis=(2, 0), weights=s(4, 2, low=0.5)),
+        case(s(2, 3), 1, s(3, low=0.5), keepdims=True), case(s(2, 3), 1, s(3, low=0.5), True), case(s(3), returned=True),
+        case(s(3), None, [1.0, 2.0, 1.0]), case(s(3), 0, np.array([1, 2, 1])), case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
+    ],
+)  # fmt: skip
+def average_rule(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING
+) -> tuple[Any, Pullback]:
+    """``average``: ``da = dy w / sum(w)``, ``dw = dy (a - average) / sum(w)``."""
+    a, shape = operand(a), shape_of(operand(a))
+    if weights is None:
+        y, mean_pullback = mean_rule(a, axis, keepdims=keepdims)
+        if not returned:
+            return y, mean_pullback
+        n = np.full(shape_of(y), count_along(shape, axis), dtype_of(y))[()]
+        return (y, n), lambda dy: mean_pullback(dy[0]) if dy[0] is not None else (None,)
+    weights = operand(weights)
+    w, turn_back = _aligned(weights, shape, axis)
+    x = _inexact(a)
+    total = np.sum(w, axis=axis, **given(keepdims=keepdims))
+    y = np.divide(np.sum(np.multiply(x, w), axis=axis, **given(keepdims=keepdims)), total)
+
+    def pullback(dys: Any) -> tuple[Any, ...]:
+        dy, dtotal = dys if returned else (dys, None)
+        da = dw = 0
+        if dy is not None:
+            each = spread(np.divide(dy, conj(total)), shape, axis)
+            da, dw = np.multiply(each, conj(w)), np.multiply(each, conj(np.subtract(x, keep(y, shape, axis))))
+        if dtotal is not None:
+            dw = np.add(dw, spread(unbroadcast(dtotal, total), shape_of(w), axis))
+        none = not is_inexact(weights)
+        return unbroadcast(da, a) if is_inexact(a) else None, None, None if none else turn_back(unbroadcast(dw, w))
+
+    return ((y, np.broadcast_to(total, shape_of(y))) if returned else y), pullback
+
+
+@composite(np.ptp, cases=_two_or_more)
+def ptp_rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
+    """``ptp``: the maximum minus the minimum."""
+    high, from_high = rule_of(np.max, a, axis=axis, **given(keepdims=keepdims))
+    low, from_low = rule_of(np.min, a, axis=axis, **given(keepdims=keepdims))
+    return np.subtract(high, low), lambda dy: (np.subtract(from_high(dy)[0], from_low(dy)[0]),)
+
+
+# ------------------------------------------------------------------------------------------ without NaNs
+
+
+_with_nans: Cases = lambda s: [  # noqa: E731
+    *_two_or_more(s), case(np.where(np.arange(6).reshape(2, 3) == 2, np.nan, s(2, 3)), axis=1),
+]  # fmt: skip
+
+
+@composite(np.nansum, cases=_with_nans)
+def nansum_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING
+) -> tuple[Any, Pullback]:
+    """``nansum``: NaN counts as zero."""
+    absent = np.isnan(a)
+    y, pullback = rule_of(np.sum, np.where(absent, 0, a), axis, dtype, **given(keepdims=keepdims))
+    return y, lambda dy: (np.where(absent, 0, pullback(dy)[0]),)
+
+
+@composite(np.nanmean, cases=_with_nans)
+def nanmean_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING
+) -> tuple[Any, Pullback]:
+    """``nanmean``: the mean of what is not NaN."""
+    present = np.logical_not(np.isnan(a))
+    n = _count(_inexact(a, dtype), axis, present, **given(keepdims=keepdims))
+    total, pullback = nansum_rule(_inexact(a, dtype), axis, **given(keepdims=keepdims))
+    return np.divide(total, n), lambda dy: (like(pullback(np.divide(dy, n))[0], a),)
+
+
+def _nan_extremum(fn: Any) -> None:
+    @array_rule(fn, cases=_with_nans)
+    def rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
+        """The extremum of what is not NaN; ties share the cotangent equally."""
+        shape = shape_of(a)
+        y = fn(a, axis=axis, **given(keepdims=keepdims))
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            ties = np.equal(a, keep(y, shape, axis))
+            n = np.sum(np.where(ties, dtype_of(a).type(1), 0), axis=axis, keepdims=True)
+            return (like(np.where(ties, zero_over_zero(keep(dy, shape, axis), n), 0), a),)
+
+        return y, pullback
+
+
+_nan_extremum(np.nanmax)
+_nan_extremum(np.nanmin)
+
+
+# ---------------------------------------------------------------------------------------- differences
+
+
+def _difference(a: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
+    shape = shape_of(a)
+    upper, lower = along(axis, len(shape), slice(1, None)), along(axis, len(shape), slice(None, -1))
+    return np.subtract(a[upper], a[lower]), lambda dy: np.subtract(unindex(dy, upper, shape), unindex(dy, lower, shape))
+
+
+@composite(
+    np.diff,
+    cases=lambda s: [
+        case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)), case(s(3), prepend=0.5),
+        case(s(2, 3), axis=0, append=s(1, 3)), case(s(3), 1, -1, s.number(), s(2)), case(s(4, dtype=np.float32)), case(s(4, 3).T),
+    ],
+)  # fmt: skip
+def diff_rule(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING) -> tuple[Any, Pullback]:
+    """``diff``: each difference goes back to the two elements it was taken of."""
+    a, shape = operand(a), shape_of(operand(a))
+    if n < 0:
+        raise ValueError(f"np.diff: the order must not be negative, it is {n}")
+    at = axis_of(axis, len(shape))
+    line = (*shape[:at], 1, *shape[at + 1 :])
+    ends = [None if e is NOTHING or e is None else (e if shape_of(e) else np.broadcast_to(e, line)) for e in (prepend, append)]
+    x, join = a, None
+    if any(e is not None for e in ends):
+        x, join = rule_of(np.concatenate, tuple(part for part in (ends[0], a, ends[1]) if part is not None), at)
+    y, steps = x, []
+    for _ in range(n):
+        y, step = _difference(y, at)
+        steps.append(step)
+
+    def back(dy: Any) -> tuple[Any, ...]:
+        dx = dy
+        for step in reversed(steps):
+            dx = step(dx)
+        if join is None:
+            return (dx,)
+        parts = list(join(dx)[0])
+        first = parts.pop(0) if ends[0] is not None else None
+        last = parts.pop() if ends[1] is not None else None
+        dends = (None if d is None else unbroadcast(d, e) for d, e in ((first, prepend), (last, append)))
+        return (parts[0], None, None, *dends)
+
+    return y, back
+
+
+@composite(
+    np.trapezoid,
+    cases=lambda s: [
+        case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5), case(s(3), None, s.number()),
+        case(s(2, 3), s(3)), case(s(3, 2), s(3), axis=0), case(s(2, 3), s(2, 3)), case(s(4, dtype=np.float32)),
+    ],
+)  # fmt: skip
+def trapezoid_rule(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> tuple[Any, Pullback]:
+    """``trapezoid``: means of neighbours times widths, summed."""
+    y, shape = operand(y), shape_of(operand(y))
+    at = axis_of(axis, len(shape))
+    upper, lower = along(at, len(shape), slice(1, None)), along(at, len(shape), slice(None, -1))
+    width, from_width = dx, None
+    if x is not None:
+        x = operand(x)
+        places = np.reshape(x, (-1, *(1,) * (len(shape) - at - 1))) if len(shape_of(x)) == 1 else x
+        width, from_width = _difference(places, axis_of(at - len(shape), len(shape_of(places))))
+    heights = np.divide(np.add(y[upper], y[lower]), 2)
+    area = np.multiply(width, heights)
+
+    def pullback(dz: Any) -> tuple[Any, ...]:
+        each = spread(dz, shape_of(area), at)
+        dheight = unbroadcast(np.divide(np.multiply(each, conj(width)), 2), heights)
+        dwidth = np.multiply(each, conj(heights))
+        dy = like(np.add(unindex(dheight, upper, shape), unindex(dheight, lower, shape)), y) if is_inexact(y) else None
+        if from_width is None:
+            return dy, None, unbroadcast(dwidth, dx) if is_inexact(dx) else None
+        return dy, np.reshape(from_width(unbroadcast(dwidth, width)), shape_of(x)) if is_inexact(x) else None
+
+    return np.sum(area, axis=at), pullback
+
+
+methods |= {"mean": np.mean, "var": np.var, "std": np.std}

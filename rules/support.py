@@ -1,0 +1,151 @@
+"""What the areas of NumPy share: optional arguments, axes, and rules that are made of other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from yota_py.dispatch import find_traced
+from yota_py.errors import MissingRuleError
+from yota_py.operations import user_site
+from yota_py.registry import Rule, apply_rule, rrule
+from yota_py.types import ArrayType, typeof
+
+Axis = int | Sequence[int] | None
+Pullback = Callable[[Any], Sequence[Any]]
+
+NOTHING: Any = np._NoValue  # type: ignore[attr-defined]  # NumPy's own "not given"
+
+
+def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+    """``rrule`` for functions with optional arguments: the pullback gives the leading cotangents, the rest is ``None``.
+
+    A call may pass axes and flags by position or by name, so the number of positional arguments varies.
+    """
+
+    def register(rule: Rule) -> Rule:
+        @wraps(rule)
+        def padded(*args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+            y, pullback = rule(*args, **kwargs)
+            n = len(args)
+
+            def back(dy: Any) -> Sequence[Any]:
+                dxs = tuple(pullback(dy))
+                return dxs if len(dxs) == n else (*dxs, *(None,) * (n - len(dxs)))[:n]
+
+            return y, back
+
+        rrule(fn, **options)(padded)
+        return padded
+
+    return register
+
+
+def composite(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+    """``array_rule`` for a rule whose value is written with simpler functions, which then is its lowering too."""
+
+    def register(rule: Rule) -> Rule:
+        return array_rule(fn, lowering=wraps(rule)(lambda *args, **kwargs: rule(*args, **kwargs)[0]), **options)(rule)
+
+    return register
+
+
+def rule_of(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+    """``(y, pullback)`` of another function, to build a rule on it."""
+    return apply_rule(fn, args, kwargs, None)
+
+
+def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:
+    """The rule of ``h(g(f(x)))``: each step is ``(fn, *further arguments)``, a dict at the end gives keyword arguments."""
+    pullbacks: list[Pullback] = []
+    for fn, *rest in steps:
+        kwargs = rest.pop() if rest and isinstance(rest[-1], dict) else {}
+        x, pullback = rule_of(fn, x, *rest, **kwargs)
+        pullbacks.append(pullback)
+
+    def back(dy: Any) -> Sequence[Any]:
+        for pullback in reversed(pullbacks):
+            dy = pullback(dy)[0]
+        return (dy,)
+
+    return x, back
+
+
+def given(**kwargs: Any) -> dict[str, Any]:
+    """The keyword arguments that say something: not ``None``, not ``False``, not NumPy's "no value"."""
+    return {key: value for key, value in kwargs.items() if value is not None and value is not NOTHING and value is not False}
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of an array, number, traced value or plain list."""
+    t = typeof(x)
+    return t.shape if isinstance(t, ArrayType) else np.shape(operand(x))
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The dtype of an array, number, traced value or plain list."""
+    t = typeof(x)
+    return t.dtype if isinstance(t, ArrayType) else np.asarray(operand(x)).dtype
+
+
+def operand(x: Any) -> Any:
+    """An argument as an array or number: a plain list becomes an array, one with traced values in it is refused."""
+    if isinstance(x, list | tuple):
+        if find_traced(x) is not None:
+            raise unsupported("a list of traced values in the place of an array", "Make it an array first: np.array([...])")
+        return np.asarray(x)
+    return x
+
+
+def unsupported(what: str, instead: str) -> MissingRuleError:
+    """The error for arguments that a rule does not cover."""
+    return MissingRuleError(f"{user_site()}: {what} has no derivative rule. {instead}.")
+
+
+def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction as non-negative numbers; all of them for ``None``."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(normalize_axis_tuple(axis, ndim))
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """One axis as a non-negative number."""
+    return int(normalize_axis_index(axis, ndim))
+
+
+def kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+    """The shape after a reduction with ``keepdims=True``."""
+    axes = axes_of(axis, len(shape))
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+
+def count_along(shape: tuple[int, ...], axis: Axis) -> int:
+    """How many elements go into one element of a reduction's result."""
+    n = 1
+    for i in axes_of(axis, len(shape)):
+        n *= shape[i]
+    return n
+
+
+def keep(y: Any, shape: tuple[int, ...], axis: Axis) -> Any:
+    """The result of a reduction over ``axis`` of an array of this shape, with the reduced axes put back as 1."""
+    have = shape_of(y)
+    if have == () or have == (want := kept_shape(shape, axis)):
+        return y
+    return np.reshape(y, want)
+
+
+def spread(dy: Any, shape: tuple[int, ...], axis: Axis) -> Any:
+    """The cotangent of a sum over ``axis``, back at the shape of the summed array."""
+    dy = keep(dy, shape, axis)
+    return dy if shape_of(dy) == shape else np.broadcast_to(dy, shape)
+
+
+def along(axis: int, ndim: int, index: Any) -> tuple[Any, ...]:
+    """The index that applies ``index`` to one axis and takes the others whole."""
+    return (slice(None),) * axis_of(axis, ndim) + (index,)

@@ -1,0 +1,175 @@
+"""The checker is itself checked: each deliberately wrong rule must be caught with its own message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import yota_py.rules  # noqa: F401 - registers the rules
+from yota_py import testing
+from yota_py.registry import nondiff, primitive, rrule
+from yota_py.tangents import conj, unbroadcast
+from yota_py.testing import check_cases, check_grads, check_rrule
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+def with_rule(rule: Callable[..., Any], value: Callable[..., Any] = np.sin) -> Callable[..., Any]:
+    """A fresh primitive that computes ``value`` and has this rule."""
+
+    def function(*args: Any) -> Any:
+        return value(*args)
+
+    fn = primitive(function)
+    rrule(fn)(rule)
+    return fn
+
+
+def caught(message: str, fn: Callable[..., Any], *args: Any) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_rrule(fn, *args)
+
+
+def test_right_rule_passes() -> None:
+    check_rrule(with_rule(lambda x: (np.sin(x), lambda dy: (dy * np.cos(x),))), X)
+
+
+def test_wrong_value() -> None:
+    caught("the rule's value differs", with_rule(lambda x: (1.001 * np.sin(x), lambda dy: (dy * np.cos(x),))), X)
+
+
+def test_wrong_kind_of_value() -> None:
+    caught("of another type than NumPy's", with_rule(lambda x: (np.sin(x)[None], lambda dy: (dy[0] * np.cos(x),))), X)
+
+
+def test_python_number_becomes_numpy_scalar() -> None:
+    fn = with_rule(lambda x: (np.multiply(x, 2.0), lambda dy: (2.0 * dy,)), value=lambda x: 2.0 * x)
+    caught("of another type than NumPy's", fn, 1.5)
+
+
+def test_wrong_factor() -> None:
+    fn = with_rule(lambda x: (np.sin(x), lambda dy: (2 * dy * np.cos(x),)))
+    caught(r"function\(float64\[3\].*the gradient in argument 0, of shape \(3,\), dtype float64, differs", fn, X)
+
+
+def test_none_where_the_derivative_is_not_zero() -> None:
+    caught("None, which is zero", with_rule(lambda x: (np.sin(x), lambda dy: (None,))), X)
+
+
+def test_none_for_an_exact_zero_passes() -> None:
+    check_rrule(with_rule(lambda x: (np.sign(x), lambda dy: (None,)), value=np.sign), X)
+
+
+def test_wrong_shape() -> None:
+    fn = with_rule(lambda a, b: (a + b, lambda dy: (dy, dy)), value=np.add)
+    caught(r"argument 1 has the wrong shape\n +expected +\(\)\n +got +\(3,\)", fn, X, np.array(2.0))
+
+
+def test_wrong_dtype() -> None:
+    fn = with_rule(lambda x: (np.sin(x), lambda dy: (np.float64(1) * dy * np.cos(x),)))
+    caught("wrong dtype\n +expected +float32\n +got +float64", fn, X.astype(np.float32))
+
+
+def test_inaccurate_in_float32() -> None:
+    fn = with_rule(lambda x: (np.sin(x), lambda dy: (dy * np.cos(_coarse(x)),)))
+    caught("far from that in float64", fn, X.astype(np.float32))
+
+
+def _coarse(x: Any) -> Any:
+    return x + np.float32(0.001) if x.dtype == np.float32 else x
+
+
+def test_wrong_count() -> None:
+    fn = with_rule(lambda a, b: (a * b, lambda dy: (dy * b,)), value=np.multiply)
+    caught("returned 1 cotangents for 2 positional arguments", fn, X, X)
+
+
+def test_not_a_tuple() -> None:
+    caught("must return a tuple, not a ndarray", with_rule(lambda x: (np.sin(x), lambda dy: dy * np.cos(x))), X)
+
+
+def test_cotangent_of_an_integer() -> None:
+    fn = with_rule(lambda x, n: (x * n, lambda dy: (dy * n, np.sum(dy * x))), value=np.multiply)
+    caught("argument 1 is not differentiable", fn, X, 3)
+
+
+def test_list_argument_without_tuple() -> None:
+    fn = with_rule(lambda xs: (xs[0] + xs[1], lambda dy: (dy,)), value=lambda xs: xs[0] + xs[1])
+    caught("must be a tuple of as many", fn, [X, X])
+
+
+def test_list_argument() -> None:
+    fn = with_rule(lambda xs: (xs[0] * xs[1], lambda dy: ((dy * xs[1], dy * xs[0]),)), value=lambda xs: xs[0] * xs[1])
+    check_rrule(fn, [X, X + 1])
+    swapped = with_rule(lambda xs: (xs[0] * xs[1], lambda dy: ((dy * xs[0], dy * xs[1]),)), value=lambda xs: xs[0] * xs[1])
+    caught(r"argument 0\[0\]", swapped, [X, X + 1])
+
+
+def test_mutated_by_the_rule() -> None:
+    def rule(x: Any) -> Any:
+        y = np.sin(x)
+        x += 1
+        return y, lambda dy: (dy * np.cos(x - 1),)
+
+    caught("the rule has written into argument 0", with_rule(rule), X.copy())
+
+
+def test_mutated_by_the_pullback() -> None:
+    def rule(x: Any) -> Any:
+        def pullback(dy: Any) -> Any:
+            x[0] = 7
+            return (dy * np.cos(x),)
+
+        return np.sin(x), pullback
+
+    caught("the pullback has written into argument 0", with_rule(rule), X.copy())
+
+
+def test_wrong_second_order() -> None:
+    frozen_cos = nondiff(primitive(lambda x: np.cos(x)))
+    fn = with_rule(lambda x: (np.sin(x), lambda dy: (dy * frozen_cos(x),)))
+    caught("the second derivative in argument 0", fn, X)
+    check_rrule(fn, X, second_order=False)
+
+
+def test_sign_error_in_the_imaginary_part() -> None:
+    z = np.array([0.5 + 1j, -0.3 + 0.2j])
+    fn = with_rule(lambda x: (np.sin(x), lambda dy: (dy * np.cos(x),)))
+    caught(r"the gradient in argument 0.*complex: the convention is dL/dRe \+ i dL/dIm", fn, z)
+    check_rrule(with_rule(lambda x: (np.sin(x), lambda dy: (dy * conj(np.cos(x)),))), z)
+
+
+def test_real_argument_with_complex_result() -> None:
+    fn = with_rule(lambda x, z: (x * z, lambda dy: (unbroadcast(dy * conj(z), x), unbroadcast(dy * x, z))), np.multiply)
+    check_rrule(fn, X, np.array([1 + 1j, 2j, 3.0]))
+
+
+def test_registered_cases() -> None:
+    assert check_cases(np.sin) > 5
+    with pytest.raises(AssertionError, match="not a primitive"):
+        check_cases(len)
+
+
+@pytest.fixture
+def evaluator() -> Iterator[Callable[[Callable[..., Any]], None]]:
+    yield lambda evaluate: testing.evaluators.update(other=evaluate)
+    testing.evaluators.pop("other", None)
+
+
+def test_evaluators(evaluator: Callable[[Callable[..., Any]], None]) -> None:
+    evaluator(lambda f, args, kwargs, seed: (f(*args), tuple(seed * np.cos(x) for x in args)))
+    check_rrule(np.sin, X)
+    evaluator(lambda f, args, kwargs, seed: (f(*args) + 1, tuple(seed * np.cos(x) for x in args)))
+    caught("the other value differs", np.sin, X)
+    evaluator(lambda f, args, kwargs, seed: (f(*args), tuple(seed * np.sin(x) for x in args)))
+    caught("the other gradient in argument 0 differs", np.sin, X)
+
+
+def test_check_grads() -> None:
+    check_grads(lambda p, x: {"a": np.sin(p["w"] * x), "b": [p["b"] * 2, 3]}, {"w": X, "b": 0.5}, 2.0)
+    wrong = with_rule(lambda x: (np.sin(x), lambda dy: (-dy * np.cos(x),)))
+    with pytest.raises(AssertionError, match="the gradient in argument 0"):
+        check_grads(lambda x: np.sum(wrong(2 * x)), X)

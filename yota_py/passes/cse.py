@@ -1,0 +1,45 @@
+"""Common subexpressions: equal calls are computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..operations import Call, Constant, Operation, Variable
+from ..registry import primitive_of
+from ..tape import Tape
+from .rewrite import rewrite
+
+
+def cse(tape: Tape) -> Tape:
+    """``f(x); f(x)`` is one call, for all registered functions (they are pure)."""
+    known: dict[Any, Variable] = {}
+
+    def visit(out: Tape, op: Operation) -> Any:
+        if isinstance(op, Call) and primitive_of(op.fn) is not None:
+            key = (op.fn, _key(op.args), _key(dict(op.kwargs)), op.type)
+        elif isinstance(op, Constant):
+            key = ("constant", id(op.value), op.type) if isinstance(op.value, np.ndarray) else ("constant", _key(op.value))
+        else:
+            return out.append(op)
+        if key not in known:
+            known[key] = out.append(op)
+        return known[key]
+
+    return rewrite(tape, visit)
+
+
+def _key(x: Any) -> Any:
+    """A hashable stand-in that is equal only for interchangeable arguments (1, 1.0 and True are not; nor 0.0 and -0.0)."""
+    if isinstance(x, Variable):
+        return x
+    if isinstance(x, tuple | list):
+        return type(x), tuple(map(_key, x))
+    if isinstance(x, dict):
+        return dict, tuple((k, _key(v)) for k, v in sorted(x.items()))
+    if isinstance(x, slice):
+        return slice, _key((x.start, x.stop, x.step))
+    if isinstance(x, bool | int | float | complex | str | np.generic | np.dtype | type(None) | type(Ellipsis)):
+        return type(x), repr(x)
+    return id(x)

@@ -1,0 +1,54 @@
+"""Lowering is replay: playing a gradient tape on tracers inlines every rule into primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..operations import Call, Guard, Variable, substitute
+from ..recorder import Recorder
+from ..registry import primitive_of
+from ..tape import Tape
+from ..tracer import Trace, Tracer
+
+
+class _Lowering(Trace):
+    """A trace that opens compositions: what has a ``lowering`` is written out."""
+
+    __slots__ = ()
+
+    def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        entry = primitive_of(fn)
+        if entry is not None and entry.lowering is not None:
+            if (written := entry.lowering(*args, **kwargs)) is not NotImplemented:  # not for these arguments
+                return written
+        return super().record(fn, args, kwargs)
+
+
+def lower(source: Recorder) -> Recorder:
+    """The same computation in primitives only: no rules, no pullbacks, no tuples of them.
+
+    Constants become tracers too, so that nothing computed from them is baked in: captured arrays are read again at
+    every call, and the seed stays a variable until it is folded.
+    """
+    trace = _Lowering(Tape(source.tape.name, source.tape.site, in_spec=source.tape.in_spec, out_spec=source.tape.out_spec))
+    env: dict[Variable, Any] = {}
+    for var, op in source.tape:
+        trace.site = op.site or trace.site
+        if isinstance(op, Call):
+            fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
+            args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
+            env[var] = fn(*args, **kwargs)
+        elif isinstance(op, Guard):
+            env[var] = trace.guard(env[op.var], op.test) if type(env[op.var]) is Tracer else op.expected
+        else:
+            env[var] = trace.tracer(trace.append(op, source[var]))
+    trace.alive = False
+    tape = trace.tape
+    tape.leaves = [_untraced(substitute(leaf, env.__getitem__)) for leaf in source.tape.leaves]
+    tape.results = [_untraced(substitute(result, env.__getitem__)) for result in source.tape.results]
+    return trace
+
+
+def _untraced(value: Any) -> Any:
+    return value.current()[0] if type(value) is Tracer else value

@@ -1,0 +1,62 @@
+"""What the passes share: rebuilding a tape operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..operations import Call, Constant, Guard, Operation, Variable, substitute
+from ..tape import Tape
+from ..types import ArrayType, typeof
+
+# Given the new tape and an operation on its variables: the variable (or number) that takes the operation's place.
+Visit = Callable[[Tape, Operation], Any]
+
+
+def rewrite(tape: Tape, visit: Visit) -> Tape:
+    """A new tape in which each operation is what ``visit`` makes of it; a result may turn into a plain number."""
+    out = Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec)
+    env: dict[Variable, Any] = {}
+    for var, op in tape:
+        if isinstance(op, Call):
+            fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
+            args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
+            op = replace(op, fn=fn, args=args, kwargs=kwargs)
+        elif isinstance(op, Guard):
+            op = replace(op, var=env[op.var])
+        env[var] = visit(out, op)
+    out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
+    out.results = [substitute(result, env.__getitem__) for result in tape.results]
+    return out
+
+
+def type_of(tape: Tape, x: Any) -> Any:
+    """The type of an argument: a variable's or a plain value's."""
+    return tape[x].type if isinstance(x, Variable) else typeof(x)
+
+
+def number_of(tape: Tape, x: Any) -> Any:
+    """The number that an argument is in every element, or ``None`` if it is not known to be one."""
+    if isinstance(x, Variable):
+        op = tape[x]
+        if isinstance(op, Constant) and not op.captured:
+            return op.value if isinstance(op.type, ArrayType) and op.type.kind != "array" else _single(op.value)
+        if isinstance(op, Call) and op.fn in _UNIFORM:
+            return number_of(tape, op.args[0])
+        return None
+    return x if isinstance(x, bool | int | float | complex | np.generic) else None
+
+
+def _single(value: Any) -> Any:
+    return value[()] if isinstance(value, np.ndarray) and value.shape == () else None
+
+
+_UNIFORM = (np.broadcast_to, np.reshape, np.expand_dims, np.squeeze, np.transpose, np.ravel)
+
+
+def call(out: Tape, like: Call, fn: Any, *args: Any) -> Variable:
+    """Append ``fn(*args)`` with the type, site and note of another call."""
+    return out.append(replace(like, fn=fn, args=args, kwargs={}))

@@ -1,0 +1,154 @@
+"""Simplification: a table of equations that hold exactly in floating point, signs of zero aside."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..operations import Call, Operation, Variable
+from ..registry import primitive_of
+from ..tangents import astype, strong_multiply
+from ..tape import Tape
+from ..types import ArrayType
+from .rewrite import call, number_of, rewrite, type_of
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A call on the right-hand side of an equation."""
+
+    fn: Any
+    args: tuple[Any, ...]
+
+
+def _term(fn: Any, *args: Any) -> Term:
+    return Term(fn, args)
+
+
+class View:
+    """What an equation may ask of its operands."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+    def number(self, x: Any) -> Any:
+        """The number that x is in every element, if known."""
+        return number_of(self.tape, x)
+
+    def is_(self, x: Any, value: float) -> bool:
+        """Whether x is this number in every element."""
+        n = number_of(self.tape, x)
+        return n is not None and bool(n == value)
+
+    def finite_nonzero(self, x: Any) -> bool:
+        """Whether x is one finite number other than zero in every element."""
+        n = number_of(self.tape, x)
+        return n is not None and bool(np.isfinite(n)) and n != 0
+
+    def inner(self, x: Any, *fns: Any) -> tuple[Any, ...] | None:
+        """The arguments of x if it is a call of one of these functions, without keywords."""
+        op = self.tape[x] if isinstance(x, Variable) else None
+        return op.args if isinstance(op, Call) and op.fn in fns and not op.kwargs else None
+
+    def same_type(self, x: Any, y: Any) -> bool:
+        """Whether two operands have one shape and dtype."""
+        a, b = type_of(self.tape, x), type_of(self.tape, y)
+        return isinstance(a, ArrayType) and isinstance(b, ArrayType) and (a.shape, a.dtype) == (b.shape, b.dtype)
+
+
+# Each row: functions on the left-hand side, the equation, and the right-hand side (None where it does not apply).
+Equation = tuple[tuple[Any, ...], str, Callable[..., Any]]
+
+_MUL, _NEG = (np.multiply, operator.mul), (np.negative, operator.neg)
+_POW = (np.power, operator.pow)
+
+EQUATIONS: list[Equation] = [
+    (_MUL, "x * 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
+    (_MUL, "1 * x = x", lambda v, x, y: y if v.is_(x, 1) else None),
+    (_MUL, "x * -1 = -x", lambda v, x, y: _term(np.negative, x) if v.is_(y, -1) else None),
+    (_MUL, "-1 * x = -x", lambda v, x, y: _term(np.negative, y) if v.is_(x, -1) else None),
+    ((np.divide, operator.truediv), "x / 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
+    ((np.subtract, operator.sub), "x - 0 = x", lambda v, x, y: x if v.is_(y, 0) else None),
+    (_NEG, "-(-x) = x", lambda v, x: inner[0] if (inner := v.inner(x, *_NEG)) else None),
+    ((np.positive, operator.pos), "+x = x", lambda v, x: x),
+    (_POW, "x ** 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
+    (_POW, "x ** 2 = x * x", lambda v, x, y: _term(np.multiply, x, x) if v.is_(y, 2) else None),
+    (_POW, "x ** 3 = x * x * x", lambda v, x, y: _term(np.multiply, x, _term(np.multiply, x, x)) if v.is_(y, 3) else None),
+    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: _term(np.sqrt, x) if v.is_(y, 0.5) else None),
+    (_POW, "x ** -1 = 1 / x", lambda v, x, y: _term(np.divide, 1.0, x) if v.is_(y, -1) else None),
+    ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) else None),
+    ((strong_multiply,), "c * p, c known and not 0", lambda v, dy, p: _term(np.multiply, dy, p) if v.finite_nonzero(dy) else None),
+    ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) else None),
+    ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _term(np.multiply, dy, p) if v.finite_nonzero(p) else None),
+    ((np.transpose,), "x.T.T = x", lambda v, x: inner[0] if (inner := v.inner(x, np.transpose)) and len(inner) == 1 else None),
+    ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
+    ((np.reshape,), "reshape of reshape", lambda v, x, shape: _term(np.reshape, inner[0], shape) if (inner := v.inner(x, np.reshape)) else None),
+    ((astype,), "to its own dtype", lambda v, x, dtype: x if type_of(v.tape, x).dtype == np.dtype(dtype) else None),
+    ((np.conj, np.real), "of a real value", lambda v, x: x if type_of(v.tape, x).dtype.kind != "c" else None),
+]  # fmt: skip
+
+
+def _has_shape(v: View, x: Any, shape: Any) -> bool:
+    t = type_of(v.tape, x)
+    return t.kind == "array" and t.shape == (tuple(shape) if isinstance(shape, tuple | list) else (shape,))
+
+
+_TABLE: dict[Any, list[Equation]] = {}
+for _row in EQUATIONS:
+    for _fn in _row[0]:
+        _TABLE.setdefault(_fn, []).append(_row)
+
+
+def simplify(tape: Tape) -> Tape:
+    """Apply the equations, and drop broadcasts that the operation using them does anyway."""
+    return rewrite(tape, _visit)
+
+
+def _visit(out: Tape, op: Operation) -> Any:
+    if not isinstance(op, Call) or op.kwargs or not isinstance(op.type, ArrayType):
+        return out.append(op)
+    view = View(out)
+    for _, _, right in _TABLE.get(op.fn, ()):
+        try:
+            found = right(view, *op.args)
+        except TypeError:  # another number of arguments than the equation has
+            continue
+        if found is None:
+            continue
+        if isinstance(found, Term):
+            return _build(out, op, found)
+        if _stands_for(type_of(out, found), op.type):
+            return found
+    return out.append(_unbroadcast_operands(out, op))
+
+
+def _stands_for(have: Any, want: ArrayType) -> bool:
+    return isinstance(have, ArrayType) and (have.shape, have.dtype, have.kind == "array") == (want.shape, want.dtype, want.kind == "array")
+
+
+def _build(out: Tape, op: Call, term: Term) -> Variable:
+    args = tuple(_build(out, op, arg) if isinstance(arg, Term) else arg for arg in term.args)
+    new = call(out, op, term.fn, *args)
+    return new
+
+
+def _unbroadcast_operands(out: Tape, op: Call) -> Call:
+    """Operands of elementwise operations need no ``broadcast_to`` if another operand has the result's shape."""
+    entry = primitive_of(op.fn)
+    assert isinstance(op.type, ArrayType)
+    if entry is None or entry.kind != "map" or op.type.kind != "array":
+        return op
+    args = list(op.args)
+    for i, x in enumerate(args):
+        inner = View(out).inner(x, np.broadcast_to)
+        if inner is None or type_of(out, inner[0]).dtype != type_of(out, x).dtype:
+            continue
+        source = number if (number := number_of(out, inner[0])) is not None else inner[0]
+        others = [type_of(out, a).shape for a in (*args[:i], source, *args[i + 1 :])]
+        if np.broadcast_shapes(*others) == op.type.shape:
+            args[i] = source
+    return Call(op.fn, tuple(args), op.kwargs, op.type, op.site, op.note)

@@ -1,0 +1,453 @@
+"""Checks of rules and gradients against NumPy's values and finite differences.
+
+Words: *leaves* are the differentiable numbers and arrays among the arguments, also those inside lists; *dy* is a
+random cotangent of the result y; the loss is L = Re(sum(conj(dy) * y)), so that along a direction v
+dL = Re(sum(conj(g) * v)) with g = dL/dRe + i dL/dIm the gradient, also for complex leaves.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import optree
+
+from .errors import GuardError
+from .gradient import differentiate, flatten, record_call, unflatten
+from .registry import Primitive, Sample, apply_rule, primitive_of
+from .show import name_of
+from .types import ArrayType, TupleType, is_inexact, typeof
+
+Leaves = Sequence[Any]
+# Other ways to get value and gradients that must agree: name -> (f, args, kwargs, seed) -> (value, grads).
+evaluators: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any], Any], tuple[Any, Any]]] = {}
+
+_STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
+
+
+def check_rrule(
+    fn: Callable[..., Any], *args: Any, rtol: float = 1e-6, second_order: bool = True, **kwargs: Any
+) -> None:
+    """Check the rule of ``fn`` at these arguments; raises ``AssertionError`` that says what is wrong and where.
+
+    Checked are: value and its type; number, shapes and dtypes of the cotangents; the first derivative against finite
+    differences; float32 against float64; the derivative of the pullback against finite differences of the pullback
+    (not with ``second_order=False``); that nothing is written into the arguments; that the gradient tape holds for
+    other inputs; and agreement of all ``evaluators``.
+
+    >>> check_rrule(np.multiply, 2.0, np.ones(3))
+    """
+    at = _Place(name_of(fn), args, kwargs)
+    rng = at.generator("dy")
+    before = _copy((args, kwargs))
+    with np.errstate(all="ignore"):
+        expected = fn(*_copy(args), **_copy(kwargs))
+        y, pullback = apply_rule(fn, args, kwargs, None)
+        at.check_unchanged(before, "the rule")
+        at.check_value("the rule's value", y, expected)
+        dy = _random_like(y, rng, into_none=True)
+        dxs = pullback(_copy(dy))
+        at.check_unchanged(before, "the pullback")
+        at.check_cotangents(dxs)
+        subject = _Subject.of_rule(fn, args, kwargs, at)
+        dys = [d for d in flatten(dy)[0] if d is not None]
+        _check_derivatives(subject, dys, rtol, second_order)
+        _check_parts(subject, pullback, dy)
+        _check_tape(subject, dys)
+
+
+def check_grads(
+    f: Callable[..., Any], *args: Any, rtol: float = 1e-6, second_order: bool = True, **kwargs: Any
+) -> None:
+    """Check the gradients of any function of numbers, arrays and containers of them against finite differences.
+
+    The output may have any structure; it is weighted with random cotangents. Checked as in ``check_rrule``.
+
+    >>> check_grads(lambda x: np.sin(x) * x, 2.0)
+    """
+    at = _Place(name_of(f), args, kwargs)
+    before = _copy((args, kwargs))
+    with np.errstate(all="ignore"):
+        expected = f(*_copy(args), **_copy(kwargs))
+        subject = _Subject.of_function(f, args, kwargs, at)
+        traced = record_call(f, args, kwargs)
+        at.check_unchanged(before, "tracing")
+        at.check_value("the traced value", traced.tape.play(*args, **kwargs), expected)
+        rng = at.generator("dy")
+        dys = [_random_like(y, rng) for y in subject.call(subject.leaves)]
+        _check_derivatives(subject, dys, rtol, second_order)
+        _check_tape(subject, dys)
+
+
+def check_cases(fn: Callable[..., Any] | Primitive, seed: int = 0) -> int:
+    """Check a primitive at all its registered cases, drawn with this seed; returns how many there were."""
+    entry = fn if isinstance(fn, Primitive) else primitive_of(fn)
+    if entry is None:
+        raise AssertionError(f"{name_of(fn)} is not a primitive")
+    count = 0
+    for draw in entry.cases:
+        for case in draw(Sample(seed)):
+            count += 1
+            if entry.rule is None:
+                _check_traced_value(entry.fn, case.args, case.kwargs)
+            else:
+                check_rrule(entry.fn, *case.args, **case.kwargs)
+    return count
+
+
+# ------------------------------------------------------------------------------------- what is being checked
+
+
+@dataclass(slots=True)
+class _Place:
+    """Which call is checked: for messages."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        shown = [_describe(arg) for arg in self.args] + [f"{key}={_describe(v)}" for key, v in self.kwargs.items()]
+        return f"{self.name}({', '.join(shown)})"
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """The same random numbers in every run, others for every purpose."""
+        return np.random.default_rng(zlib.crc32(f"{self.name} {purpose}".encode()))
+
+    def fail(self, what: str, *figures: tuple[str, Any]) -> NoReturn:
+        lines = [f"  {label:<10} {_figure(value)}" for label, value in figures]
+        raise AssertionError("\n".join([f"{self}: {what}", *lines]))
+
+    def label(self, path: tuple[Any, ...]) -> str:
+        return f"argument {path[0]}" + "".join(f"[{key!r}]" for key in path[1:])
+
+    def check_unchanged(self, before: Any, who: str) -> None:
+        for (path, old), new in zip(_paths(before), flatten((self.args, dict(self.kwargs)))[0], strict=True):
+            if isinstance(old, np.ndarray) and not _equal(old, new):
+                what = self.label(path[1:]) if path[0] == 0 else f"keyword argument {path[1]}"
+                self.fail(f"{who} has written into {what}", ("before", old), ("after", new))
+
+    def check_value(self, what: str, have: Any, want: Any) -> None:
+        """Same type (shape, dtype, kind of scalar) and numbers up to rounding."""
+        if (a := typeof(have)) != (b := typeof(want)):
+            self.fail(f"{what} is of another type than NumPy's", ("expected", _kind(b)), ("got", _kind(a)))
+        for x, y in zip(flatten(have)[0], flatten(want)[0], strict=True):
+            if not _close(x, y, 100):
+                self.fail(f"{what} differs from NumPy's", ("expected", y), ("got", x))
+
+    def check_cotangents(self, dxs: Any) -> None:
+        if not isinstance(dxs, tuple | list):
+            self.fail(f"the pullback must return a tuple, not a {type(dxs).__name__}")
+        if len(dxs) != len(self.args):
+            self.fail(f"the pullback returned {len(dxs)} cotangents for {len(self.args)} positional arguments")
+        for path, x, dx in _pairs(self, self.args, dxs):
+            label, want, have = self.label(path), typeof(x), typeof(dx)
+            if dx is None:
+                continue
+            if not (isinstance(want, ArrayType) and want.inexact):
+                self.fail(f"{label} is not differentiable, its cotangent must be None", ("got", have))
+            if not isinstance(have, ArrayType):
+                self.fail(f"the cotangent of {label} is no number or array", ("got", have))
+            if have.shape != want.shape:
+                self.fail(f"the cotangent of {label} has the wrong shape", ("expected", want.shape), ("got", have.shape))
+            if have.dtype != want.dtype:
+                self.fail(f"the cotangent of {label} has the wrong dtype", ("expected", want.dtype), ("got", have.dtype))
+
+
+@dataclass(slots=True)
+class _Subject:
+    """A function of its leaves: ``call(leaves)`` gives the result's leaves, ``back(leaves, dys)`` the cotangents."""
+
+    at: _Place
+    leaves: list[Any]
+    labels: list[str]
+    call: Callable[[Leaves], list[Any]]
+    back: Callable[[Leaves, Leaves], list[Any]]
+
+    @classmethod
+    def of_rule(cls, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Place) -> _Subject:
+        """The subject whose gradients come from the rule alone."""
+        leaves, labels, rebuild = _leaves(args, at)
+
+        def call(xs: Leaves) -> list[Any]:
+            return [z for z in flatten(fn(*rebuild(xs), **kwargs))[0] if is_inexact(z)]
+
+        def back(xs: Leaves, dys: Leaves) -> list[Any]:
+            new = rebuild(xs)
+            y, pullback = apply_rule(fn, new, kwargs, None)
+            zs, spec = flatten(y)
+            given = iter(dys)
+            dxs = pullback(unflatten(spec, [next(given) if is_inexact(z) else None for z in zs]))
+            return [dx for _, x, dx in _pairs(at, new, dxs) if is_inexact(x)]
+
+        return cls(at, leaves, labels, call, back)
+
+    @classmethod
+    def of_function(cls, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Place) -> _Subject:
+        """The subject whose gradients come from tracing ``f``."""
+        leaves, labels, rebuild = _leaves(args, at)
+
+        def call(xs: Leaves) -> list[Any]:
+            return [z for z in flatten(f(*rebuild(xs), **kwargs))[0] if is_inexact(z)]
+
+        def back(xs: Leaves, dys: Leaves) -> list[Any]:
+            out = differentiate(record_call(lambda *xs: tuple(call(xs)), tuple(xs), {}), tuple(dys))
+            results = out.tape.results[len(dys) :]
+            return [out[result] if hasattr(result, "id") else result for result in results]
+
+        return cls(at, leaves, labels, call, back)
+
+
+def _leaves(args: tuple[Any, ...], at: _Place) -> tuple[list[Any], list[str], Callable[[Leaves], tuple[Any, ...]]]:
+    flat, spec = flatten(args)
+    places = [i for i, x in enumerate(flat) if is_inexact(x)]
+    labels = [at.label(path) for path in optree.treespec_paths(spec)]
+
+    def rebuild(xs: Leaves) -> tuple[Any, ...]:
+        full = list(flat)
+        for i, x in zip(places, xs, strict=True):
+            full[i] = x
+        return unflatten(spec, full)  # type: ignore[no-any-return]
+
+    return [flat[i] for i in places], [labels[i] for i in places], rebuild
+
+
+def _pairs(at: _Place, x: Any, dx: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[tuple[Any, ...], Any, Any]]:
+    """Each leaf of the arguments with its cotangent; a list or tuple has a tuple of cotangents, or None for zero."""
+    if not isinstance(x, tuple | list | dict):
+        yield path, x, dx
+        return
+    keys = list(x) if isinstance(x, dict) else range(len(x))
+    if dx is not None and (not isinstance(dx, tuple | list | dict) or len(dx) != len(x)):
+        at.fail(f"the cotangent of {at.label(path)}, a {type(x).__name__} of {len(x)}, must be a tuple of as many",
+                ("got", typeof(dx)))  # fmt: skip
+    for key in keys:
+        yield from _pairs(at, x[key], None if dx is None else dx[key], (*path, key))
+
+
+# ---------------------------------------------------------------------------------------------- the checks
+
+
+def _check_derivatives(subject: _Subject, dys: Leaves, rtol: float, second_order: bool) -> None:
+    """First derivatives, float32 against float64, second derivatives."""
+    wide, wide_dys = list(map(_wide, subject.leaves)), list(map(_wide, dys))
+    dxs = subject.back(wide, wide_dys)
+    _check_slopes(subject.at, "gradient", subject.labels, _weighted(subject.call, wide_dys), wide, dxs, rtol)
+    eps = max((float(np.finfo(typeof(x).dtype).eps) for x in [*subject.leaves, *dys]), default=0.0)  # type: ignore[union-attr]
+    for label, dx, dx32 in zip(subject.labels, dxs, subject.back(subject.leaves, dys), strict=True):
+        if (dx is None) != (dx32 is None) or (dx is not None and not _close(dx32, dx, 500, eps)):
+            subject.at.fail(f"the cotangent of {label} in its own dtype is far from that in float64",
+                            ("float64", dx), ("got", dx32))  # fmt: skip
+    if not second_order or all(dx is None for dx in dxs):
+        return
+    rng = subject.at.generator("v")
+    vs = [None if dx is None else _random_like(dx, rng) for dx in dxs]
+    n = len(wide)
+
+    def slope(*inputs: Any) -> Any:  # <pullback(dy), v> as a function of x and dy
+        pairs = [(v, dx) for v, dx in zip(vs, subject.back(inputs[:n], inputs[n:]), strict=True) if dx is not None]
+        terms = [_product(v, dx) for v, dx in pairs]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+    inputs = [*wide, *wide_dys]
+    out = differentiate(record_call(slope, tuple(inputs), {}))
+    seconds = [out[result] for result in out.tape.results[1:]]
+    labels = [*subject.labels, *("dy" for _ in dys)]
+    _check_slopes(subject.at, "second derivative", labels, lambda xs: slope(*xs), inputs, seconds, 10 * rtol)
+
+
+def _check_slopes(
+    at: _Place, what: str, labels: list[str], loss: Callable[[Leaves], Any], xs: Leaves, dxs: Leaves, rtol: float
+) -> None:
+    """Along a random direction of each leaf, the cotangent against finite differences of the loss."""
+    rng = at.generator(what)
+    for i, (label, x, dx) in enumerate(zip(labels, xs, dxs, strict=True)):
+        v = _random_like(x, rng)
+        products = np.zeros(1) if dx is None else np.real(np.conj(np.asarray(dx)) * v)
+        slope = float(np.sum(products))
+        candidates = _differences(lambda h: loss([*xs[:i], _moved(x, v, h), *xs[i + 1 :]]))  # noqa: B023
+        finite = [d for d in candidates if np.isfinite(d)]
+        if not finite:
+            at.fail(f"no finite difference along {label} is finite: choose other inputs for the test")
+        best = min(finite, key=lambda d: abs(d - slope)) if np.isfinite(slope) else finite[0]
+        scale = max(abs(best), float(np.sum(np.abs(products))), 1e-4)
+        narrow = typeof(loss(xs)).dtype.itemsize < 8  # type: ignore[union-attr]
+        if not abs(best - slope) <= (0.02 if narrow else rtol) * scale:
+            imaginary = " (complex: the convention is dL/dRe + i dL/dIm)" if np.iscomplexobj(x) else ""
+            shape = f"of shape {np.shape(x)}, dtype {typeof(x).dtype}"  # type: ignore[union-attr]
+            at.fail(f"the {what} in {label}, {shape}, differs from finite differences{imaginary}",
+                    ("finite", best), ("got", "None, which is zero" if dx is None else slope))  # fmt: skip
+
+
+def _differences(loss: Callable[[float], Any]) -> list[float]:
+    """Central differences at several steps, and Richardson's extrapolation of the larger ones."""
+    narrow = typeof(loss(0.0)).dtype.itemsize < 8  # type: ignore[union-attr]
+    steps = _STEPS["narrow" if narrow else "wide"]
+    central = {h: float((loss(h) - loss(-h)) / (2 * h)) for h in steps}
+    halves = {h: float((loss(h / 2) - loss(-h / 2)) / h) for h in steps[:3]}
+    return [*central.values(), *((4 * halves[h] - central[h]) / 3 for h in halves)]
+
+
+def _weighted(call: Callable[[Leaves], list[Any]], dys: Leaves) -> Callable[[Leaves], Any]:
+    def loss(xs: Leaves) -> Any:
+        terms = [_product(dy, y) for dy, y in zip(dys, call(xs), strict=True)]
+        narrow = [y for y in call(xs) if typeof(y).dtype.itemsize // (1 + np.iscomplexobj(y)) < 8]  # type: ignore[union-attr]
+        return np.float32(sum(terms)) if narrow else np.float64(sum(terms))
+
+    return loss
+
+
+def _check_parts(subject: _Subject, pullback: Callable[[Any], Any], dy: Any) -> None:
+    """Of a tuple of results any part may have no cotangent: the parts must add up to the whole."""
+    if not isinstance(dy, tuple) or sum(d is not None for d in dy) < 2:
+        return
+
+    def leaves(part: Any) -> list[Any]:
+        return [(dx, x) for _, x, dx in _pairs(subject.at, subject.at.args, pullback(part)) if is_inexact(x)]
+
+    parts = [leaves(tuple(d if i == k else None for i, d in enumerate(dy))) for k in range(len(dy))]
+    for i, (label, (whole, x)) in enumerate(zip(subject.labels, leaves(dy), strict=True)):
+        total = sum((np.asarray(part[i][0]) for part in parts if part[i][0] is not None), np.zeros(np.shape(x)))
+        if not _close(total, 0 * total if whole is None else whole, 500, float(np.finfo(typeof(x).dtype).eps)):  # type: ignore[union-attr]
+            subject.at.fail(f"the cotangents of {label} for each part of the result do not add up to that for all",
+                            ("all", whole), ("sum", total))  # fmt: skip
+
+
+def _check_tape(subject: _Subject, dys: Leaves) -> None:
+    """The traced value and gradients, the tape played on other inputs, and the evaluators."""
+    at, xs = subject.at, tuple(subject.leaves)
+    if not xs or not dys:
+        return
+
+    def f(*leaves: Any) -> Any:
+        out = subject.call(leaves)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def fresh(inputs: tuple[Any, ...]) -> Any:
+        return differentiate(record_call(f, inputs, {}), seed)
+
+    seed = dys[0] if len(dys) == 1 else tuple(dys)
+    gradient = fresh(xs)
+    value, grads = _played(gradient, [*xs, *dys])
+    at.check_value("the traced value", value, f(*xs))
+    for label, dx, have in zip(subject.labels, subject.back(xs, dys), grads, strict=True):
+        if not _close(have, 0 * have if dx is None else dx, 100):
+            at.fail(f"the gradient tape's cotangent of {label} differs from the rule's", ("rule", dx), ("tape", have))
+    rng = at.generator("other inputs")
+    others = tuple(_moved(x, _random_like(x, rng), 1e-3) for x in xs)
+    try:
+        played = _played(gradient, [*others, *dys])
+    except GuardError:
+        played = None
+    if played is not None:
+        for have, want in zip(flatten(played)[0], flatten(_played(fresh(others), [*others, *dys]))[0], strict=True):
+            if not _close(have, want, 100):
+                at.fail("the tape played on other inputs differs from a fresh trace on them", ("fresh", want), ("tape", have))
+    for name, evaluate in evaluators.items():
+        other_value, other_grads = evaluate(f, xs, {}, seed)
+        at.check_value(f"the {name} value", other_value, value)
+        for label, have, want in zip(subject.labels, other_grads, grads, strict=True):
+            if np.shape(have) != np.shape(want) or not _close(have, want, 1e3):
+                at.fail(f"the {name} gradient in {label} differs from the tape's", ("tape", want), (name, have))
+
+
+def _played(gradient: Any, inputs: Leaves) -> Any:
+    return optree.tree_unflatten(gradient.tape.out_spec, gradient.tape.play_flat(inputs))
+
+
+def _check_traced_value(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """A function without rule: traced, played, and unchanged arguments."""
+    at, before = _Place(name_of(fn), args, kwargs), _copy((args, kwargs))
+    with np.errstate(all="ignore"):
+        expected = fn(*_copy(args), **_copy(kwargs))
+        tape = record_call(lambda *xs: fn(*xs, **kwargs), args, {}).tape
+        at.check_value("the traced value", tape.play(*args), expected)
+    at.check_unchanged(before, "tracing")
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+def _copy(tree: Any) -> Any:
+    return optree.tree_map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree, none_is_leaf=True)
+
+
+def _paths(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
+    leaves, spec = flatten(tree)
+    return list(zip(optree.treespec_paths(spec), leaves, strict=True))
+
+
+def _random_like(x: Any, rng: np.random.Generator, into_none: bool = False) -> Any:
+    """Random numbers away from zero, of the type of ``x``; ``None`` for what has no derivative, if so wanted."""
+    t = typeof(x)
+    if isinstance(t, TupleType):
+        return tuple(_random_like(item, rng, into_none) for item in x)
+    if not (isinstance(t, ArrayType) and t.inexact):
+        return None
+
+    def draw() -> Any:
+        return rng.uniform(0.5, 1.5, t.shape) * rng.choice([-1.0, 1.0], t.shape)
+
+    return _of_type(draw() + 1j * draw() if t.dtype.kind == "c" else draw(), t)
+
+
+def _of_type(value: Any, t: ArrayType) -> Any:
+    array = np.asarray(value, t.dtype)
+    return array if t.kind == "array" else array.item() if t.kind == "python" else array[()]
+
+
+def _moved(x: Any, v: Any, h: float) -> Any:
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return _of_type(np.asarray(x) + h * np.asarray(v), t)
+
+
+def _product(dy: Any, y: Any) -> Any:
+    """Re(sum(conj(dy) * y))"""
+    return np.sum(np.real(np.conj(dy) * y) if np.iscomplexobj(dy) or np.iscomplexobj(y) else dy * y)
+
+
+def _wide(x: Any) -> Any:
+    """The same in float64 or complex128."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return x if t.kind == "python" else _of_type(x, ArrayType(np.result_type(t.dtype, np.float64), t.shape, t.kind))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc"))
+
+
+def _close(a: Any, b: Any, ulps: float, eps: float = 0.0) -> bool:
+    """Equal up to so many units of rounding of the largest element."""
+    have, want = np.asarray(a), np.asarray(b)
+    if have.dtype.kind not in "fc":
+        return _equal(have, want)
+    eps = max(eps, float(np.finfo(have.dtype).eps))
+    finite = np.abs(want[np.isfinite(want)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(have, want, rtol=ulps * eps, atol=ulps * eps * scale, equal_nan=True))
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_describe, value))}]"
+    t = typeof(value)
+    if isinstance(t, ArrayType) and t.kind == "array":
+        return f"{t}={value!r}" if t.size <= 3 else str(t)
+    return repr(value)
+
+
+def _kind(t: Any) -> str:
+    return f"{t} ({t.kind})" if isinstance(t, ArrayType) else str(t)
+
+
+def _figure(value: Any) -> str:
+    return np.array2string(value, threshold=20) if isinstance(value, np.ndarray) else str(value)
