@@ -1,4 +1,4 @@
-"""Conversions and creation: ``astype``, ``np.array([...])`` of traced values, ``copy``, ``item``, ``full``, ``linspace``."""
+"""Conversions and creation: ``astype``, ``np.array([...])`` of traced values, ``copy``, ``item``, ``full``."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from yota_py.dispatch import find_traced, is_traced
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
 from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
 
+from .support import dtype_of
+
 Pullback = Callable[[Any], Sequence[Any]]
 
 _plain_array, _plain_arange = np.array, np.arange
 
-for _fn in (np.zeros_like, np.ones_like, np.empty_like):
-    nondiff(_fn, immediate=True)
+_templates = lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())]  # noqa: E731
+nondiff(np.zeros_like, emit=lambda k, x: k.const(0, x), cases=_templates)
+nondiff(np.ones_like, emit=lambda k, x: k.const(1, x), cases=_templates)
+nondiff(np.empty_like)
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
 
 
 @rrule(astype, emit=lambda k, x, dtype: x, cases=lambda s: [
-    case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)), case(s(2), np.dtype(complex)),
-    case(s.number(), np.dtype(np.float32)), case(np.float64(s.number()), np.dtype(np.float32)),
-    case(s(3), np.dtype(np.float64)), case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
+    case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
+    case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
+    case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),
+    case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
 ])  # fmt: skip
 def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
     """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
@@ -38,7 +43,9 @@ def _as_array(x: Any) -> tuple[Any, Pullback]:
     return as_array(x), lambda dy: (dy,)
 
 
-@rrule(np.copy, emit=lambda k, x, *order: x, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])
+@rrule(np.copy, emit=lambda k, x, *order: x, cases=lambda s: [
+    case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
+])  # fmt: skip
 def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)), *(None for _ in order))
 
@@ -49,7 +56,11 @@ def item(x: Any) -> Any:
     return x.item()
 
 
-@rrule(item, emit=lambda k, x: x, lowering=lambda x: item(np.reshape(x, ())) if np.ndim(x) else NotImplemented, cases=lambda s: [
+def _item_lowering(x: Any) -> Any:
+    return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
+
+
+@rrule(item, emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
     case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
 ])  # fmt: skip
 def _item(x: Any) -> tuple[Any, Pullback]:
@@ -112,8 +123,9 @@ def _array(*args: Any, **kwargs: Any) -> Any:
         return _plain_array(*args, **kwargs)
 
     def array(
-        object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
-    ) -> Any:
+        object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
+        ndmin: int = 0, like: Any = None,
+    ) -> Any:  # fmt: skip
         y = _converted(object, dtype, ndmin)
         return np.copy(y) if y is object and copy else y
 
@@ -125,7 +137,9 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]
         if find_traced(args, 64) is None:
             return original(*args, **kwargs)
 
-        def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None) -> Any:
+        def asarray(
+            a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None
+        ) -> Any:
             y = _converted(a, dtype, ndmin)
             return np.copy(y) if y is a and copy else y
 
@@ -149,7 +163,8 @@ def _full_lowering(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, *
 
 
 @rrule(full, lowering=_full_lowering, cases=lambda s: [
-    case((3, 4), s.number()), case(3, s()), case((2, 3), s(3)), case(2, s.number(), np.float32), case((0, 2), s.number()),
+    case((3, 4), s.number()), case(3, s()), case((2, 3), s(3)), case(2, s.number(), np.float32),
+    case((0, 2), s.number()),
 ])  # fmt: skip
 def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     return full(shape, fill_value, *rest, **kwargs), lambda dy: (
@@ -167,8 +182,9 @@ def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any,
 
 
 @rrule(np.linspace, cases=lambda s: [
-    case(s.number(), s.number(), 5), case(s(3), s(3), 4), case(s(3), s(2, 1), num=4), case(s.number(), 2.0, 4, endpoint=False),
-    case(s(3), 1.0, 4, axis=-1), case(s.number(), s.number(), 1), case(s.number(), s.number(), 0),
+    case(s.number(), s.number(), 5), case(s(3), s(3), 4), case(s(3), s(2, 1), num=4),
+    case(s.number(), 2.0, 4, endpoint=False), case(s(3), 1.0, 4, axis=-1),
+    case(s.number(), s.number(), 1), case(s.number(), s.number(), 0),
 ])  # fmt: skip
 def _linspace(
     start: Any, stop: Any, *rest: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
@@ -192,7 +208,7 @@ def _arange(*args: Any, **kwargs: Any) -> Any:
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     count = max(math.ceil((stop - start) / step), 0)
-    y = start + step * _plain_arange(operator.index(count))
+    y = start + step * _plain_arange(operator.index(count), dtype=np.result_type(*map(dtype_of, args)))
     return astype(y, np.dtype(kwargs["dtype"])) if kwargs.get("dtype") is not None else y
 
 

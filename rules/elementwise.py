@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from yota_py.dispatch import is_traced
 from yota_py.registry import Cases, case, describe, nondiff, patch, rrule, scalar_rule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
@@ -113,11 +114,12 @@ elementwise(np.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL], python=[_m("e
 elementwise(np.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], python=[_m("expm1")], complex=True)
 elementwise(np.log, lambda y, x: np.divide(1, x), emit="log", on=[POSITIVE], complex=True)
 elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), emit="log2", on=[POSITIVE], python=[_m("log2")], complex=True)
-elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), emit="log10", on=[POSITIVE], python=[_m("log10")], complex=True)
+elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), emit="log10",
+            on=[POSITIVE], python=[_m("log10")], complex=True)  # fmt: skip
 elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], python=[_m("log1p")], complex=True)
 # At a = b = -inf the difference is NaN, and the two share equally.
-elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1), emit="logaddexp",
-            on=[REAL, REAL])  # fmt: skip
+elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1),
+            emit="logaddexp", on=[REAL, REAL])  # fmt: skip
 elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a, b: _first_share(b, a, LN2),
             on=[REAL, REAL])  # fmt: skip
 
@@ -135,7 +137,8 @@ elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt(1 - x * x)), emit="arcs
             on=[UNIT], python=[_m("asin")], complex=True)  # fmt: skip
 elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt(1 - x * x)), emit="arccos",
             on=[UNIT], python=[_m("acos")], complex=True)  # fmt: skip
-elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan", on=[UNIT], python=[_m("atan")], complex=True)
+elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan",
+            on=[UNIT], python=[_m("atan")], complex=True)  # fmt: skip
 elementwise(np.arctan2, lambda y, b, a: a / _not_zero(a * a + b * b), lambda y, b, a: -b / _not_zero(a * a + b * b),
             emit="arctan2", on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
 elementwise(np.sinh, lambda y, x: np.cosh(x), emit="sinh", on=[REAL], python=[_m("sinh")], complex=True)
@@ -173,9 +176,13 @@ for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax
     selecting(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
               emit=_name, cases=_pair)  # fmt: skip
 
-selecting(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), cases=_pair,
-          emit=lambda k, x, half: k.select(k.eq(x, k.const(0, x)), half, k.select(k.gt(x, k.const(0, x)), k.const(1, x),
-                                                                            k.select(k.isnan(x), x, k.const(0, x)))))  # fmt: skip
+def _heaviside(k: Any, x: Any, half: Any) -> Any:
+    zero = k.const(0, x)
+    side = k.select(k.gt(x, zero), k.const(1, x), k.select(k.isnan(x), x, zero))
+    return k.select(k.eq(x, zero), half, side)
+
+
+selecting(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
 selecting(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
@@ -186,8 +193,6 @@ selecting(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 ])  # fmt: skip
 def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     y = np.where(condition, *choices)
-    if not choices:
-        return y, lambda dy: (None,)
 
     def pullback(dy: Any) -> Sequence[Any]:
         a, b = choices
@@ -195,6 +200,14 @@ def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence
         return None, da, unbroadcast(np.where(condition, 0, dy), b) if is_inexact(b) else None
 
     return y, pullback
+
+
+def _where_stand_in(condition: Any, *choices: Any) -> Any:
+    """With the condition alone, ``nonzero``, whose shape depends on values."""
+    return np.nonzero(condition) if is_traced(condition) and not choices else np.where(condition, *choices)
+
+
+patch(np, "where", _where_stand_in)
 
 
 def clip(x: Any, lo: Any = None, hi: Any = None, *, min: Any = None, max: Any = None) -> Any:
@@ -299,4 +312,5 @@ def _strong(k: Any, dy: Any, partial: Any) -> Any:
     return k.select(k.eq(dy, zero), zero, k.mul(dy, partial))
 
 
-scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, emit=_strong, cases=arrays(REAL, REAL, complex=True))
+scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, emit=_strong,
+            cases=arrays(REAL, REAL, complex=True))  # fmt: skip

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import dispatching, find_traced, is_traced
-from yota_py.registry import Case, Sample, case
+from yota_py.dispatch import decided, dispatching, find_traced, is_traced
+from yota_py.registry import Case, Sample, case, methods, nondiff
+from yota_py.tangents import astype, unbroadcast
 
-from .support import Pullback, array_rule, dtype_of, shape_of
+from .support import (
+    Pullback, along, array_rule, axis_of, composite, dtype_of, given, operand, pipeline, rule_of, shape_of, unsupported,
+)  # fmt: skip
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -82,3 +85,199 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
 def unindex_rule(dy: Any, index: Any, shape: tuple[int, ...]) -> tuple[Any, Pullback]:
     """``unindex``: its adjoint is indexing."""
     return unindex(dy, index, shape), lambda dz: (getitem(dz, index),)
+
+
+# ------------------------------------------------------------------------------- picking by position
+
+
+def _positions(indices: Any, n: int, mode: str) -> Any:
+    """Indices as integers, brought into range as ``np.take`` does."""
+    indices = operand(indices)
+    if dtype_of(indices).kind == "b":
+        indices = astype(indices, np.dtype(np.intp))
+    if mode == "wrap":
+        return np.remainder(indices, n)
+    return np.minimum(np.maximum(indices, 0), n - 1) if mode == "clip" else indices
+
+
+@composite(
+    np.take,
+    cases=lambda s: [
+        case(s(5), [0, 3, 3]), case(s(3, 4), np.array([1, 0]), 1), case(s(3, 4), [5, 5, -1]), case(s(3, 4), 2, axis=0),
+        case(s(3, 4), np.array([[0, 1], [2, 2]]), axis=-2), case(s(4), [5, -6, 1], mode="wrap"), case(s(4), [5, -6, 1], mode="clip"),
+        case(s(4), np.array([], dtype=int)), case(s(4, 3).T, [0, 0], axis=1), case(s(3, dtype=np.float32), [2]), case(s(3), 1),
+    ],
+)  # fmt: skip
+def take_rule(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> tuple[Any, Pullback]:
+    """``take``: indexing along one axis."""
+    if axis is None:
+        x, from_flat = rule_of(np.ravel, operand(a))
+        y, pullback = take_rule(x, indices, 0, mode=mode)
+        return y, lambda dy: from_flat(pullback(dy)[0])
+    shape = shape_of(a)
+    at = axis_of(axis, len(shape))
+    index = along(at, len(shape), _positions(indices, shape[at], mode))
+    return getitem(a, index), lambda dy: (unindex(dy, index, shape),)
+
+
+def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]:
+    """The index with which ``take_along_axis`` takes: ``indices`` on one axis, every position on the others."""
+    n = len(shape)
+    at = axis_of(axis, n)
+    return tuple(
+        indices if i == at else np.reshape(np.arange(shape[i]), tuple(-1 if k == i else 1 for k in range(n))) for i in range(n)
+    )
+
+
+@composite(
+    np.take_along_axis,
+    cases=lambda s: [
+        case(s(3, 4), s.integers(3, 2, high=4), 1), case(s(3, 4), s.integers(2, 4, high=3), axis=0), case(s(4), np.array([0, 0, 3]), 0),
+        case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
+    ],
+)  # fmt: skip
+def take_along_axis_rule(arr: Any, indices: Any, axis: int | None = -1) -> tuple[Any, Pullback]:
+    """``take_along_axis``: indexing on one axis, in step with the others."""
+    if axis is None:
+        x, from_flat = rule_of(np.ravel, arr)
+        y, pullback = take_along_axis_rule(x, indices, 0)
+        return y, lambda dy: from_flat(pullback(dy)[0])
+    index = index_along(indices, shape_of(arr), axis)
+    return getitem(arr, index), lambda dy: (unindex(dy, index, shape_of(arr)),)
+
+
+# ------------------------------------------------------------------------------------------ diagonals
+
+
+def _on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, ...]:
+    """The index, on the last two axes, of a diagonal."""
+    first, n = max(0, -offset), max(0, min(rows - max(0, -offset), columns - max(0, offset)))
+    i = np.arange(first, first + n)
+    return (Ellipsis, i, i + offset)
+
+
+@array_rule(
+    np.diagonal,
+    kind="view",
+    cases=lambda s: [
+        case(s(3, 3)), case(s(3, 4), 1), case(s(3, 4), -1), case(s(2, 3, 4), 0, 2, 0), case(s(2, 3, 3), axis1=1, axis2=2),
+        case(s(2, 2), 5), case(s(3, 4).T),
+    ],
+)  # fmt: skip
+def diagonal_rule(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> tuple[Any, Pullback]:
+    """``diagonal``: the cotangent goes back to the diagonal."""
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        shape = shape_of(a)
+        pair = axis_of(axis1, len(shape)), axis_of(axis2, len(shape))
+        rest = tuple(n for i, n in enumerate(shape) if i not in pair)
+        rows, columns = shape[pair[0]], shape[pair[1]]
+        dx = unindex(dy, _on_diagonal(rows, columns, offset), (*rest, rows, columns))
+        return (dx if pair == (len(shape) - 2, len(shape) - 1) else np.moveaxis(dx, (-2, -1), pair),)
+
+    return np.diagonal(a, offset, axis1, axis2), pullback
+
+
+@composite(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
+def linalg_diagonal_rule(x: Any, *, offset: int = 0) -> tuple[Any, Pullback]:
+    """``linalg.diagonal``: of the last two axes."""
+    return rule_of(np.diagonal, x, offset, -2, -1)
+
+
+@composite(np.diag, cases=lambda s: [case(s(3)), case(s(3), 1), case(s(2), -2), case(s(3, 4)), case(s(3, 4), k=-1), case(s(0))])
+def diag_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
+    """``diag``: of a vector the matrix, of a matrix the diagonal."""
+    v, shape = operand(v), shape_of(operand(v))
+    if len(shape) != 1:
+        return rule_of(np.diagonal, v, k)
+    n = shape[0] + abs(k)
+    return rule_of(unindex, v, _on_diagonal(n, n, k), (n, n))
+
+
+@composite(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
+def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
+    """``diagflat``: ``diag`` of the raveled array."""
+    return pipeline(operand(v), (np.ravel,), (np.diag, k))
+
+
+@composite(
+    np.trace,
+    cases=lambda s: [case(s(3, 3)), case(s(3, 4), 1), case(s(2, 3, 4), 0, 1, 2), case(s(3, dtype=np.float32)[:, None] * np.float32([1, 2]))],
+)
+def trace_rule(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> tuple[Any, Pullback]:
+    """``trace``: the sum of the diagonal."""
+    return pipeline(a, (np.diagonal, offset, axis1, axis2), (np.sum, {"axis": -1, **given(dtype=dtype)}))
+
+
+@composite(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
+def linalg_trace_rule(x: Any, *, offset: int = 0, dtype: Any = None) -> tuple[Any, Pullback]:
+    """``linalg.trace``: of the last two axes."""
+    return trace_rule(x, offset, -2, -1, dtype)
+
+
+def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
+    @composite(fn, cases=lambda s: [case(s(3, 3)), case(s(3, 4), 1), case(s(2, 3, 4), k=-1), case(s(3)), case(s(3, dtype=np.float32))])
+    def rule(m: Any, k: int = 0) -> tuple[Any, Pullback]:
+        """The other triangle is zero, and so are its cotangents."""
+        m, shape = operand(m), shape_of(operand(m))
+        zero = outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k)
+        return np.where(zero, 0, m), lambda dy: (unbroadcast(np.where(zero, 0, dy), m),)
+
+
+_triangle(np.tril, lambda rows, columns, k: ~np.tri(rows, columns, k, dtype=bool))
+_triangle(np.triu, lambda rows, columns, k: np.tri(rows, columns, k - 1, dtype=bool))
+
+
+# ----------------------------------------------------------------- results whose shape depends on values
+
+
+def _inline(fn: Callable[..., Any], lowering: Callable[..., Any]) -> None:
+    """Written out while tracing; the decisions that the result's shape depends on become guards."""
+    nondiff(fn, lowering=lowering, inline=True)
+
+
+def _mask(x: Any) -> Any:
+    return decided(x if dtype_of(x).kind == "b" else np.not_equal(x, 0))
+
+
+def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        return _delete(np.ravel(arr), obj, 0)
+    shape = shape_of(arr)
+    at = axis_of(axis, len(shape))
+    return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
+
+
+def _unique(ar: Any, **options: Any) -> Any:
+    """Sorted, and of equal elements the first; all NaNs are one."""
+    if given(**{key: value for key, value in options.items() if key not in ("sorted", "equal_nan")}):
+        raise unsupported(f"np.unique with {', '.join(options)}", "Sort, and compare neighbours")
+    x = np.sort(np.ravel(ar))
+    other = np.logical_and(np.not_equal(x[1:], x[:-1]), np.logical_not(np.isnan(x[:-1])))
+    return x[np.append(True, decided(other))] if shape_of(x)[0] else x
+
+
+_inline(np.nonzero, lambda a: np.nonzero(_mask(a)))
+_inline(np.flatnonzero, lambda a: np.flatnonzero(_mask(a)))
+_inline(np.argwhere, lambda a: np.argwhere(_mask(a)))
+_inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.flatnonzero(_mask(condition)), axis))
+_inline(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(_mask(condition))))
+_inline(np.delete, _delete)
+_inline(np.unique, _unique)
+
+
+def _item(x: Any, *index: Any) -> Any:
+    """``x.item()`` and ``x.item(i, j)``, as a traced value."""
+    if not index and np.size(x) != 1:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+    if len(index) == 1 and not isinstance(index[0], tuple):
+        return np.ravel(x)[index[0]]
+    return x[index[0] if len(index) == 1 else index] if index else np.reshape(x, ())[()]
+
+
+methods |= {
+    "take": np.take, "diagonal": np.diagonal, "trace": np.trace, "nonzero": np.nonzero, "item": _item,
+    "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
+}  # fmt: skip

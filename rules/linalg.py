@@ -194,7 +194,7 @@ def tensordot_rule(a: Any, b: Any, axes: Any = 2) -> tuple[Any, Pullback]:
         return like(left.back(da), a), like(right.back(db), b)
 
     shape = (*left.free, *right.free)
-    return np.reshape(y, shape) if shape != flat else y, pullback
+    return np.reshape(y, shape) if shape != flat or not shape else y, pullback
 
 
 @composite(

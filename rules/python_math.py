@@ -28,7 +28,9 @@ def _log_with_base(x: Any, *base: Any) -> Any:
     return _log(x) / _log(*base) if base else _log(x)
 
 
-@rrule(_hypot, cases=lambda s: [case(s.number(), s.number()), case(s.number(), s.number(), s.number()), case(s.number())])
+@rrule(_hypot, cases=lambda s: [
+    case(s.number(), s.number()), case(s.number(), s.number(), s.number()), case(s.number()),
+])  # fmt: skip
 def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:
     y = _hypot(*coordinates)
     unit = np.where(y == 0, 1, y)

@@ -82,7 +82,8 @@ patch(special, "polygamma", _polygamma)
 patch(special, "zeta", _zeta)
 
 elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[patch(math, "gamma")])
-elementwise(special.gammaln, lambda y, x: special.digamma(x), emit="lgamma", on=[POSITIVE], python=[patch(math, "lgamma")])
+elementwise(special.gammaln, lambda y, x: special.digamma(x), emit="lgamma",
+            on=[POSITIVE], python=[patch(math, "lgamma")])  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 elementwise(special.rgamma, lambda y, x: -y * special.digamma(x), on=[POSITIVE])
 elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])
@@ -101,7 +102,9 @@ def _beta_slope(a: Any, b: Any) -> Any:
     return special.digamma(a) - special.digamma(np.add(a, b))
 
 
-@rrule(_polygamma, cases=lambda s: [case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3)])
+@rrule(_polygamma, cases=lambda s: [
+    case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
+])  # fmt: skip
 def _polygamma_rule(n: Any, x: Any) -> tuple[Any, Pullback]:
     return _polygamma(n, x), lambda dy: (None, unbroadcast(dy * _polygamma(n + 1, x), x))
 
@@ -168,7 +171,8 @@ def _logsumexp(
 
 
 _softmax_cases = lambda s: [  # noqa: E731
-    case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(s(5)), case(s(4, dtype=np.float32)), case(s(2, 3, 4), (1, 2)),
+    case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(s(5)), case(s(4, dtype=np.float32)),
+    case(s(2, 3, 4), (1, 2)),
 ]  # fmt: skip
 
 

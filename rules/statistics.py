@@ -170,6 +170,7 @@ def average_rule(
         if dy is not None:
             each = spread(np.divide(dy, conj(total)), shape, axis)
             da, dw = np.multiply(each, conj(w)), np.multiply(each, conj(np.subtract(x, keep(y, shape, axis))))
+        dw = unbroadcast(dw, w) if dy is not None else dw
         if dtotal is not None:
             dw = np.add(dw, spread(unbroadcast(dtotal, total), shape_of(w), axis))
         none = not is_inexact(weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from yota_py.dispatch import find_traced
 from yota_py.errors import MissingRuleError
 from yota_py.operations import user_site
 from yota_py.registry import Rule, apply_rule, rrule
-from yota_py.types import ArrayType, typeof
+from yota_py.types import ArrayType, is_inexact, typeof
 
 Axis = int | Sequence[int] | None
 Pullback = Callable[[Any], Sequence[Any]]
@@ -31,11 +32,10 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
         @wraps(rule)
         def padded(*args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
             y, pullback = rule(*args, **kwargs)
-            n = len(args)
 
             def back(dy: Any) -> Sequence[Any]:
-                dxs = tuple(pullback(dy))
-                return dxs if len(dxs) == n else (*dxs, *(None,) * (n - len(dxs)))[:n]
+                dxs = zip_longest(pullback(dy), args)
+                return tuple(_itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in islice(dxs, len(args)))
 
             return y, back
 
@@ -43,6 +43,15 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
         return padded
 
     return register
+
+
+def _itemized(dx: Any, x: Any) -> Any:
+    """The cotangent of a list that was used as an array: a tuple, as of every list."""
+    if not isinstance(typeof(dx), ArrayType):
+        return dx
+    if isinstance(x, list | tuple):
+        return tuple(_itemized(dx[i], item) for i, item in enumerate(x))
+    return dx if is_inexact(x) else None
 
 
 def composite(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
@@ -93,11 +102,9 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def operand(x: Any) -> Any:
-    """An argument as an array or number: a plain list becomes an array, one with traced values in it is refused."""
+    """An argument as an array or number: a list becomes an array."""
     if isinstance(x, list | tuple):
-        if find_traced(x) is not None:
-            raise unsupported("a list of traced values in the place of an array", "Make it an array first: np.array([...])")
-        return np.asarray(x)
+        return np.asarray(x) if find_traced(x) is None else np.stack([operand(item) for item in x])
     return x
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 import yota_py.rules  # noqa: F401 - registers the rules
+
 from yota_py.registry import Primitive, primitives
 from yota_py.testing import check_cases
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import yota_py.rules  # noqa: F401 - registers the rules
+
 from yota_py import testing
 from yota_py.registry import nondiff, primitive, rrule
 from yota_py.tangents import conj, unbroadcast
@@ -104,7 +104,7 @@ def test_list_argument_without_tuple() -> None:
 def test_list_argument() -> None:
     fn = with_rule(lambda xs: (xs[0] * xs[1], lambda dy: ((dy * xs[1], dy * xs[0]),)), value=lambda xs: xs[0] * xs[1])
     check_rrule(fn, [X, X + 1])
-    swapped = with_rule(lambda xs: (xs[0] * xs[1], lambda dy: ((dy * xs[0], dy * xs[1]),)), value=lambda xs: xs[0] * xs[1])
+    swapped = with_rule(lambda xs: (xs[0] * xs[1], lambda dy: ((dy * xs[0], dy * xs[1]),)), lambda xs: xs[0] * xs[1])
     caught(r"argument 0\[0\]", swapped, [X, X + 1])
 
 

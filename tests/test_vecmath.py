@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 import subprocess
 import sys
 import uuid
@@ -30,7 +31,7 @@ FLOATS = [np.float64, np.float32]
 WIDTHS = ["vector", "scalar"]
 
 # name: the exact function, and the bound in ulp. The promise is 2; the bounds are the largest errors found
-# among ten million float32 numbers, rounded up, so that a loss of accuracy shows.
+# among millions of float32 numbers, rounded up, so that a loss of accuracy shows.
 ACCURACY: dict[str, tuple[Callable[[Any], Any], float]] = {
     "exp": (mpmath.exp, 1.1),
     "exp2": (lambda x: mpmath.mpf(2) ** x, 1.1),
@@ -38,7 +39,7 @@ ACCURACY: dict[str, tuple[Callable[[Any], Any], float]] = {
     "log": (mpmath.log, 1.0),
     "log1p": (mpmath.log1p, 1.4),
     "log2": (lambda x: mpmath.log(x, 2), 1.5),
-    "log10": (mpmath.log10, 1.6),
+    "log10": (mpmath.log10, 1.7),
     "sinh": (mpmath.sinh, 1.6),
     "cosh": (mpmath.cosh, 1.6),
     "tanh": (mpmath.tanh, 1.3),
@@ -60,8 +61,8 @@ INTEGER_2 = ["add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_
 NUMPY_NAMES = {
     "abs": np.abs, "neg": np.negative, "add": np.add, "sub": np.subtract, "mul": np.multiply,
     "div": np.divide, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "eq": np.equal, "ne": np.not_equal, "pow": np.power, "erf": scipy.special.erf, "lgamma": scipy.special.gammaln,
-    "expit": scipy.special.expit, "log_expit": scipy.special.log_expit,
+    "eq": np.equal, "ne": np.not_equal, "pow": np.power, "erf": scipy.special.erf,
+    "lgamma": scipy.special.gammaln, "expit": scipy.special.expit, "log_expit": scipy.special.log_expit,
 }  # fmt: skip
 
 
@@ -174,8 +175,8 @@ def points(dtype: type) -> np.ndarray:
     far = np.exp2(rng.uniform(14, 60, n // 4))
     places = np.array(
         [0.25, 0.3465735902799727, 0.5, 0.625, 2**0.5, 0.5**0.5, 1.0, 1.0397207708399179, 2.0, np.pi / 2,
-         np.pi, 10.0, 22.0, 28.0, 57.0, 2.0**15, 2.0**30, 2.0**-54, 2.0**-25, 87.33, 88.72, 89.4, 103.2, 103.97,
-         126.0, 127.0, 128.0, 149.0, 150.0, 708.39, 709.782, 710.47, 744.44, 745.13, 1022.0, 1023.0,
+         np.pi, 10.0, 22.0, 28.0, 57.0, 2.0**15, 2.0**30, 2.0**-54, 2.0**-25, 87.33, 88.72, 89.4, 103.2,
+         103.97, 126.0, 127.0, 128.0, 149.0, 150.0, 708.39, 709.782, 710.47, 744.44, 745.13, 1022.0, 1023.0,
          1024.0, 1074.0, 1075.0, info.tiny, info.max],
     )  # fmt: skip
     subnormal = rng.integers(1, 1000, 20) * float(info.smallest_subnormal)
@@ -288,9 +289,10 @@ def test_logaddexp(dtype: type, width: str) -> None:
     with np.errstate(all="ignore"):
         expected = np.logaddexp(a.astype(np.longdouble), b.astype(np.longdouble)).astype(dtype)
         computed = loops(dtype, width)("logaddexp", a, b)
-        # Relative to the larger operand, as the sum may cancel.
-        scale = np.spacing(np.maximum(np.abs(expected), np.abs(np.maximum(a, b))))
-        good = (np.abs(computed - expected) <= 2 * scale) | (computed == expected)
+        # The formula's own errors: of a - b, amplified by exp, and of log1p; they show where the sum cancels.
+        d = np.abs(a - b)
+        tolerance = 2 * np.spacing(np.abs(expected)) + (3 + d) * np.exp(-d) * np.finfo(dtype).eps
+        good = (np.abs(computed - expected) <= tolerance) | (computed == expected)
         good |= np.isnan(computed) & np.isnan(expected)
     assert good.all(), (a[~good][:3], b[~good][:3], computed[~good][:3], expected[~good][:3])
 
@@ -425,8 +427,7 @@ def test_the_checks_notice_errors() -> None:
 
 def test_vectors_fill_the_registers() -> None:
     assert vector_bytes() in (16, 32, 64)
-    loops(np.float64, "vector")
-    if vector_bytes() == 64:
+    if vector_bytes() == 64 and "NUMBA_CPU_NAME" not in os.environ:
         module = new_module("test_registers")
         emit_loop(module, "test_registers", method("exp"), [np.float64], np.float64, 8)
         compile_module(module, ["test_registers"])

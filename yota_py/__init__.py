@@ -1,1 +1,32 @@
-"""Automatic differentiation for people who write plain NumPy."""
+"""Automatic differentiation for people who write plain NumPy.
+
+>>> import numpy as np
+>>> from yota_py import grad
+>>> def f(x1, x2):
+...     return x1 * x2 + np.sin(x1)
+>>> grad(f, 2.0, 3.0)
+(6.909297426825682, (2.5838531634528574, 2.0))
+"""
+
+from . import errors, rules
+from .registry import nondiff, primitive, rrule, scalar_rule
+from .tape import Tape
+from .transforms import grad, gradient, gradtape, pullback, trace, value_and_grad
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Tape",
+    "errors",
+    "grad",
+    "gradient",
+    "gradtape",
+    "nondiff",
+    "primitive",
+    "pullback",
+    "rrule",
+    "rules",
+    "scalar_rule",
+    "trace",
+    "value_and_grad",
+]

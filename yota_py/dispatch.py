@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -31,6 +33,15 @@ def find_traced(values: Any, depth: int = 3) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def decided(value: Any) -> Any:
+    """The plain value behind a traced one, remembered on the tape as a decision: for what determines a shape."""
+    if is_traced(value):
+        return value._decide(decided)
+    if isinstance(value, tuple | list):
+        return type(value)(map(decided, value))
+    return np.array(value) if isinstance(value, np.ndarray) else value  # a copy: the array may change later
 
 
 def dispatching(fn: F) -> F:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import optree
 
 from .dispatch import is_traced
 from .errors import LostDerivativeError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
-from .operations import Call, Constant, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site
+from .operations import Call, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site
 from .patching import installed
 from .recorder import Recorder
 from .registry import apply_rule, primitive_of
@@ -52,8 +53,12 @@ def record_call(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     active: Callable[[int], bool] = lambda argnum: True,
+    watch: Callable[[Trace, Callable[..., Any]], AbstractContextManager[Any]] = lambda trace, f: nullcontext(),
 ) -> Trace:
-    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted."""
+    """Run ``f`` on tracers; returns the recording.
+
+    ``active(argnum)`` tells whose derivatives are wanted; ``watch`` is a context that follows what ``f`` reads.
+    """
     flat, in_spec = flatten((args, dict(kwargs)))
     tape = Tape(name_of(f), _site_of_function(f), in_spec=in_spec)
     trace = Trace(tape)
@@ -69,7 +74,7 @@ def record_call(
             tape.leaves.append(leaf)
             tracers.append(leaf)
     new_args, new_kwargs = unflatten(in_spec, tracers)
-    with installed(getattr(f, "__globals__", None)):
+    with watch(trace, f), installed(trace, getattr(f, "__globals__", None)):
         try:
             out = f(*new_args, **new_kwargs)
         finally:
@@ -139,6 +144,12 @@ class Linearized:
     env: dict[Variable, Variable] = field(default_factory=dict)
     pullbacks: dict[Variable, Variable] = field(default_factory=dict)
     active: set[Variable] = field(default_factory=set)
+
+    def copy(self) -> Linearized:
+        """The same forward part, to be continued with other seeds."""
+        out = Recorder(replace(self.out.tape, ops=list(self.out.tape.ops)))
+        out.values = list(self.out.values)
+        return replace(self, out=out)
 
 
 def active_variables(tape: Tape) -> set[Variable]:
@@ -236,6 +247,8 @@ def finish(
         else:
             grads.append(out.call(zeros_like, (lin.env[leaf],), note=f"{op.name} has no influence"))
     assert lin.primal.in_spec is not None and lin.primal.out_spec is not None
+    types = [lin.primal[x].type if isinstance(x, Variable) else typeof(x) for x in lin.primal.leaves]
+    tape.gradient_types = select(types, lin.primal.in_spec, argnums)[0]
     grads, grads_spec = select(grads, lin.primal.in_spec, argnums)
     tape.results = [substitute(z, lin.env.__getitem__) for z in lin.primal.results] + grads
     tape.out_spec = optree.treespec_tuple([lin.primal.out_spec, grads_spec], none_is_leaf=True, namespace=NAMESPACE)
@@ -327,12 +340,23 @@ def require_active(tape: Tape, site: Site | None) -> None:
         )
 
 
-def differentiate(source: Trace, seed: Any = None, argnums: int | Sequence[int] | None = None) -> Recorder:
-    """The whole path on a recorded call: returns the gradient tape with its values; results are ``(value, grads)``."""
-    tape = source.tape
-    site = user_site()
+def differentiate(
+    source: Trace, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
+) -> Recorder:
+    """The whole path on a recorded call: the gradient tape with its values; its results are ``(value, grads)``.
+
+    With ``has_aux`` the function returns ``(value, aux)`` and only ``value`` is differentiated.
+    """
+    tape, site = source.tape, user_site()
     require_active(tape, site)
-    leaves = [substitute(z, source.__getitem__) for z in tape.results]
+    assert tape.out_spec is not None
+    wanted, spec = tape.results, tape.out_spec
+    if has_aux:
+        if spec.type is not tuple or spec.num_children != 2:
+            raise OutputError(f"{site}: with has_aux, {tape.name} must return a tuple (value, aux)")
+        spec = spec.child(0)
+        wanted = wanted[: spec.num_leaves]
+    leaves = [substitute(z, source.__getitem__) for z in wanted]
     lin = to_rrules(source)
     if seed is None:
         if len(leaves) != 1:
@@ -340,19 +364,20 @@ def differentiate(source: Trace, seed: Any = None, argnums: int | Sequence[int] 
                                        "with the output's structure (value_and_grad has has_aux for extra outputs)")  # fmt: skip
         seeds = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
     else:
-        given, spec = flatten(seed)
-        if spec != tape.out_spec:
-            given, spec = [seed], None  # a plain list as the seed of an array
-            if len(leaves) != 1:
-                raise SeedError(f"{site}: the seed does not have the structure of the output of {tape.name}: {tape.out_spec}")
-        seeds = [
-            lin.out.input(check_seed(s, z, site, tape.name), "seed", active=False)
-            for s, z in zip(given, leaves, strict=True)
-        ]
-    pairs = [(z, dz) for z, dz in zip(tape.results, seeds, strict=True) if isinstance(z, Variable) and z in lin.active]
-    return finish(lin, backprop(lin, pairs), argnums)
+        seeds = [lin.out.input(s, "seed", active=False) for s in seed_leaves(seed, leaves, spec, site, tape.name)]
+    return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
 
 
-__all__ = [
-    "Constant", "Linearized", "backprop", "differentiate", "finish", "record_call", "require_active", "to_rrules",
-]  # fmt: skip
+def seed_leaves(seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site: Site | None, name: str) -> list[Any]:
+    """One checked seed per leaf of the output; raises ``SeedError``."""
+    given, given_spec = flatten(seed)
+    if given_spec != spec:
+        if len(leaves) != 1:
+            raise SeedError(f"{site}: the seed does not have the structure of the output of {name}: {spec}")
+        given = [seed]  # a plain list as the seed of an array
+    return [check_seed(s, z, site, name) for s, z in zip(given, leaves, strict=True)]
+
+
+def seed_pairs(lin: Linearized, results: Sequence[Any], seeds: Sequence[Variable]) -> list[tuple[Variable, Variable]]:
+    """Results that a derivative flows to, with their seeds."""
+    return [(z, dz) for z, dz in zip(results, seeds, strict=True) if isinstance(z, Variable) and z in lin.active]

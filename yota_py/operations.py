@@ -79,13 +79,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that does not depend on the inputs; a ``captured`` one is the user's array, held by reference."""
+    """A value that does not depend on the inputs; ``captured`` numbers the user's own arrays, held by reference."""
 
     value: Any
     type: Type
     note: str = ""
     site: Site | None = None
-    captured: bool = False
+    captured: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,18 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .operations import is_library
 from .registry import patched
 
 
 class _State(threading.local):
-    traces: int = 0
-    suspended: int = 0
+    """Per thread: the traces in progress, innermost last, and how often patching is suspended."""
+
+    def __init__(self) -> None:
+        self.traces: list[Any] = []
+        self.suspended = 0
 
 
 state = _State()
@@ -32,7 +37,7 @@ _users = 0
 
 def tracing() -> bool:
     """Whether this thread is inside a trace."""
-    return state.traces > 0
+    return bool(state.traces)
 
 
 @contextmanager
@@ -46,7 +51,7 @@ def suspended() -> Iterator[None]:
 
 
 @contextmanager
-def installed(namespace: dict[str, Any] | None = None) -> Iterator[None]:
+def installed(trace: Any, namespace: dict[str, Any] | None = None) -> Iterator[None]:
     """Stand-ins in place for the time of a trace; also under names imported into ``namespace`` (``from math import sin``)."""
     global _users
     mine: list[tuple[dict[str, Any], str, Any]] = []
@@ -61,11 +66,11 @@ def installed(namespace: dict[str, Any] | None = None) -> Iterator[None]:
             for name, value in list(namespace.items()):
                 if (stand_in := by_original.get(id(value))) is not None:
                     _exchange(namespace, name, stand_in, mine)
-    state.traces += 1
+    state.traces.append(trace)
     try:
         yield
     finally:
-        state.traces -= 1
+        state.traces.pop()
         with _lock:
             _restore(mine)
             _users -= 1
@@ -88,9 +93,9 @@ _gates: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
 
 
 def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
-    for key, traced in patched.items():
-        if key not in _gates:
-            _gates[key] = _gate(getattr(*key), traced)
+    for (module, name), traced in (_CREATION | patched).items():
+        if (module, name) not in _gates:
+            _gates[module, name] = _gate(getattr(module, name), traced)
     return _gates
 
 
@@ -99,7 +104,35 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if not state.traces or state.suspended or is_library(sys._getframe(1).f_globals.get("__name__")):
             return original(*args, **kwargs)
-        return traced(*args, **kwargs)
+        result = traced(*args, **kwargs)
+        if type(result) is np.ndarray and not _reads_array((*args, *kwargs.values())):
+            return state.traces[-1].constant(result)  # made from nothing but numbers: known to be the same next time
+        return result
 
     stand_in.__wrapped__ = original  # type: ignore[attr-defined]
     return stand_in
+
+
+def _reads_array(values: Any) -> bool:
+    return any(isinstance(v, np.ndarray) or (isinstance(v, tuple | list) and _reads_array(v)) for v in values)
+
+
+def _unrepeatable(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        state.traces[-1].problems.append(f"it makes random numbers ({original.__name__})")
+        return original(*args, **kwargs)
+
+    return traced
+
+
+# Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
+_CREATION: dict[tuple[ModuleType, str], Callable[..., Any]] = {
+    (module, name): getattr(module, name)
+    for module, names in {
+        np: "zeros ones empty arange eye identity linspace logspace geomspace tri hanning hamming blackman bartlett kaiser vander",
+        np.fft: "fftfreq rfftfreq",
+    }.items()
+    for name in names.split()
+}
+_CREATION |= {(np.random, name): _unrepeatable(getattr(np.random, name)) for name in ("default_rng", "RandomState")}

@@ -77,7 +77,9 @@ class Primitive:
     """All that is known of one function.
 
     ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
-    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases.
+    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
+    ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
+    depends on values, which the lowering guards with ``dispatch.decided``.
     """
 
     fn: Callable[..., Any]
@@ -88,6 +90,7 @@ class Primitive:
     cases: list[Cases] = field(default_factory=list)
     nondiff: bool = False
     immediate: bool = False
+    inline: bool = False
 
     @property
     def name(self) -> str:
@@ -130,6 +133,7 @@ def describe(
     kind: Kind = "opaque",
     emit: str | Callable[..., Any] | None = None,
     lowering: Callable[..., Any] | None = None,
+    inline: bool = False,
     aliases: Sequence[Callable[..., Any]] = (),
     cases: Cases | None = None,
 ) -> Primitive:
@@ -145,7 +149,7 @@ def describe(
     if kind != "opaque":
         entry.kind = kind
     if lowering is not None:
-        entry.lowering = lowering
+        entry.lowering, entry.inline = lowering, inline
     if cases is not None:
         entry.cases.append(cases)
     return entry

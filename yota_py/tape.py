@@ -16,6 +16,7 @@ import optree
 from .errors import GuardError
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, same, substitute
 from .show import Style, show
+from .types import Type
 
 NAMESPACE = "yota_py"  # of containers registered with optree
 
@@ -26,7 +27,7 @@ class Tape:
 
     ``results`` are the variables (or plain values) of the flattened output, ``out_spec`` its structure,
     ``in_spec`` that of the positional and keyword arguments, ``leaves`` one variable or static value per
-    flattened argument.
+    flattened argument; ``gradient_types`` are the types of the arguments whose gradients a gradient tape returns.
     """
 
     name: str = "f"
@@ -36,6 +37,7 @@ class Tape:
     results: list[Any] = field(default_factory=list)
     in_spec: optree.PyTreeSpec | None = None
     out_spec: optree.PyTreeSpec | None = None
+    gradient_types: list[Type] = field(default_factory=list)
 
     def append(self, op: Operation) -> Variable:
         """Add an operation; returns its variable."""
@@ -61,11 +63,12 @@ class Tape:
         """The variables of the inputs, in order."""
         return [var for var, op in self if isinstance(op, Input)]
 
-    def play(self, *args: Any, **kwargs: Any) -> Any:
+    def play(self, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
         """Run the tape on other arguments of the same structure, operation by operation, with NumPy.
 
-        Returns what the traced function returns. Raises ``GuardError`` if the function would have taken another
-        branch for these arguments, ``TypeError`` if their structure or a static argument differs.
+        Returns what the traced function returns; a gradient tape made with a seed wants one here. Raises
+        ``GuardError`` if the function would have taken another branch for these arguments, ``TypeError`` if their
+        structure or a static argument differs.
         """
         flat, spec = optree.tree_flatten((args, kwargs), none_is_leaf=True, namespace=NAMESPACE)
         if self.in_spec is not None and spec != self.in_spec:
@@ -76,6 +79,8 @@ class Tape:
                 inputs.append(given)
             elif given is not leaf and not same(given, leaf):
                 raise TypeError(f"{self.name}: traced with the static argument {leaf!r}, played with {given!r}")
+        if seed is not None:
+            inputs += optree.tree_leaves(seed, none_is_leaf=True, namespace=NAMESPACE)
         results = self.play_flat(inputs)
         return results if self.out_spec is None else optree.tree_unflatten(self.out_spec, results)
 

@@ -16,16 +16,28 @@ import numpy as np
 import optree
 
 from .errors import GuardError
+from .finite import (
+    close,
+    copied,
+    describe,
+    differences,
+    equal,
+    figure,
+    kind_of,
+    leaves_of,
+    moved,
+    product,
+    random_like,
+    widened,
+)  # fmt: skip
 from .gradient import differentiate, flatten, record_call, unflatten
 from .registry import Primitive, Sample, apply_rule, primitive_of
 from .show import name_of
-from .types import ArrayType, TupleType, is_inexact, typeof
+from .types import ArrayType, is_inexact, typeof
 
 Leaves = Sequence[Any]
 # Other ways to get value and gradients that must agree: name -> (f, args, kwargs, seed) -> (value, grads).
 evaluators: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any], Any], tuple[Any, Any]]] = {}
-
-_STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
 
 
 def check_rrule(
@@ -42,14 +54,14 @@ def check_rrule(
     """
     at = _Place(name_of(fn), args, kwargs)
     rng = at.generator("dy")
-    before = _copy((args, kwargs))
+    before = copied((args, kwargs))
     with np.errstate(all="ignore"):
-        expected = fn(*_copy(args), **_copy(kwargs))
+        expected = fn(*copied(args), **copied(kwargs))
         y, pullback = apply_rule(fn, args, kwargs, None)
         at.check_unchanged(before, "the rule")
         at.check_value("the rule's value", y, expected)
-        dy = _random_like(y, rng, into_none=True)
-        dxs = pullback(_copy(dy))
+        dy = random_like(y, rng, into_none=True)
+        dxs = pullback(copied(dy))
         at.check_unchanged(before, "the pullback")
         at.check_cotangents(dxs)
         subject = _Subject.of_rule(fn, args, kwargs, at)
@@ -69,15 +81,15 @@ def check_grads(
     >>> check_grads(lambda x: np.sin(x) * x, 2.0)
     """
     at = _Place(name_of(f), args, kwargs)
-    before = _copy((args, kwargs))
+    before = copied((args, kwargs))
     with np.errstate(all="ignore"):
-        expected = f(*_copy(args), **_copy(kwargs))
+        expected = f(*copied(args), **copied(kwargs))
         subject = _Subject.of_function(f, args, kwargs, at)
         traced = record_call(f, args, kwargs)
         at.check_unchanged(before, "tracing")
         at.check_value("the traced value", traced.tape.play(*args, **kwargs), expected)
         rng = at.generator("dy")
-        dys = [_random_like(y, rng) for y in subject.call(subject.leaves)]
+        dys = [random_like(y, rng) for y in subject.call(subject.leaves)]
         _check_derivatives(subject, dys, rtol, second_order)
         _check_tape(subject, dys)
 
@@ -110,7 +122,7 @@ class _Place:
     kwargs: Mapping[str, Any]
 
     def __str__(self) -> str:
-        shown = [_describe(arg) for arg in self.args] + [f"{key}={_describe(v)}" for key, v in self.kwargs.items()]
+        shown = [describe(arg) for arg in self.args] + [f"{key}={describe(v)}" for key, v in self.kwargs.items()]
         return f"{self.name}({', '.join(shown)})"
 
     def generator(self, purpose: str) -> np.random.Generator:
@@ -118,24 +130,24 @@ class _Place:
         return np.random.default_rng(zlib.crc32(f"{self.name} {purpose}".encode()))
 
     def fail(self, what: str, *figures: tuple[str, Any]) -> NoReturn:
-        lines = [f"  {label:<10} {_figure(value)}" for label, value in figures]
+        lines = [f"  {label:<10} {figure(value)}" for label, value in figures]
         raise AssertionError("\n".join([f"{self}: {what}", *lines]))
 
     def label(self, path: tuple[Any, ...]) -> str:
         return f"argument {path[0]}" + "".join(f"[{key!r}]" for key in path[1:])
 
     def check_unchanged(self, before: Any, who: str) -> None:
-        for (path, old), new in zip(_paths(before), flatten((self.args, dict(self.kwargs)))[0], strict=True):
-            if isinstance(old, np.ndarray) and not _equal(old, new):
+        for (path, old), new in zip(leaves_of(before), flatten((self.args, dict(self.kwargs)))[0], strict=True):
+            if isinstance(old, np.ndarray) and not equal(old, new):
                 what = self.label(path[1:]) if path[0] == 0 else f"keyword argument {path[1]}"
                 self.fail(f"{who} has written into {what}", ("before", old), ("after", new))
 
     def check_value(self, what: str, have: Any, want: Any) -> None:
         """Same type (shape, dtype, kind of scalar) and numbers up to rounding."""
         if (a := typeof(have)) != (b := typeof(want)):
-            self.fail(f"{what} is of another type than NumPy's", ("expected", _kind(b)), ("got", _kind(a)))
+            self.fail(f"{what} is of another type than NumPy's", ("expected", kind_of(b)), ("got", kind_of(a)))
         for x, y in zip(flatten(have)[0], flatten(want)[0], strict=True):
-            if not _close(x, y, 100):
+            if not close(x, y, 100):
                 self.fail(f"{what} differs from NumPy's", ("expected", y), ("got", x))
 
     def check_cotangents(self, dxs: Any) -> None:
@@ -151,10 +163,9 @@ class _Place:
                 self.fail(f"{label} is not differentiable, its cotangent must be None", ("got", have))
             if not isinstance(have, ArrayType):
                 self.fail(f"the cotangent of {label} is no number or array", ("got", have))
-            if have.shape != want.shape:
-                self.fail(f"the cotangent of {label} has the wrong shape", ("expected", want.shape), ("got", have.shape))
-            if have.dtype != want.dtype:
-                self.fail(f"the cotangent of {label} has the wrong dtype", ("expected", want.dtype), ("got", have.dtype))
+            for what in ("shape", "dtype"):
+                if (a := getattr(have, what)) != (b := getattr(want, what)):
+                    self.fail(f"the cotangent of {label} has the wrong {what}", ("expected", b), ("got", a))
 
 
 @dataclass(slots=True)
@@ -233,23 +244,23 @@ def _pairs(at: _Place, x: Any, dx: Any, path: tuple[Any, ...] = ()) -> Iterable[
 
 def _check_derivatives(subject: _Subject, dys: Leaves, rtol: float, second_order: bool) -> None:
     """First derivatives, float32 against float64, second derivatives."""
-    wide, wide_dys = list(map(_wide, subject.leaves)), list(map(_wide, dys))
+    wide, wide_dys = list(map(widened, subject.leaves)), list(map(widened, dys))
     dxs = subject.back(wide, wide_dys)
     _check_slopes(subject.at, "gradient", subject.labels, _weighted(subject.call, wide_dys), wide, dxs, rtol)
     eps = max((float(np.finfo(typeof(x).dtype).eps) for x in [*subject.leaves, *dys]), default=0.0)  # type: ignore[union-attr]
     for label, dx, dx32 in zip(subject.labels, dxs, subject.back(subject.leaves, dys), strict=True):
-        if (dx is None) != (dx32 is None) or (dx is not None and not _close(dx32, dx, 500, eps)):
+        if (dx is None) != (dx32 is None) or (dx is not None and not close(dx32, dx, 500, eps)):
             subject.at.fail(f"the cotangent of {label} in its own dtype is far from that in float64",
                             ("float64", dx), ("got", dx32))  # fmt: skip
     if not second_order or all(dx is None for dx in dxs):
         return
     rng = subject.at.generator("v")
-    vs = [None if dx is None else _random_like(dx, rng) for dx in dxs]
+    vs = [None if dx is None else random_like(dx, rng) for dx in dxs]
     n = len(wide)
 
     def slope(*inputs: Any) -> Any:  # <pullback(dy), v> as a function of x and dy
         pairs = [(v, dx) for v, dx in zip(vs, subject.back(inputs[:n], inputs[n:]), strict=True) if dx is not None]
-        terms = [_product(v, dx) for v, dx in pairs]
+        terms = [product(v, dx) for v, dx in pairs]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
@@ -268,10 +279,10 @@ def _check_slopes(
     """Along a random direction of each leaf, the cotangent against finite differences of the loss."""
     rng = at.generator(what)
     for i, (label, x, dx) in enumerate(zip(labels, xs, dxs, strict=True)):
-        v = _random_like(x, rng)
+        v = random_like(x, rng)
         products = np.zeros(1) if dx is None else np.real(np.conj(np.asarray(dx)) * v)
         slope = float(np.sum(products))
-        candidates = _differences(lambda h: loss([*xs[:i], _moved(x, v, h), *xs[i + 1 :]]))  # noqa: B023
+        candidates = differences(lambda h: loss([*xs[:i], moved(x, v, h), *xs[i + 1 :]]))  # noqa: B023
         finite = [d for d in candidates if np.isfinite(d)]
         if not finite:
             at.fail(f"no finite difference along {label} is finite: choose other inputs for the test")
@@ -285,18 +296,9 @@ def _check_slopes(
                     ("finite", best), ("got", "None, which is zero" if dx is None else slope))  # fmt: skip
 
 
-def _differences(loss: Callable[[float], Any]) -> list[float]:
-    """Central differences at several steps, and Richardson's extrapolation of the larger ones."""
-    narrow = typeof(loss(0.0)).dtype.itemsize < 8  # type: ignore[union-attr]
-    steps = _STEPS["narrow" if narrow else "wide"]
-    central = {h: float((loss(h) - loss(-h)) / (2 * h)) for h in steps}
-    halves = {h: float((loss(h / 2) - loss(-h / 2)) / h) for h in steps[:3]}
-    return [*central.values(), *((4 * halves[h] - central[h]) / 3 for h in halves)]
-
-
 def _weighted(call: Callable[[Leaves], list[Any]], dys: Leaves) -> Callable[[Leaves], Any]:
     def loss(xs: Leaves) -> Any:
-        terms = [_product(dy, y) for dy, y in zip(dys, call(xs), strict=True)]
+        terms = [product(dy, y) for dy, y in zip(dys, call(xs), strict=True)]
         narrow = [y for y in call(xs) if typeof(y).dtype.itemsize // (1 + np.iscomplexobj(y)) < 8]  # type: ignore[union-attr]
         return np.float32(sum(terms)) if narrow else np.float64(sum(terms))
 
@@ -314,7 +316,7 @@ def _check_parts(subject: _Subject, pullback: Callable[[Any], Any], dy: Any) -> 
     parts = [leaves(tuple(d if i == k else None for i, d in enumerate(dy))) for k in range(len(dy))]
     for i, (label, (whole, x)) in enumerate(zip(subject.labels, leaves(dy), strict=True)):
         total = sum((np.asarray(part[i][0]) for part in parts if part[i][0] is not None), np.zeros(np.shape(x)))
-        if not _close(total, 0 * total if whole is None else whole, 500, float(np.finfo(typeof(x).dtype).eps)):  # type: ignore[union-attr]
+        if not close(total, 0 * total if whole is None else whole, 500, float(np.finfo(typeof(x).dtype).eps)):  # type: ignore[union-attr]
             subject.at.fail(f"the cotangents of {label} for each part of the result do not add up to that for all",
                             ("all", whole), ("sum", total))  # fmt: skip
 
@@ -337,23 +339,24 @@ def _check_tape(subject: _Subject, dys: Leaves) -> None:
     value, grads = _played(gradient, [*xs, *dys])
     at.check_value("the traced value", value, f(*xs))
     for label, dx, have in zip(subject.labels, subject.back(xs, dys), grads, strict=True):
-        if not _close(have, 0 * have if dx is None else dx, 100):
+        if not close(have, 0 * have if dx is None else dx, 100):
             at.fail(f"the gradient tape's cotangent of {label} differs from the rule's", ("rule", dx), ("tape", have))
     rng = at.generator("other inputs")
-    others = tuple(_moved(x, _random_like(x, rng), 1e-3) for x in xs)
+    others = tuple(moved(x, random_like(x, rng), 1e-3) for x in xs)
     try:
         played = _played(gradient, [*others, *dys])
     except GuardError:
         played = None
     if played is not None:
         for have, want in zip(flatten(played)[0], flatten(_played(fresh(others), [*others, *dys]))[0], strict=True):
-            if not _close(have, want, 100):
-                at.fail("the tape played on other inputs differs from a fresh trace on them", ("fresh", want), ("tape", have))
+            if not close(have, want, 100):
+                what = "the tape played on other inputs differs from a fresh trace on them"
+                at.fail(what, ("fresh", want), ("tape", have))
     for name, evaluate in evaluators.items():
         other_value, other_grads = evaluate(f, xs, {}, seed)
         at.check_value(f"the {name} value", other_value, value)
         for label, have, want in zip(subject.labels, other_grads, grads, strict=True):
-            if np.shape(have) != np.shape(want) or not _close(have, want, 1e3):
+            if np.shape(have) != np.shape(want) or not close(have, want, 1e3):
                 at.fail(f"the {name} gradient in {label} differs from the tape's", ("tape", want), (name, have))
 
 
@@ -363,91 +366,9 @@ def _played(gradient: Any, inputs: Leaves) -> Any:
 
 def _check_traced_value(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """A function without rule: traced, played, and unchanged arguments."""
-    at, before = _Place(name_of(fn), args, kwargs), _copy((args, kwargs))
+    at, before = _Place(name_of(fn), args, kwargs), copied((args, kwargs))
     with np.errstate(all="ignore"):
-        expected = fn(*_copy(args), **_copy(kwargs))
+        expected = fn(*copied(args), **copied(kwargs))
         tape = record_call(lambda *xs: fn(*xs, **kwargs), args, {}).tape
         at.check_value("the traced value", tape.play(*args), expected)
     at.check_unchanged(before, "tracing")
-
-
-# ------------------------------------------------------------------------------------------------- numbers
-
-
-def _copy(tree: Any) -> Any:
-    return optree.tree_map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree, none_is_leaf=True)
-
-
-def _paths(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
-    leaves, spec = flatten(tree)
-    return list(zip(optree.treespec_paths(spec), leaves, strict=True))
-
-
-def _random_like(x: Any, rng: np.random.Generator, into_none: bool = False) -> Any:
-    """Random numbers away from zero, of the type of ``x``; ``None`` for what has no derivative, if so wanted."""
-    t = typeof(x)
-    if isinstance(t, TupleType):
-        return tuple(_random_like(item, rng, into_none) for item in x)
-    if not (isinstance(t, ArrayType) and t.inexact):
-        return None
-
-    def draw() -> Any:
-        return rng.uniform(0.5, 1.5, t.shape) * rng.choice([-1.0, 1.0], t.shape)
-
-    return _of_type(draw() + 1j * draw() if t.dtype.kind == "c" else draw(), t)
-
-
-def _of_type(value: Any, t: ArrayType) -> Any:
-    array = np.asarray(value, t.dtype)
-    return array if t.kind == "array" else array.item() if t.kind == "python" else array[()]
-
-
-def _moved(x: Any, v: Any, h: float) -> Any:
-    t = typeof(x)
-    assert isinstance(t, ArrayType)
-    return _of_type(np.asarray(x) + h * np.asarray(v), t)
-
-
-def _product(dy: Any, y: Any) -> Any:
-    """Re(sum(conj(dy) * y))"""
-    return np.sum(np.real(np.conj(dy) * y) if np.iscomplexobj(dy) or np.iscomplexobj(y) else dy * y)
-
-
-def _wide(x: Any) -> Any:
-    """The same in float64 or complex128."""
-    t = typeof(x)
-    assert isinstance(t, ArrayType)
-    return x if t.kind == "python" else _of_type(x, ArrayType(np.result_type(t.dtype, np.float64), t.shape, t.kind))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc"))
-
-
-def _close(a: Any, b: Any, ulps: float, eps: float = 0.0) -> bool:
-    """Equal up to so many units of rounding of the largest element."""
-    have, want = np.asarray(a), np.asarray(b)
-    if have.dtype.kind not in "fc":
-        return _equal(have, want)
-    eps = max(eps, float(np.finfo(have.dtype).eps))
-    finite = np.abs(want[np.isfinite(want)])
-    scale = float(finite.max()) if finite.size else 0.0
-    with np.errstate(all="ignore"):
-        return bool(np.allclose(have, want, rtol=ulps * eps, atol=ulps * eps * scale, equal_nan=True))
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_describe, value))}]"
-    t = typeof(value)
-    if isinstance(t, ArrayType) and t.kind == "array":
-        return f"{t}={value!r}" if t.size <= 3 else str(t)
-    return repr(value)
-
-
-def _kind(t: Any) -> str:
-    return f"{t} ({t.kind})" if isinstance(t, ArrayType) else str(t)
-
-
-def _figure(value: Any) -> str:
-    return np.array2string(value, threshold=20) if isinstance(value, np.ndarray) else str(value)

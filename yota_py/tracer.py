@@ -10,15 +10,16 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .dispatch import find_traced
+from .dispatch import decided, find_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
-from .operations import Call, Constant, Guard, Site, Variable, user_site
+from .operations import Call, Constant, Guard, Input, Site, Variable, operands, user_site
 from .patching import suspended
 from .recorder import Recorder
 from .registry import methods, missing_rule, primitive_of, properties
@@ -30,29 +31,59 @@ from .types import ArrayType, Type, typeof
 _levels = itertools.count()
 
 
-class Trace(Recorder):
-    """One recording in progress."""
+CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
 
-    __slots__ = ("_captured", "alive", "level", "site")
+
+class Trace(Recorder):
+    """One recording in progress.
+
+    ``problems`` are reasons why another call might not record the same; ``site`` is where operations come from if it
+    is not the running code.
+    """
+
+    __slots__ = ("_foreign", "_status", "alive", "captured", "level", "problems", "site", "thread")
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
         self.level = next(_levels)
         self.alive = True
-        self.site: Site | None = None  # where operations come from, if not from the running code
-        self._captured: dict[int, tuple[Any, Variable]] = {}
+        self.thread = threading.get_ident()
+        self.site: Site | None = None
+        self.problems: list[str] = []
+        self.captured = 0
+        self._status: dict[Variable, int] = {}
+        self._foreign: dict[int, tuple[Any, Variable]] = {}
+
+    def status(self, var: Variable) -> int:
+        """``CONSTANT``, ``INACTIVE`` or ``ACTIVE``."""
+        return self._status.get(var, CONSTANT)
 
     def tracer(self, var: Variable) -> Tracer:
-        """A tracer for a variable of this recording."""
+        """A tracer for an input or constant of this recording."""
+        op = self.tape[var]
+        if isinstance(op, Input):
+            self._status[var] = ACTIVE if op.active else INACTIVE
+        elif isinstance(op, Constant) and op.captured is not None:
+            self._status[var] = INACTIVE
         return Tracer(self, var, self[var])
 
-    def captured(self, value: np.ndarray) -> Variable:
-        """The variable of an array that the function reads from elsewhere, held by reference."""
-        known = self._captured.get(id(value))
+    def capture(self, value: np.ndarray) -> Tracer:
+        """A tracer for an array that the function reads from elsewhere, by reference."""
+        op = Constant(value, typeof(value), "captured", captured=self.captured)
+        self.captured += 1
+        return self.tracer(self.append(op, value))
+
+    def constant(self, value: Any) -> Tracer:
+        """A tracer for a value that is the same at every call."""
+        return self.tracer(super().constant(value))  # type: ignore[arg-type]
+
+    def foreign(self, value: np.ndarray) -> Variable:
+        """The variable of a plain array that turns up among the arguments of a traced call."""
+        known = self._foreign.get(id(value))
         if known is None:
-            op = Constant(value, typeof(value), "", self.site or user_site(), captured=self.site is None)
-            known = value, self.append(op, value)
-            self._captured[id(value)] = known
+            self.problems.append(f"{self.site or user_site()}: an array comes from somewhere that cannot be followed")
+            known = value, super().constant(value)
+            self._foreign[id(value)] = known
         return known[1]
 
     def split(self, structure: Any) -> tuple[Any, Any]:
@@ -62,7 +93,7 @@ class Trace(Recorder):
                 if structure._trace is self:
                     return structure._var, structure._value
                 return structure, structure  # of an outer trace: a constant to this one
-            return self.captured(structure), structure
+            return self.foreign(structure), structure
         if type(structure) is Tracer:
             return (structure._var, structure._value) if structure._trace is self else (structure, structure)
         if isinstance(structure, tuple | list):
@@ -84,15 +115,22 @@ class Trace(Recorder):
         keywords, keyvalues = self.split(dict(kwargs))
         with suspended():
             value = fn(*values, **keyvalues)
-        return self.wrap(self.append(Call(fn, names, keywords, typeof(value), self.site or user_site()), value), value)
+        op = Call(fn, names, keywords, typeof(value), self.site or user_site())
+        status = max((self.status(x) for x in operands(op)), default=CONSTANT)
+        entry = primitive_of(fn)
+        if entry is not None and entry.nondiff:
+            status = min(status, INACTIVE)
+        return self.wrap(self.append(op, value), value, status)
 
-    def wrap(self, var: Variable, value: Any) -> Any:
+    def wrap(self, var: Variable, value: Any, status: int) -> Any:
         """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
+        t = typeof(value)
+        self._status[var] = min(status, INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
         if isinstance(value, tuple | list):
             items = []
             for i, item in enumerate(value):
                 field = self.append(Call(getfield, (var, i), {}, typeof(item)), item)
-                items.append(self.wrap(field, item))
+                items.append(self.wrap(field, item, status))
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if not isinstance(typeof(value), ArrayType):
             return value
@@ -101,6 +139,8 @@ class Trace(Recorder):
     def guard(self, tracer: Tracer, test: Callable[[Any], Any]) -> Any:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
         value = test(tracer._value)
+        if self.status(tracer._var) == CONSTANT:
+            return value
         self.append(Guard(tracer._var, value, test, typeof(value), self.site or user_site()), value)
         return value
 
@@ -111,6 +151,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     if entry is not None and entry.immediate:
         with suspended():
             return fn(*_shadow(args), **_shadow(dict(kwargs)))
+    if entry is not None and entry.inline and entry.lowering is not None:
+        return entry.lowering(*args, **kwargs)
     tracers = list(_tracers((args, kwargs)))
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
     for tracer in tracers:
@@ -118,7 +160,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
             raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer!r} after its trace had ended. "
                             "A traced value lives only while the function runs: return it instead of storing it.")
     if entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None):
-        if any(t.__yota_type__().inexact for t in tracers):
+        if any(t._trace.status(t._var) == ACTIVE for t in tracers):
             raise missing_rule(fn)
     if kwargs and find_traced(kwargs.values()) is not None:
         args, kwargs = _positional(fn, entry, args, kwargs)
@@ -290,20 +332,31 @@ class Tracer:
         return bool(np.any(self == item))
 
     def _decide(self, test: Callable[[Any], Any]) -> Any:
-        return self._trace.guard(self, test) if self._trace.alive else test(self._value)
+        recording = self._trace.alive and self._trace.thread == threading.get_ident()
+        return self._trace.guard(self, test) if recording else test(self._value)
 
-    # -- what would lose the derivative: refused
+    # -- what would lose the derivative: refused, unless there is none
 
     def __float__(self) -> float:
-        raise _lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f imported by "
-                                      "name in another module, write math.f or np.f")
+        if self._carries():
+            raise _lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f imported "
+                                          "by name in another module, write math.f or np.f")
+        return self._decide(float)
 
     def __complex__(self) -> complex:
-        raise _lost("complex(x)", self, "use x itself, or x + 0j")
+        if self._carries():
+            raise _lost("complex(x)", self, "use x itself, or x + 0j")
+        return self._decide(complex)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise _lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or give "
-                                                           "the function that converts a rule: see yota_py.primitive")
+        if self._carries():
+            raise _lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
+                                                               "give the function that converts a rule: see yota_py.primitive")
+        return np.array(self._decide(np.array), dtype=dtype)
+
+    def _carries(self) -> bool:
+        """Whether a derivative would be lost with this tracer, now and in this thread."""
+        return self._trace.status(self._var) == ACTIVE and self._trace.thread == threading.get_ident()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise _lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
@@ -378,13 +431,8 @@ def _guarded_masks(index: Any) -> Any:
     parts = index if isinstance(index, tuple) else (index,)
     if not any(type(p) is Tracer for p in parts):
         return index
-    out = tuple(_mask_value(p) if type(p) is Tracer and p.__yota_type__().dtype.kind == "b" else p for p in parts)  # type: ignore[union-attr]
+    out = tuple(decided(p) if type(p) is Tracer and p.__yota_type__().dtype.kind == "b" else p for p in parts)  # type: ignore[union-attr]
     return out if isinstance(index, tuple) else out[0]
-
-
-def _mask_value(mask: Tracer) -> Any:
-    value = mask._trace.guard(mask, np.array)
-    return _mask_value(value) if type(value) is Tracer else value
 
 
 def _lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:

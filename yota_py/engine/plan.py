@@ -23,13 +23,14 @@ KernelCall = tuple[Spec, list[int]]
 class Plan:
     """A program before its kernels are compiled.
 
-    ``segments`` are runs of kernel calls (structure and words) and, between them, Python steps. ``inputs`` are
-    ``(slot, type, captured array or None)``, ``outputs`` ``(slot, type)``; ``results`` say where each result is
-    found: ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
+    ``segments`` are runs of kernel calls (structure and words) and, between them, Python steps. ``inputs`` and
+    ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is found:
+    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
     """
 
     schedule: Schedule
-    inputs: list[tuple[int, ArrayType, Any]] = field(default_factory=list)
+    inputs: list[tuple[int, ArrayType]] = field(default_factory=list)
+    arrays: list[tuple[int, ArrayType, Constant]] = field(default_factory=list)
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python] = field(default_factory=list)
@@ -92,7 +93,10 @@ class _Planner(Memory):
                 continue
             if isinstance(op, Input) or (isinstance(op, Constant) and isinstance(op.value, np.ndarray)):
                 slot = self._word()
-                self.plan.inputs.append((slot, t, op.value if isinstance(op, Constant) else None))
+                if isinstance(op, Input):
+                    self.plan.inputs.append((slot, t))
+                else:
+                    self.plan.arrays.append((slot, t, op))
                 if t.kind == "array" or t.dtype.name != "float64":
                     self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
                 else:  # the slot holds the number itself

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..errors import YotaError
 from ..operations import Call, Variable, substitute
 from ..passes.fuse import Python, fuse
 from ..tape import Tape
-from ..types import ArrayType
+from ..types import ArrayType, Type
 from .driver import ARRAY, FLOAT64_SCALAR, MISFIT, OUT_OF_BOUNDS, PYTHON_FLOAT, binding_words, driver
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
@@ -45,14 +46,19 @@ class _Frame:
 
 
 class Program:
-    """A tape as machine code: call it with the values of its inputs, in order.
+    """A tape as machine code: call it with the values of its inputs and then of its captured arrays, in order.
 
-    The results are fresh: arrays of their own and Python or NumPy numbers, one per result of the tape.
+    ``captured`` numbers the latter as the tape's constants do.
+
+    The results are fresh: arrays of their own and Python or NumPy numbers, one per result of the tape, numbers of the
+    kinds that ``types`` gives (by default, as the tape has them).
     """
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, types: Sequence[Type] | None = None) -> None:
         self.tape = tape
         self.plan = plan = make_plan(fuse(tape))
+        if types is not None:
+            plan.results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
         code = addresses([spec for s in plan.segments if isinstance(s, list) for spec, _ in s])
         self._call, self._resume = driver()
         self._tables: list[np.ndarray | Python] = [
@@ -65,10 +71,12 @@ class Program:
         ]
         first = self._steps.pop(0) if self._steps and not isinstance(self._steps[0], Python) else (0, 0)
         assert isinstance(first, tuple)
-        self._captured = tuple(array for _, _, array in plan.inputs if array is not None)
-        self._wrap = [i for i, (_, t, _) in enumerate(plan.inputs) if t.kind != "array" and t.dtype.name != "float64"]
-        words = [len(plan.inputs) + len(plan.outputs), int(self._work() > RELEASE_ABOVE), *first]
-        for slot, t, _ in plan.inputs:
+        captured = [(slot, t) for slot, t, op in plan.arrays if op.captured is not None]
+        self.captured = [op.captured for _, _, op in plan.arrays if op.captured is not None]
+        self._bound = [*plan.inputs, *captured]
+        self._wrap = [i for i, (_, t) in enumerate(self._bound) if t.kind != "array" and t.dtype.name != "float64"]
+        words = [len(self._bound) + len(plan.outputs), int(self._work() > RELEASE_ABOVE), *first]
+        for slot, t in self._bound:
             words += binding_words(_binding_kind(t), slot, t.dtype, t.shape)
         for slot, t in plan.outputs:
             words += binding_words(ARRAY, slot, t.dtype, t.shape)
@@ -77,6 +85,9 @@ class Program:
         self._template = np.zeros(plan.head_words, np.int64)
         for word, value in plan.numbers:
             self._template[word : word + 1].view(np.uint8)[: value.dtype.itemsize] = np.frombuffer(value.tobytes(), np.uint8)
+        self._owned = {slot: np.ascontiguousarray(op.value) for slot, _, op in plan.arrays if op.captured is None}
+        for slot, array in self._owned.items():
+            self._template[slot] = array.ctypes.data
         self._allocate = [(t.shape, t.dtype) for _, t in plan.outputs]
         self._frames: list[_Frame] = []
         self._read = self._reader()
@@ -97,17 +108,16 @@ class Program:
         except IndexError:
             frame = _Frame(self._template, self.plan.arena_bytes)
         outputs = [np.empty(shape, dtype) for shape, dtype in self._allocate]
-        inputs = (*values, *self._captured)
         if self._wrap:
-            inputs = self._wrapped(inputs)
-        status = self._call(self._address, frame.address, *inputs, *outputs)
+            values = self._wrapped(values)
+        status = self._call(self._address, frame.address, *values, *outputs)
         if status == MISFIT:
-            inputs = self._converted(inputs)
-            status = self._call(self._address, frame.address, *inputs, *outputs)
+            values = self._converted(values)
+            status = self._call(self._address, frame.address, *values, *outputs)
             if status == MISFIT:
                 raise Misfit
         if self._steps and status != OUT_OF_BOUNDS:
-            status = self._go_on(frame, inputs, outputs)
+            status = self._go_on(frame, values, outputs)
         if status == OUT_OF_BOUNDS:
             raise OutOfBounds
         results = self._read(frame, outputs)
@@ -125,7 +135,7 @@ class Program:
     def _converted(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Inputs in C order, aligned and in native byte order: copies of those that are not."""
         out = []
-        for x, (_, t, _) in zip(inputs, self.plan.inputs, strict=True):
+        for x, (_, t) in zip(inputs, self._bound, strict=True):
             if t.kind == "array" and isinstance(x, np.ndarray):
                 if x.shape != t.shape or x.dtype != t.dtype:
                     raise Misfit
@@ -138,7 +148,8 @@ class Program:
     def _go_on(self, frame: _Frame, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
         """Python steps and what follows them."""
         plan = self.plan
-        arrays = {slot: x for (slot, *_), x in zip([*plan.inputs, *plan.outputs], [*inputs, *outputs], strict=True)}
+        bound = zip([*self._bound, *plan.outputs], [*inputs, *outputs], strict=True)
+        arrays = self._owned | {slot: x for (slot, _), x in bound}
         others: dict[Variable, Any] = {}
 
         def value(var: Variable) -> Any:
@@ -212,6 +223,10 @@ class Program:
             return [outputs[i] if is_output else numbers[i] for is_output, i in order]
 
         return read
+
+
+def _as_type(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
+    return (*result[:2], replace(result[2], kind=t.kind)) if result[0] == "number" and isinstance(t, ArrayType) else result
 
 
 def _is_float(t: ArrayType) -> bool:

@@ -20,7 +20,7 @@ def cse(tape: Tape) -> Tape:
         if isinstance(op, Call) and primitive_of(op.fn) is not None:
             key = (op.fn, _key(op.args), _key(dict(op.kwargs)), op.type)
         elif isinstance(op, Constant):
-            key = ("constant", id(op.value), op.type) if isinstance(op.value, np.ndarray) else ("constant", _key(op.value))
+            key = ("constant", op.captured, op.type, id(op.value) if isinstance(op.value, np.ndarray) else _key(op.value))
         else:
             return out.append(op)
         if key not in known:

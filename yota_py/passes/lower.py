@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..operations import Call, Guard, Variable, substitute
+import numpy as np
+
+from ..operations import Call, Constant, Guard, Variable, substitute
 from ..recorder import Recorder
 from ..registry import primitive_of
 from ..tape import Tape
@@ -28,8 +30,8 @@ class _Lowering(Trace):
 def lower(source: Recorder) -> Recorder:
     """The same computation in primitives only: no rules, no pullbacks, no tuples of them.
 
-    Constants become tracers too, so that nothing computed from them is baked in: captured arrays are read again at
-    every call, and the seed stays a variable until it is folded.
+    Captured arrays and the seed become tracers too, so that nothing computed from them is baked in: captured arrays are
+    read again at every call, and the seed stays a variable until it is folded.
     """
     trace = _Lowering(Tape(source.tape.name, source.tape.site, in_spec=source.tape.in_spec, out_spec=source.tape.out_spec))
     env: dict[Variable, Any] = {}
@@ -41,6 +43,8 @@ def lower(source: Recorder) -> Recorder:
             env[var] = fn(*args, **kwargs)
         elif isinstance(op, Guard):
             env[var] = trace.guard(env[op.var], op.test) if type(env[op.var]) is Tracer else op.expected
+        elif isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
+            env[var] = op.value  # what is computed from it alone is computed now
         else:
             env[var] = trace.tracer(trace.append(op, source[var]))
     trace.alive = False

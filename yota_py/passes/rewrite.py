@@ -42,7 +42,7 @@ def number_of(tape: Tape, x: Any) -> Any:
     """The number that an argument is in every element, or ``None`` if it is not known to be one."""
     if isinstance(x, Variable):
         op = tape[x]
-        if isinstance(op, Constant) and not op.captured:
+        if isinstance(op, Constant) and op.captured is None:
             return op.value if isinstance(op.type, ArrayType) and op.type.kind != "array" else _single(op.value)
         if isinstance(op, Call) and op.fn in _UNIFORM:
             return number_of(tape, op.args[0])

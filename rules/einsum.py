@@ -1,0 +1,208 @@
+"""``einsum`` in pairs: a matrix product where two operands share summed labels, else a product and a sum.
+
+A label is a letter, or ``(".", k)`` for the k-th axis that an ellipsis stands for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import case
+from yota_py.tangents import like
+
+from .linalg import tensordot_rule
+from .support import Pullback, composite, operand, pipeline, rule_of, shape_of, unsupported
+
+Labels = tuple[Any, ...]
+
+
+def parse(subscripts: str, ndims: Sequence[int]) -> tuple[list[Labels], Labels]:
+    """The labels of each operand and of the result.
+
+    >>> parse("ij,jk", [2, 2])
+    ([('i', 'j'), ('j', 'k')], ('i', 'k'))
+    """
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    wide = max(ndim - len(term.replace("...", "")) for term, ndim in zip(terms, ndims, strict=True))
+
+    def labels_of(term: str, dots: int) -> Labels:
+        before, ellipsis, after = term.partition("...")
+        return (*before, *(((".", k) for k in range(wide - dots, wide)) if ellipsis else ()), *after)
+
+    labels = [labels_of(term, ndim - len(term.replace("...", ""))) for term, ndim in zip(terms, ndims, strict=True)]
+    if arrow:
+        return labels, labels_of(output, wide)
+    count = Counter(label for term in labels for label in term)
+    dotted = tuple((".", k) for k in range(wide)) if "..." in inputs else ()
+    return labels, (*dotted, *sorted(label for label, n in count.items() if n == 1 and isinstance(label, str)))
+
+
+# Each of the following gives a value, its labels, and a pullback.
+
+
+def _prepared(x: Any, labels: Labels, sizes: dict[Any, int]) -> tuple[Any, Labels, Pullback]:
+    """Diagonals of repeated labels taken, axes that are broadcast dropped."""
+    steps: list[tuple[Any, ...]] = []
+    names = list(labels)
+    for label in [label for label, n in Counter(labels).items() for _ in range(n - 1)]:
+        i = names.index(label)
+        k = names.index(label, i + 1)
+        steps.append((np.diagonal, 0, i, k))
+        names = [name for at, name in enumerate(names) if at not in (i, k)] + [label]
+    y, pullback = pipeline(x, *steps)
+    shape = shape_of(y)
+    keep = [i for i, (n, name) in enumerate(zip(shape, names, strict=True)) if n == sizes[name]]
+    if len(keep) == len(names):
+        return y, tuple(names), pullback
+    narrow = np.reshape(y, tuple(shape[i] for i in keep))
+    return narrow, tuple(names[i] for i in keep), lambda dy: pullback(np.reshape(dy, shape))
+
+
+def _summed(x: Any, labels: Labels, wanted: set[Any]) -> tuple[Any, Labels, Pullback]:
+    """Labels that nobody wants summed over."""
+    axes = tuple(i for i, label in enumerate(labels) if label not in wanted)
+    if not axes:
+        return x, labels, lambda dy: (dy,)
+    y, pullback = rule_of(np.sum, x, axis=axes)
+    return y, tuple(label for label in labels if label in wanted), pullback
+
+
+def _ordered(x: Any, labels: Labels, order: Labels) -> tuple[Any, Pullback]:
+    """The axes in another order, with a 1 for each label that the array does not have."""
+    present = [label for label in order if label in labels]
+    axes = tuple(labels.index(label) for label in present)
+    sizes = dict(zip(labels, shape_of(x), strict=True))
+    steps: list[tuple[Any, ...]] = []
+    if axes != tuple(range(len(axes))):
+        steps.append((np.transpose, axes))
+    if len(present) != len(order):
+        steps.append((np.reshape, tuple(sizes.get(label, 1) for label in order)))
+    return pipeline(x, *steps)
+
+
+def _product(
+    a: Any, la: Labels, b: Any, lb: Labels, wanted: set[Any]
+) -> tuple[Any, Labels, Callable[[Any], tuple[Any, Any]]]:
+    """The product of two operands, summed over the labels that they share and nobody wants."""
+    a, la, sum_a = _summed(a, la, wanted | set(lb))
+    b, lb, sum_b = _summed(b, lb, wanted | set(la))
+    shared = [label for label in la if label in lb]
+    contracted = tuple(label for label in shared if label not in wanted)
+    batch = tuple(label for label in shared if label in wanted)
+    free_a = tuple(label for label in la if label not in lb)
+    free_b = tuple(label for label in lb if label not in la)
+    if contracted and not batch:
+        over = [la.index(label) for label in contracted], [lb.index(label) for label in contracted]
+        y, pullback = tensordot_rule(a, b, over)
+        labels = (*free_a, *free_b)
+    elif contracted and free_a and free_b:
+        y, pullback = _batched(a, la, b, lb, batch, free_a, free_b, contracted)
+        labels = (*batch, *free_a, *free_b)
+    else:
+        labels = (*batch, *free_a, *free_b)
+        y, pullback = _elementwise(a, la, b, lb, labels, contracted)
+
+    def back(dy: Any) -> tuple[Any, Any]:
+        da, db, *_ = pullback(dy)
+        return sum_a(da)[0], sum_b(db)[0]
+
+    return y, labels, back
+
+
+def _elementwise(a: Any, la: Labels, b: Any, lb: Labels, labels: Labels, contracted: Labels) -> tuple[Any, Pullback]:
+    wide_a, back_a = _ordered(a, la, (*labels, *contracted))
+    wide_b, back_b = _ordered(b, lb, (*labels, *contracted))
+    product, pullback = rule_of(np.multiply, wide_a, wide_b)
+    y, _, from_sum = _summed(product, (*labels, *contracted), set(labels))
+
+    def back(dy: Any) -> tuple[Any, Any]:
+        da, db = pullback(from_sum(dy)[0])
+        return back_a(da)[0], back_b(db)[0]
+
+    return y, back
+
+
+def _batched(
+    a: Any, la: Labels, b: Any, lb: Labels, batch: Labels, free_a: Labels, free_b: Labels, contracted: Labels
+) -> tuple[Any, Pullback]:
+    size = dict(zip((*la, *lb), (*shape_of(a), *shape_of(b)), strict=True))
+    extents = lambda labels: tuple(size[label] for label in labels)  # noqa: E731
+    m, n, k = (int(np.prod(extents(labels))) for labels in (free_a, free_b, contracted))
+    moved_a, back_a = _ordered(a, la, (*batch, *free_a, *contracted))
+    moved_b, back_b = _ordered(b, lb, (*batch, *contracted, *free_b))
+    left, flat_a = rule_of(np.reshape, moved_a, (*extents(batch), m, k))
+    right, flat_b = rule_of(np.reshape, moved_b, (*extents(batch), k, n))
+    product, pullback = rule_of(np.matmul, left, right)
+    y, from_flat = rule_of(np.reshape, product, (*extents(batch), *extents(free_a), *extents(free_b)))
+
+    def back(dy: Any) -> tuple[Any, Any]:
+        da, db = pullback(from_flat(dy)[0])
+        return back_a(flat_a(da)[0])[0], back_b(flat_b(db)[0])[0]
+
+    return y, back
+
+
+def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Which operands to multiply next; the result goes to the end of the list."""
+    if len(shapes) <= 2:
+        return [tuple(range(len(shapes)))]
+    return list(np.einsum_path(subscripts, *(np.broadcast_to(0.0, n) for n in shapes), optimize="greedy")[0][1:])
+
+
+@composite(
+    np.einsum,
+    cases=lambda s: [
+        case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)), case("ii", s(3, 3)),
+        case("ii->i", s(3, 3)), case("ij->", s(2, 3)), case("ij->j", s(2, 3)), case("i,i->", s(3), s(3)), case("i,i", s(3), s(3)),
+        case("i,j->ij", s(3), s(2)), case("ij,ij->i", s(2, 3), s(2, 3)), case("bij,bjk->bik", s(2, 3, 4), s(2, 4, 2)),
+        case("bij,bj->bi", s(2, 3, 4), s(2, 4)), case("bij,bj->ib", s(2, 3, 4), s(2, 4)), case("...ij,...jk->...ik", s(2, 3, 4), s(4, 2)),
+        case("...i,...i->...", s(2, 3), s(3)), case("i...->...", s(2, 3)), case("ij,j,i->", s(2, 3), s(3), s(2)),
+        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4)), case("ij,kl->", s(2, 3), s(2, 2)), case("iij,jk->k", s(2, 2, 3), s(3, 2)),
+        case("ij,ij->ij", s(2, 3), s(2, 3)), case("i,i->i", s(1), s(3)), case("ij,jk->ik", s(2, 1), s(3, 2)), case("abcd->dbca", s(2, 1, 3, 2)),
+        case(" i j , j -> i ", s(2, 3), s(3)), case("ijk,jil->kl", s(2, 3, 2), s(3, 2, 2)), case("iii->i", s(2, 2, 2)),
+        case("ij,jk->ik", s(2, 2, dtype=np.complex128), s(2, 2)), case("ij,j->i", s(2, 3, dtype=np.float32), s(3, dtype=np.float32)),
+        case("ij,jk->ki", s(3, 2).T, s(6, 2)[::2]), case(",i->i", s(), s(3)), case("i->i", s(3)), case("ij,ij->", s(0, 2), s(0, 2)),
+        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4), optimize=True),
+    ],
+)  # fmt: skip
+def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> tuple[Any, Pullback]:
+    """``einsum`` with subscripts as a string; complex operands are not conjugated in the product."""
+    if not isinstance(subscripts, str):
+        raise unsupported("np.einsum with lists of labels", 'Write the labels as a string: np.einsum("ij,jk->ik", a, b)')
+    xs = [operand(x) for x in operands]
+    labels, output = parse(subscripts, [len(shape_of(x)) for x in xs])
+    sizes: dict[Any, int] = {}
+    for x, names in zip(xs, labels, strict=True):
+        for n, name in zip(shape_of(x), names, strict=True):
+            sizes[name] = n if sizes.get(name, 1) == 1 else sizes[name]
+
+    ready = [_prepared(x, names, sizes) for x, names in zip(xs, labels, strict=True)]
+    waiting = [(i, value, names) for i, (value, names, _) in enumerate(ready)]  # (node, value, labels)
+    products: list[tuple[int, int, int, Callable[[Any], tuple[Any, Any]]]] = []
+    for step in _path(subscripts, [shape_of(x) for x in xs]):
+        chosen = [waiting[i] for i in step]
+        waiting = [item for i, item in enumerate(waiting) if i not in step]
+        node, value, names = chosen[0]
+        for k, (other, b, lb) in enumerate(chosen[1:], 2):
+            wanted = set(output).union(*(item[2] for item in (*waiting, *chosen[k:])))
+            value, names, back = _product(value, names, b, lb, wanted)
+            products.append((node, other, node := len(xs) + len(products), back))
+        waiting.append((node, value, names))
+    (node, value, names), = waiting  # fmt: skip
+    value, names, from_sum = _summed(value, names, set(output))
+    y, from_order = _ordered(value, names, output)
+    if any(label not in names for label in output):  # broadcast by nobody: sizes of 1
+        y = np.reshape(y, tuple(sizes[label] for label in output))
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        cotangents = {node: from_sum(from_order(dy)[0])[0]}
+        for first, second, result, back in reversed(products):
+            cotangents[first], cotangents[second] = back(cotangents[result])
+        return None, *(like(prepare(cotangents[i])[0], x) for i, (x, (_, _, prepare)) in enumerate(zip(xs, ready, strict=True)))
+
+    return y, pullback

@@ -1,0 +1,174 @@
+"""Sorting and what is read off sorted values: medians and quantiles, interpolation, searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import Case, Sample, case, methods, nondiff
+from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
+
+from .indexing import getitem, index_along, take_along_axis_rule, unindex
+from .support import (
+    Axis, Pullback, array_rule, axes_of, composite, count_along, given, operand, rule_of, shape_of, unsupported,
+)  # fmt: skip
+
+for _fn in (
+    np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.histogram_bin_edges, np.nanargmax, np.nanargmin,
+    np.isin,
+):  # fmt: skip
+    nondiff(_fn)
+
+
+def _order_cases(s: Sample) -> Iterable[Case]:
+    return [
+        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 2), axis=1), case(s(2, 3), None), case(s(4, 3).T, axis=1), case(s(1)),
+        case(s(0)), case(s(4, dtype=np.float32)),
+    ]  # fmt: skip
+
+
+@composite(np.sort, cases=_order_cases)
+def sort_rule(
+    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None
+) -> tuple[Any, Pullback]:
+    """``sort``: every cotangent goes back to where its element was; equal elements keep their order."""
+    x = operand(a)
+    if axis is None:
+        x, from_flat = rule_of(np.ravel, x)
+        y, pullback = sort_rule(x, 0)
+        return y, lambda dy: from_flat(pullback(dy)[0])
+    return take_along_axis_rule(x, np.argsort(x, axis, kind="stable"), axis)
+
+
+@array_rule(np.partition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
+def partition_rule(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> tuple[Any, Pullback]:
+    """``partition``: every cotangent goes back to where its element was."""
+    x = operand(a)
+    if axis is None:
+        x, from_flat = rule_of(np.ravel, x)
+        y, pullback = partition_rule(x, kth, 0)
+        return y, lambda dy: from_flat(pullback(dy)[0])
+    return take_along_axis_rule(x, np.argpartition(x, kth, axis), axis)
+
+
+# --------------------------------------------------------------------------------- medians, quantiles
+
+
+def _lines(a: Any, axis: Axis) -> tuple[Any, Pullback]:
+    """The array with the axes that are reduced as one last axis, and the way back."""
+    shape = shape_of(a)
+    axes = axes_of(axis, len(shape))
+    last = tuple(range(len(shape) - len(axes), len(shape)))
+    moved = np.moveaxis(a, axes, last)
+    lines = np.reshape(moved, (*shape_of(moved)[: len(shape) - len(axes)], count_along(shape, axes)))
+    return lines, lambda dx: (np.moveaxis(np.reshape(dx, shape_of(moved)), last, axes),)
+
+
+def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
+    """Cotangents of ``a`` and ``q``: a quantile lies on the line between the two nearest elements."""
+    lines, from_lines = _lines(a, axis)
+    *rest, n = shape_of(lines)
+    levels = np.ravel(q)
+    place = np.multiply(levels, n - 1)
+    below = astype(np.minimum(np.floor(place), max(n - 2, 0)), np.dtype(np.intp))
+    part = np.subtract(place, below)
+    order = np.argsort(lines, -1, kind="stable")
+    low, high = (
+        index_along(order[..., i], shape_of(lines), -1) for i in (below, np.minimum(np.add(below, 1), n - 1))
+    )
+    each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
+    dlines = unindex(each * (1 - part), low, shape_of(lines)) + unindex(each * part, high, shape_of(lines))
+    da = like(from_lines(dlines)[0], a)
+    if not is_inexact(q):
+        return da, None
+    slope = np.multiply(each, np.subtract(getitem(lines, high), getitem(lines, low))) * (n - 1)
+    return da, like(np.reshape(np.sum(slope, axis=tuple(range(len(rest)))), shape_of(q)), q)
+
+
+def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
+    return [
+        case(s(5), 0.3 * scale), case(s(3, 4), 0.55 * scale, 1), case(s(3, 4), np.array([0.3, 0.85]) * scale, axis=0),
+        case(s(2, 3, 2), 0.6 * scale, axis=(0, 2), keepdims=True), case(s(3, 2), np.array([[0.3], [0.9]]) * scale, axis=-1),
+        case(s(4), s.number(0.05 * scale, 0.3 * scale)), case(s(1), 0.5 * scale),
+    ]  # fmt: skip
+
+
+def _quantile(fn: Any, scale: float) -> None:
+    @array_rule(fn, cases=lambda s: _quantile_cases(s, scale))
+    def rule(
+        a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: bool = False,
+    ) -> tuple[Any, Pullback]:  # fmt: skip
+        """Quantiles by linear interpolation, differentiable in the array and in the level."""
+        if method != "linear":
+            raise unsupported(f"{fn.__name__} with method={method!r}", "Only method='linear' has one")
+        level = operand(q)
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            da, dq = _quantile_pullback(operand(a), np.divide(level, scale), axis, dy)
+            return da, dq if dq is None else like(np.divide(dq, scale), level)
+
+        return fn(a, q, axis, **given(keepdims=keepdims)), pullback
+
+
+_quantile(np.quantile, 1.0)
+_quantile(np.percentile, 100.0)
+
+
+@array_rule(
+    np.median,
+    cases=lambda s: [
+        case(s(5)), case(s(4)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 4), axis=(0, -1)), case(s(3, 4), axis=1, keepdims=True),
+        case(s(4, 3).T, axis=-1), case(s(4, dtype=np.float32)), case(s(1)),
+    ],
+)  # fmt: skip
+def median_rule(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> tuple[Any, Pullback]:
+    """``median``: the middle element, or half each for the two in the middle."""
+    return np.median(a, axis, **given(keepdims=keepdims)), lambda dy: _quantile_pullback(a, 0.5, axis, dy)[:1]
+
+
+# -------------------------------------------------------------------------------------- interpolation
+
+
+def _interp_cases(s: Sample) -> Iterable[Case]:
+    grid = np.array([-1.0, 0.0, 0.7, 2.0])
+    return [
+        case(s(5, low=-0.9), grid, s(4)), case(s(2, 3, low=-3.0, high=3.0), grid, s(4)), case(s.number(), grid, s(4)),
+        case(np.array([-2.0, 0.5, 3.0]), grid, s(4), 0.25, 0.75), case(np.array([-2.0, 0.5]), grid, s(4), left=0.5),
+        case(s(3), grid, [1.0, 2.0, 0.0, 1.0]), case(s(3), grid, s(4, dtype=np.complex128)),
+    ]  # fmt: skip
+
+
+@array_rule(np.interp, cases=_interp_cases)
+def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> tuple[Any, Pullback]:
+    """``interp``: piecewise linear, with the right-hand slope at a grid point; outside, the ends are constant."""
+    x, xp, fp = operand(x), operand(xp), operand(fp)
+    n = shape_of(xp)[0]
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        lower, upper = np.less(x, xp[0]), np.greater(x, xp[n - 1])
+        i = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(n - 2, 0))
+        j = np.minimum(i + 1, n - 1)
+        width = np.subtract(getitem(xp, j), getitem(xp, i))
+        part = np.clip(np.divide(np.subtract(x, getitem(xp, i)), np.where(np.equal(width, 0), 1, width)), 0, 1)
+        slope = np.divide(np.subtract(getitem(fp, j), getitem(fp, i)), np.where(np.equal(width, 0), 1, width))
+        inside = np.where(np.logical_or(lower, upper), 0, np.multiply(dy, conj(slope)))
+        ends = np.where(np.logical_or(lower if left is not None else False, upper if right is not None else False), 0, dy)
+        dfp = unindex(ends * (1 - part), i, (n,)) + unindex(ends * part, j, (n,))
+        dxp = unindex(inside * (1 - part), i, (n,)) + unindex(inside * part, j, (n,))
+        return (
+            like(inside, x) if is_inexact(x) else None,
+            like(np.negative(dxp), xp) if is_inexact(xp) else None,
+            like(dfp, fp) if is_inexact(fp) else None,
+            unbroadcast(np.where(lower, dy, 0), left) if is_inexact(left) else None,
+            unbroadcast(np.where(upper, dy, 0), right) if is_inexact(right) else None,
+        )
+
+    return np.interp(x, xp, fp, left, right), pullback
+
+
+methods |= {"argsort": np.argsort, "argpartition": np.argpartition, "searchsorted": np.searchsorted}

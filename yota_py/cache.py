@@ -1,0 +1,263 @@
+"""The guarded cache: which compiled program serves a call.
+
+An entry belongs to a code object and holds what its trace depended on: the structure and static values of the
+arguments, the guards on everything else that was read (``captures.py``), and the types of the inputs, which the
+driver checks at each call. What is not provably the same next time is not cached but traced afresh.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import optree
+
+from .captures import Captures, watched
+from .dispatch import is_traced
+from .engine.program import Misfit, OutOfBounds, Program
+from .gradient import differentiate, flatten, is_traceable, record_call, unflatten
+from .operations import Guard, Input, Variable
+from .passes import optimise
+from .passes.lower import lower
+from .recorder import Recorder
+from .tape import Tape
+from .tracer import Trace
+from .types import ArrayType, Type, typeof
+
+MAX_ENTRIES = 64  # per function
+MISS = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What is asked of a function."""
+
+    argnums: int | tuple[int, ...] | None = None
+    has_aux: bool = False
+
+    def active(self, argnum: int) -> bool:
+        """Whether derivatives in this positional argument are wanted."""
+        if self.argnums is None:
+            return True
+        return argnum == self.argnums if isinstance(self.argnums, int) else argnum in self.argnums
+
+
+class Entry:
+    """One traced signature of a function; compiled at its second call."""
+
+    def __init__(self, mode: Mode, spec: optree.PyTreeSpec, leaves: Sequence[Any], guard: Callable[[Any], Any]) -> None:
+        self.mode, self.spec, self.guard = mode, spec, guard
+        self.dynamic = [is_traceable(leaf) for leaf in leaves]
+        self.types = [typeof(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
+        n = spec.child(0).num_leaves
+        self.flat = all(self.dynamic) and n == len(leaves) == spec.child(0).num_children
+        self.program: Program | None = None
+        self.build: Callable[[Sequence[Any]], Any] = tuple
+        self.order: list[int] | None = None
+
+    def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
+        """Whether the arguments have this entry's structure, static values and types."""
+        if spec != self.spec:
+            return False
+        for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True):
+            if (is_traceable(leaf) and typeof(leaf) == known) if dynamic else _same_static(leaf, known):
+                continue
+            return False
+        return True
+
+    def compile(self, gradient: Recorder) -> None:
+        """Lower, optimise and compile the gradient tape of a call of this signature."""
+        results = result_types(gradient.tape)
+        program = Program(optimise(lower(gradient).tape), results)
+        self.order = None if program.captured == [] else list(program.captured)
+        assert gradient.tape.out_spec is not None
+        self.build = builder(gradient.tape.out_spec)
+        self.program = program
+
+    def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        """The result, or ``MISS``."""
+        arrays = self.guard(f)
+        if arrays is None:
+            return MISS
+        program = self.program
+        if self.flat:
+            if kwargs or seed is not None:
+                return MISS
+            leaves: Sequence[Any] = args
+        else:
+            leaves, spec = flatten((args, dict(kwargs), seed))
+            if program is None or spec != self.spec:
+                return MISS
+            dynamic = []
+            for leaf, is_dynamic, known in zip(leaves, self.dynamic, self.types, strict=True):
+                if is_dynamic:
+                    dynamic.append(leaf)
+                elif not _same_static(leaf, known):
+                    return MISS
+            leaves = dynamic
+        if program is None:
+            return MISS
+        try:
+            if self.order is None:
+                return self.build(program(*leaves))
+            return self.build(program(*leaves, *[arrays[i] for i in self.order]))
+        except Misfit:
+            return MISS
+
+
+def _same_static(leaf: Any, known: Any) -> bool:
+    if leaf is known:
+        return True
+    return type(leaf) is type(known) and isinstance(leaf, int | str | bytes | np.integer | np.bool_) and bool(leaf == known)
+
+
+class FunctionCache:
+    """The entries of one function's code, most recently used first."""
+
+    def __init__(self, owner: Any, mode: Mode) -> None:
+        self.owner = owner  # kept, so that its id stays its own
+        self.mode = mode
+        self.entries: list[Entry] = []
+        self._lock = threading.RLock()
+
+    def __call__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        """Value and gradients, from a program if one fits."""
+        for i, entry in enumerate(self.entries):
+            try:
+                result = entry.run(f, args, kwargs, seed)
+            except OutOfBounds:
+                return interpret(f, args, kwargs, seed, self.mode)  # NumPy's own error, at the user's line
+            if result is not MISS:
+                if i:
+                    self._promote(entry)
+                return result
+        return self._miss(f, args, kwargs, seed)
+
+    def _promote(self, entry: Entry) -> None:
+        with self._lock:
+            if entry in self.entries:
+                self.entries.remove(entry)
+                self.entries.insert(0, entry)
+
+    def _miss(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        leaves, spec = flatten((args, dict(kwargs), seed))
+        with self._lock:
+            known = next((e for e in self.entries if e.fits(leaves, spec) and e.guard(f) is not None), None)
+            source, captures = traced_call(f, args, kwargs, self.mode)
+            gradient = differentiate(source, seed, self.mode.argnums, has_aux=self.mode.has_aux)
+            if (guard := repeatable(source, captures, f)) is not None:
+                if known is None:
+                    self.entries.insert(0, Entry(self.mode, spec, leaves, guard))
+                    del self.entries[MAX_ENTRIES:]
+                elif known.program is None:
+                    known.guard = guard
+                    known.compile(gradient)
+        return collect(gradient)
+
+
+def traced_call(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
+) -> tuple[Trace, Captures]:
+    """Trace a call and what it reads."""
+    seen: list[Captures] = []
+
+    def watch(trace: Trace, f: Callable[..., Any]) -> Any:
+        seen.append(Captures(trace, f))
+        return watched(seen[0])
+
+    trace = record_call(f, args, kwargs, mode.active, watch)
+    return trace, seen[0]
+
+
+def repeatable(source: Trace, captures: Captures, f: Callable[..., Any]) -> Callable[[Any], Any] | None:
+    """The guard function of a trace that another call can rely on; ``None`` if there is a reason to trace afresh."""
+    if captures.problems or any(isinstance(op, Guard) for op in source.tape.ops):
+        return None
+    guard = captures.guard()
+    if guard(f) is None:
+        captures.problems.append("it changes what it reads")
+        return None
+    return guard
+
+
+def interpret(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any, mode: Mode
+) -> Any:
+    """Value and gradients from a fresh trace, played with NumPy."""
+    return collect(differentiate(record_call(f, args, kwargs, mode.active), seed, mode.argnums, has_aux=mode.has_aux))
+
+
+# -- results
+
+
+def result_types(tape: Tape) -> list[Type]:
+    """The type in which each result is handed out.
+
+    A gradient has the type of its argument; a value the type that the function returns, except that Python numbers
+    in give Python numbers out.
+    """
+    inputs = [op for op in tape.ops if isinstance(op, Input) and op.active]
+    numbers = all(isinstance(op.type, ArrayType) and op.type.kind == "python" for op in inputs)
+    assert tape.out_spec is not None
+    values = tape.out_spec.child(0).num_leaves
+    out: list[Type] = []
+    for i, result in enumerate(tape.results):
+        t = tape[result].type if isinstance(result, Variable) else typeof(result)
+        if i >= values and isinstance(result, Variable):
+            t = tape.gradient_types[i - values]
+        elif numbers and isinstance(t, ArrayType) and t.kind == "scalar" and t.dtype.name in ("float64", "complex128"):
+            t = replace(t, kind="python")
+        out.append(t)
+    return out
+
+
+def collect(gradient: Recorder) -> Any:
+    """Value and gradients of an interpreted tape: fresh arrays and numbers in their containers."""
+    tape = gradient.tape
+    results = [
+        settle(gradient[result] if isinstance(result, Variable) else result, t)
+        for result, t in zip(tape.results, result_types(tape), strict=True)
+    ]
+    assert tape.out_spec is not None
+    return unflatten(tape.out_spec, results)
+
+
+def settle(value: Any, t: Type) -> Any:
+    """A result as its type says, sharing no memory with anything."""
+    if is_traced(value) or not isinstance(t, ArrayType):
+        return value
+    if t.kind == "array":
+        return np.array(value, dtype=t.dtype, order="C")
+    if t.kind == "scalar":
+        return t.dtype.type(value)
+    return np.asarray(value).item() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def builder(spec: optree.PyTreeSpec) -> Callable[[Sequence[Any]], Any]:
+    """A function that puts flat results into their containers; tuples, lists and dicts without optree's help."""
+    text = _text(unflatten(spec, [_Index(i) for i in range(spec.num_leaves)]))
+    return eval(f"lambda r: {text}") if text is not None else lambda r: unflatten(spec, r)  # noqa: S307 - our own text
+
+
+class _Index(int):
+    """The position of a leaf."""
+
+
+def _text(tree: Any) -> str | None:
+    if type(tree) is _Index:
+        return f"r[{int(tree)}]"
+    if type(tree) in (tuple, list):
+        items = [_text(item) for item in tree]
+        if any(item is None for item in items):
+            return None
+        inside = "".join(f"{item}, " for item in items)
+        return f"({inside})" if type(tree) is tuple else f"[{inside}]"
+    if type(tree) is dict and all(type(key) in (str, int) for key in tree):
+        items = [_text(item) for item in tree.values()]
+        if any(item is None for item in items):
+            return None
+        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree, items, strict=True)) + "}"
+    return None

@@ -1,0 +1,344 @@
+"""What a function reads besides its arguments, found while it is traced, so that a cached program can ask again.
+
+The names that ``f`` and the Python functions it calls read (globals, closure cells, defaults, attributes of objects,
+items of containers) are walked; arrays among them are exchanged for tracers while the trace runs, so that they become
+inputs of the tape, read by reference at every later call. Everything else is guarded: numbers and strings by value,
+functions, modules and objects by identity, containers item by item. What cannot be guarded is a reason not to cache.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .dispatch import is_traced
+from .operations import is_library
+from .tracer import Trace
+
+MAX_READS = 3000
+_MISSING = object()
+_REFLECTION = frozenset(["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr"])
+# C functions whose answer is not a function of their arguments.
+_OUTSIDE_WORLD = frozenset(["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"])
+_IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, slice, type(Ellipsis), frozenset)
+_LEAF_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias)
+
+
+class Captures:
+    """The reads of one trace: guards as lines of Python, and the arrays that became inputs."""
+
+    def __init__(self, trace: Trace, f: Callable[..., Any]) -> None:
+        self.trace = trace
+        self.f = f
+        self.problems = trace.problems
+        self.arrays: list[str] = []  # the guard function's local names of captured arrays, in the order of capture
+        self._lines: list[str] = []
+        self._namespace: dict[str, Any] = {"_missing": _MISSING}
+        self._constants: dict[int, str] = {}
+        self._restore: list[Callable[[], None]] = []
+        self._codes: set[types.CodeType] = set()
+        self._attributes: set[str] = set()
+        self._globals: dict[tuple[int, str], bool] = {}
+        self._objects: dict[int, tuple[Any, str, set[str]]] = {}
+        self._functions: set[int] = set()
+        self._reads = 0
+        self._path: list[int] = []
+
+    # -- lines of the guard function
+
+    def _constant(self, value: Any) -> str:
+        name = self._constants.get(id(value))
+        if name is None:
+            name = self._constants[id(value)] = f"k{len(self._constants)}"
+            self._namespace[name] = value
+        return name
+
+    def _local(self, expression: str) -> str:
+        self._reads += 1
+        name = f"v{self._reads}"
+        self._lines.append(f"{name} = {expression}")
+        return name
+
+    def _require(self, condition: str) -> None:
+        self._lines.append(f"if not ({condition}): return None")
+
+    def guard(self) -> Callable[[Any], tuple[Any, ...] | None]:
+        """A function of ``f``: the captured arrays as they are now, or ``None`` if something else has changed."""
+        arrays = ", ".join(self.arrays)
+        lines = [*self._lines, f"return ({arrays}{',' if self.arrays else ''})"]
+        text = "def guard(f):\n try:\n" + "".join(f"  {line}\n" for line in lines)
+        text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError):\n  return None\n"
+        exec(compile(text, "<guards>", "exec"), self._namespace)
+        return self._namespace["guard"]  # type: ignore[no-any-return]
+
+    # -- the walk
+
+    def start(self) -> None:
+        """Walk from ``f`` itself."""
+        self._require(f"type(f) is {self._constant(type(self.f))}")
+        self._callable(self.f, "f")
+        self._settle()
+
+    def enter(self, frame: types.FrameType) -> None:
+        """A Python function is called during the trace."""
+        code = frame.f_code
+        if code in self._codes or is_library(frame.f_globals.get("__name__")):
+            return
+        if code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+            self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
+        self._code(code, frame.f_globals)
+        self._settle()
+
+    def _callable(self, fn: Any, expression: str) -> None:
+        if isinstance(fn, types.MethodType):
+            self._require(f"type({expression}) is {self._constant(types.MethodType)}")
+            function = self._local(f"{expression}.__func__")
+            self._require(f"{function} is {self._constant(fn.__func__)}")
+            self._value(fn.__self__, self._local(f"{expression}.__self__"))
+            self._function(fn.__func__, function)
+        elif isinstance(fn, types.FunctionType):
+            self._function(fn, expression)
+        elif isinstance(fn, type) or isinstance(fn, _LEAF_TYPES) or is_library(type(fn).__module__):
+            self._require(f"{expression} is {self._constant(fn)}")
+        else:
+            self._value(fn, expression)
+
+    def _function(self, fn: types.FunctionType, expression: str) -> None:
+        """Cells, defaults and global names of a Python function; ``expression`` is a function with this code."""
+        if id(fn) in self._functions:
+            return
+        self._functions.add(id(fn))
+        if is_library(fn.__module__):
+            return
+        self._require(f"{expression}.__code__ is {self._constant(fn.__code__)} and "
+                      f"{expression}.__globals__ is {self._constant(fn.__globals__)}")  # fmt: skip
+        for i, cell in enumerate(fn.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
+                continue
+            new = self._value(value, self._local(f"{expression}.__closure__[{i}].cell_contents"))
+            if new is not value:
+                self._exchange(value, new, lambda v, c=cell: setattr(c, "cell_contents", v), lambda c=cell: c.cell_contents)
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(fn, name)
+            new = self._value(value, self._local(f"{expression}.{name}"))
+            if new is not value:
+                self._exchange(value, new, lambda v, n=name: setattr(fn, n, v), lambda n=name: getattr(fn, n))
+        self._code(fn.__code__, fn.__globals__)
+
+    def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Global names and attributes that a code object, or one nested in it, reads."""
+        if code in self._codes:
+            return
+        self._codes.add(code)
+        for instruction in dis.get_instructions(code):
+            name = instruction.argval
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self._global(name, namespace)
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+                self._attributes.add(name)
+            elif instruction.opname == "IMPORT_NAME" and not is_library(name):
+                module = sys.modules.get(name)
+                if module is not None:
+                    self._value(module, self._constant(module))
+            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                self.problems.append(f"{code.co_name} changes the global name {name}")
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant, namespace)
+
+    def _global(self, name: str, namespace: dict[str, Any]) -> None:
+        key = (id(namespace), name)
+        if key in self._globals:
+            return
+        self._globals[key] = True
+        names = self._constant(namespace)
+        if name not in namespace:
+            self._require(f"{name!r} not in {names}")
+            if hasattr(builtins, name):
+                if name in _REFLECTION:
+                    self.problems.append(f"it calls {name}(), whose reads cannot be followed")
+            return
+        value = namespace[name]
+        new = self._value(value, self._local(f"{names}[{name!r}]"))
+        if new is not value:
+            self._exchange(value, new, lambda v: namespace.__setitem__(name, v), lambda: namespace.get(name))
+
+    def _settle(self) -> None:
+        """Read attributes of known objects until no new object turns up."""
+        while True:
+            before = self._reads
+            for obj, expression, done in list(self._objects.values()):
+                names = self._attributes - done
+                done |= names
+                self._attributes_of(obj, expression, names)
+            if self._reads == before:
+                return
+
+    def _value(self, value: Any, expression: str) -> Any:
+        """Guard one value; returns what takes its place while tracing (itself, unless there are arrays in it)."""
+        if self._reads > MAX_READS:
+            if len(self.problems) < 5:
+                self.problems.append(f"it reads more than {MAX_READS} captured values")
+            return value
+        if is_traced(value):
+            self.problems.append("it reads a traced value of an enclosing differentiation")
+            return value
+        if isinstance(value, np.ndarray):
+            return self._array(value, expression)
+        if isinstance(value, _IMMUTABLE):
+            self._immutable(value, expression)
+            return value
+        if isinstance(value, tuple | list | dict):
+            return self._container(value, expression)
+        self._require(f"{expression} is {self._constant(value)}")
+        if isinstance(value, types.FunctionType | types.MethodType):
+            self._callable(value, self._constant(value))
+        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random, *_LEAF_TYPES)):
+            pass  # generators: their states are compared before and after the trace
+        elif isinstance(value, types.ModuleType):
+            if not is_library(value.__name__) and value.__name__ not in sys.stdlib_module_names:
+                self._objects.setdefault(id(value), (value, self._constant(value), set()))
+        elif isinstance(value, type):
+            if not is_library(value.__module__) and value.__module__ not in sys.stdlib_module_names:
+                self._objects.setdefault(id(value), (value, self._constant(value), set()))
+        elif isinstance(value, staticmethod | classmethod | property):
+            pass  # reached through their class; called functions are entered
+        elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(type(value), "__slots__")):
+            self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
+        else:
+            self._objects.setdefault(id(value), (value, self._constant(value), set()))
+            for cls in type(value).__mro__[:-1]:
+                if not is_library(cls.__module__):
+                    self._objects.setdefault(id(cls), (cls, self._constant(cls), set()))
+        return value
+
+    def _array(self, value: np.ndarray, expression: str) -> Any:
+        if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":
+            self._require(f"{expression} is {self._constant(value)}")
+            self.problems.append(f"it reads an array of type {type(value).__name__} with dtype {value.dtype}")
+            return value
+        name = expression if expression.startswith("v") else self._local(expression)
+        self.arrays.append(name)
+        return self.trace.capture(value)
+
+    def _immutable(self, value: Any, expression: str) -> None:
+        constant = self._constant(value)
+        equal = ""
+        if isinstance(value, int | float | complex | str | np.generic) and value == value and (value != 0 or isinstance(value, int)):
+            equal = f" or (type({expression}) is {self._constant(type(value))} and {expression} == {constant})"
+        self._require(f"{expression} is {constant}{equal}")
+
+    def _container(self, value: Any, expression: str) -> Any:
+        if id(value) in self._path:
+            self.problems.append(f"it reads a {type(value).__name__} that contains itself")
+            return value
+        self._require(f"type({expression}) is {self._constant(type(value))} and len({expression}) == {len(value)}")
+        self._path.append(id(value))
+        items = list(value.items() if isinstance(value, dict) else enumerate(value))
+        new = []
+        for key, item in items:
+            if isinstance(value, dict) and not isinstance(key, _IMMUTABLE):
+                self.problems.append("it reads a dict with keys that are not numbers or strings")
+                break
+            index = repr(key) if type(key) in (int, str) else self._constant(key)
+            replacement = self._value(item, self._local(f"{expression}[{index}]"))
+            new.append(replacement)
+            if replacement is not item and not isinstance(value, tuple):
+                self._exchange(item, replacement, lambda v, k=key: value.__setitem__(k, v), lambda k=key: value[k])
+        self._path.pop()
+        if isinstance(value, tuple) and any(a is not b for (_, b), a in zip(items, new, strict=False)):
+            return type(value)(*new) if hasattr(value, "_fields") else tuple(new)
+        return value
+
+    def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
+        own = getattr(obj, "__dict__", {})
+        for name in sorted(names):
+            if name in own:
+                value = own[name]
+                new = self._value(value, self._local(f"{expression}.__dict__[{name!r}]"))
+            elif isinstance(obj, types.ModuleType | type):
+                self._require(f"{name!r} not in {expression}.__dict__")
+                continue
+            elif any(name in getattr(cls, "__slots__", ()) for cls in type(obj).__mro__) and hasattr(obj, name):
+                value = getattr(obj, name)
+                new = self._value(value, self._local(f"{expression}.{name}"))
+            else:
+                if own is not None:
+                    self._require(f"{name!r} not in getattr({expression}, '__dict__', ())")
+                continue
+            if new is not value:
+                self._exchange(
+                    value, new, lambda v, o=obj, n=name: _set_attribute(o, n, v), lambda o=obj, n=name: getattr(o, n, None)
+                )
+
+    # -- exchange while tracing
+
+    def _exchange(self, old: Any, new: Any, put: Callable[[Any], Any], get: Callable[[], Any]) -> None:
+        put(new)
+
+        def restore() -> None:
+            if get() is new:
+                put(old)
+            elif "rebound" not in self.problems:
+                self.problems.append("it rebinds or replaces a captured array while it runs")
+
+        self._restore.append(restore)
+
+    def restore(self) -> None:
+        """Put the arrays back."""
+        while self._restore:
+            self._restore.pop()()
+
+
+def _set_attribute(obj: Any, name: str, value: Any) -> None:
+    own = getattr(obj, "__dict__", None)
+    if isinstance(own, dict) and name in own:
+        own[name] = value
+    else:
+        (type.__setattr__ if isinstance(obj, type) else object.__setattr__)(obj, name, value)
+
+
+@contextmanager
+def watched(captures: Captures) -> Iterator[None]:
+    """Follow what a function reads while it is traced in the block."""
+    before = _random_states()
+    previous = sys.getprofile()
+
+    def profile(frame: types.FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            captures.enter(frame)
+        elif event == "c_call" and not is_library(frame.f_globals.get("__name__")):
+            owner = getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
+            if owner in _OUTSIDE_WORLD or getattr(arg, "__qualname__", "") in ("datetime.now", "datetime.today", "input"):
+                captures.problems.append(f"it calls {getattr(arg, '__qualname__', arg)}, whose answer may differ next time")
+
+    try:
+        captures.start()
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(previous)
+    finally:
+        captures.restore()
+    if _random_states() != before:
+        captures.problems.append("a random number generator advanced while it ran")
+    if any(is_traced(v) for v in captures._namespace.values()):
+        captures.problems.append("a traced value was stored outside of the function")
+
+
+def _random_states() -> tuple[Any, ...]:
+    kind, keys, position, *rest = np.random.get_state()  # type: ignore[misc]
+    return random.getstate(), kind, bytes(keys), position, *rest
+

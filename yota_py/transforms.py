@@ -1,0 +1,163 @@
+"""The public functions: what a user calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from .cache import FunctionCache, Mode, collect, interpret, result_types, settle
+from .gradient import (
+    backprop,
+    differentiate,
+    finish,
+    record_call,
+    require_active,
+    seed_leaves,
+    seed_pairs,
+    to_rrules,
+    unflatten,
+)
+from .operations import substitute, user_site
+from .patching import tracing
+from .recorder import Recorder
+from .show import name_of
+from .tape import Tape
+
+_GRAD = Mode()
+_MAX_FUNCTIONS = 2048
+_caches: dict[int, FunctionCache] = {}
+
+
+def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    """Value and gradients of ``f(*args, **kwargs)``: ``(value, grads)``, one gradient per positional argument.
+
+    Each gradient has the structure, shapes and dtypes of its argument: floats, complex numbers, NumPy arrays and
+    scalars of them, in any nesting of tuples, lists, dicts, namedtuples, dataclasses and what is registered with
+    ``optree``. Integers, bools, strings and ``None`` get ``None``; an argument without influence gets zeros. For
+    complex arguments the gradient is dL/dRe + i dL/dIm.
+
+    The first call of a signature traces and interprets, the second compiles, later ones run compiled code.
+
+    ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes.
+
+    Raises ``NotDifferentiableError`` if no argument is differentiable, ``NonScalarOutputError`` if the output is not a
+    real scalar and there is no seed, ``SeedError`` for a seed of another shape, ``MissingRuleError`` for a function
+    without a rule, ``LostDerivativeError`` where a conversion would drop the derivative.
+
+    >>> import numpy as np
+    >>> grad(lambda x1, x2: x1 * x2 + np.sin(x1), 2.0, 3.0)
+    (6.909297426825682, (2.5838531634528574, 2.0))
+    """
+    if tracing():
+        return interpret(f, args, kwargs, seed, _GRAD)  # type: ignore[no-any-return]
+    owner = getattr(f, "__code__", f)
+    cache = _caches.get(id(owner))
+    if cache is None:
+        _check_callable(f)
+        while len(_caches) >= _MAX_FUNCTIONS:
+            _caches.pop(next(iter(_caches)), None)
+        cache = _caches[id(owner)] = FunctionCache(owner, _GRAD)
+    return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
+    """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
+
+    An integer gives that argument's gradient, a sequence a tuple of them. With ``has_aux``, ``f`` returns
+    ``(value, aux)`` and so does the result: ``((value, aux), gradient)``. Negative positions are not accepted.
+
+    >>> import numpy as np
+    >>> value_and_grad(lambda w, x: np.sum(w * x))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    (np.float64(11.0), array([3., 4.]))
+    """
+    _check_callable(f)
+    mode = Mode(argnums if isinstance(argnums, int) else tuple(argnums), has_aux)
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not wanted or any(not isinstance(n, int) or n < 0 for n in wanted):
+        raise ValueError(f"argnums are positions of arguments, 0, 1, …; got {argnums!r}")
+    cache = FunctionCache(f, mode)
+
+    @wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        if max(wanted) >= len(args):
+            raise TypeError(f"{user_site()}: argnums={argnums!r}, but {name_of(f)} got {len(args)} positional arguments")
+        if tracing():
+            return interpret(f, args, kwargs, None, mode)  # type: ignore[no-any-return]
+        return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
+
+    return value_and_gradient
+
+
+def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives the gradient alone; ``argnums`` as in ``value_and_grad``.
+
+    >>> gradient(lambda x: x * x)(3.0)
+    6.0
+    """
+    both = value_and_grad(f, argnums)
+
+    @wraps(f)
+    def gradient_only(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradient_only
+
+
+def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """``(y, back)``: the value, and a function from a cotangent of ``y`` to a tuple of one gradient per argument.
+
+    ``y`` may have any structure; the seed has the same. ``back`` can be called as often as wanted.
+
+    >>> y, back = pullback(lambda x: (x * x, 3 * x), 2.0)
+    >>> y, back((1.0, 0.0)), back((0.0, 1.0))
+    ((4.0, 6.0), (4.0,), (3.0,))
+    """
+    source = record_call(f, args, kwargs)
+    tape, site = source.tape, user_site()
+    require_active(tape, site)
+    forward = to_rrules(source)
+    leaves = [substitute(z, source.__getitem__) for z in tape.results]
+    assert tape.out_spec is not None
+
+    def run(seeds: Sequence[Any]) -> Recorder:
+        lin = forward.copy()
+        given = [lin.out.constant(s, note="seed") for s in seeds]
+        return finish(lin, backprop(lin, seed_pairs(lin, tape.results, given)))
+
+    def back(seed: Any) -> Any:
+        assert tape.out_spec is not None
+        return collect(run(seed_leaves(seed, leaves, tape.out_spec, site, tape.name)))[1]
+
+    probe = finish(forward.copy(), {}).tape
+    y = [settle(leaf, t) for leaf, t in zip(leaves, result_types(probe), strict=False)]
+    return unflatten(tape.out_spec, y), back
+
+
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
+    """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
+
+    >>> import numpy as np
+    >>> len(trace(lambda x: np.exp(x) + x, 1.0))
+    3
+    """
+    return record_call(f, args, kwargs).tape
+
+
+def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> Tape:
+    """The gradient tape of one call: rules in the place of primitives, then their pullbacks in reverse.
+
+    ``print`` it; ``tape.play(*args)`` computes ``(value, grads)`` for other arguments of the same types.
+
+    >>> gradtape(lambda x: x * x, 3.0).play(4.0)
+    (16.0, (8.0,))
+    """
+    return differentiate(record_call(f, args, kwargs), seed).tape
+
+
+def _check_callable(f: Any) -> None:
+    if not callable(f):
+        raise TypeError(f"{user_site()}: the first argument is the function to differentiate; got {type(f).__name__}")
+
