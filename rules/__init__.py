@@ -3,6 +3,7 @@
 from . import (
     casting,
     complex,
+    decompositions,
     einsum,
     elementwise,
     indexing,
@@ -21,6 +22,7 @@ from . import (
 __all__ = [
     "casting",
     "complex",
+    "decompositions",
     "einsum",
     "elementwise",
     "indexing",

@@ -16,10 +16,10 @@ from yota_py.tangents import conj, like
 
 Pullback = Callable[[Any], Sequence[Any]]
 
-for _fn in (np.iscomplexobj, np.isrealobj):
-    nondiff(_fn, immediate=True)
-for _fn in (np.isreal, np.iscomplex):
-    nondiff(_fn)
+nondiff(np.iscomplexobj, immediate=True)
+nondiff(np.isrealobj, immediate=True)
+nondiff(np.isreal)
+nondiff(np.iscomplex)
 
 
 def _cases(s: Sample) -> Iterable[Case]:

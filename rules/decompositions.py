@@ -7,7 +7,8 @@ Neudecker, "Matrix Differential Calculus"; others at their place. Complex cotang
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from yota_py.registry import Case, Sample, case
 from yota_py.tangents import conj, like, unbroadcast
 
-from .linalg import adjoint
-from .support import Pullback, array_rule, composite, dtype_of, operand, pipeline, shape_of, unsupported
+from .linalg import adjoint, matmul_pullback
+from .support import Pullback, array_rule, composite, dtype_of, given, operand, shape_of, unsupported
 
 
 def _diagonal_matrix(d: Any) -> Any:
@@ -39,7 +40,8 @@ def well_conditioned(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
 
 def _square_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 3, 3)), case(well_conditioned(s, 1, 1)), case(well_conditioned(s, 3, 3).T),
+        case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 3, 3)), case(well_conditioned(s, 1, 1)),
+        case(well_conditioned(s, 3, 3).T),
         case(well_conditioned(s, 2, 2, dtype=np.float32)), case(well_conditioned(s, 3, 3, dtype=np.complex128)),
         case(np.zeros((0, 2, 2))),
     ]  # fmt: skip
@@ -58,10 +60,14 @@ def inv_rule(a: Any) -> tuple[Any, Pullback]:
 @array_rule(
     np.linalg.solve,
     cases=lambda s: [
-        case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)), case(well_conditioned(s, 2, 3, 3), s(2, 3, 2)),
-        case(well_conditioned(s, 2, 3, 3), s(3, 2)), case(well_conditioned(s, 3, 3), s(2, 3, 1)), case(well_conditioned(s, 2, 3, 3), s(3)),
-        case(well_conditioned(s, 2, 2, dtype=np.complex128), s(2)), case(well_conditioned(s, 2, 2), s(2, dtype=np.complex128)),
-        case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32)), case(well_conditioned(s, 3, 3).T, s(2, 3).T),
+        case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
+        case(well_conditioned(s, 2, 3, 3), s(2, 3, 2)),
+        case(well_conditioned(s, 2, 3, 3), s(3, 2)), case(well_conditioned(s, 3, 3), s(2, 3, 1)),
+        case(well_conditioned(s, 2, 3, 3), s(3)),
+        case(well_conditioned(s, 2, 2, dtype=np.complex128), s(2)),
+        case(well_conditioned(s, 2, 2), s(2, dtype=np.complex128)),
+        case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32)),
+        case(well_conditioned(s, 3, 3).T, s(2, 3).T),
     ],
 )  # fmt: skip
 def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
@@ -82,7 +88,8 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
 @array_rule(
     np.linalg.pinv,
     cases=lambda s: [
-        case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)), case(well_conditioned(s, 2, 3, 2)),
+        case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
+        case(well_conditioned(s, 2, 3, 2)),
         case(well_conditioned(s, 3, 2, dtype=np.complex128)),
     ],
 )  # fmt: skip
@@ -92,12 +99,256 @@ def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         yh, dyh = adjoint(y), adjoint(dy)
-        direct = np.matmul(np.matmul(yh, dy), yh)
-        # (1 - A Y) and (1 - Y A) vanish where A has full rank on that side
-        left = np.matmul(np.matmul(yh, y), dyh)
-        right = np.matmul(dyh, np.matmul(y, yh))
-        left = np.subtract(left, np.matmul(np.matmul(left, a), y))
-        right = np.subtract(right, np.matmul(y_a(a, y), right))
-        return (like(np.subtract(np.add(left, right), direct), a),)
+        through = np.matmul(np.matmul(yh, dy), yh)
+        rows, columns = np.matmul(dyh, np.matmul(y, yh)), np.matmul(np.matmul(yh, y), dyh)
+        rows = np.subtract(rows, np.matmul(a, np.matmul(y, rows)))  # (1 - A Y) dY^H Y Y^H
+        columns = np.subtract(columns, np.matmul(np.matmul(columns, y), a))  # Y^H Y dY^H (1 - Y A)
+        return (like(np.subtract(np.add(rows, columns), through), a),)
 
     return y, pullback
+
+
+def _power(a: Any, n: int) -> tuple[Any, Callable[[Any], Any]]:
+    """``a`` to a positive power by squaring."""
+    if n == 1:
+        return a, lambda dy: dy
+    root, from_root = _power(a, n // 2)
+    square = np.matmul(root, root)
+
+    def split(dy: Any) -> Any:
+        return from_root(np.add(*matmul_pullback(root, root, dy)))
+
+    if n % 2 == 0:
+        return square, split
+
+    def back(dy: Any) -> Any:
+        dsquare, da = matmul_pullback(square, a, dy)
+        return np.add(split(dsquare), da)
+
+    return np.matmul(square, a), back
+
+
+@composite(
+    np.linalg.matrix_power,
+    cases=lambda s: [
+        *[case(well_conditioned(s, 2, 2), n) for n in (0, 1, 2, 3, 5, -1, -2)], case(well_conditioned(s, 3, 2, 2), 3),
+        case(well_conditioned(s, 2, 2, dtype=np.complex128), 3),
+    ],
+)  # fmt: skip
+def matrix_power_rule(a: Any, n: int) -> tuple[Any, Pullback]:
+    """``matrix_power`` by repeated squaring."""
+    n = operator.index(n)
+    if n == 0:
+        unit = np.broadcast_to(np.eye(shape_of(a)[-1], dtype=dtype_of(a)), shape_of(a))
+        return unit, lambda dy: (None,)
+    if n > 0:
+        y, back = _power(a, n)
+        return y, lambda dy: (like(back(dy), a),)
+    inverse, from_inverse = inv_rule(a)
+    y, back = _power(inverse, -n)
+    return y, lambda dy: from_inverse(back(dy))
+
+
+# --------------------------------------------------------------------------------------- determinants
+
+
+def _inverse_adjoint(a: Any) -> Any:
+    return adjoint(np.linalg.inv(a))
+
+
+@array_rule(np.linalg.det, cases=_square_cases)
+def det_rule(a: Any) -> tuple[Any, Pullback]:
+    """``det``: ``dA = dy conj(y) A^-H`` (Giles 2.2.4); of a singular matrix, ``LinAlgError``."""
+    y = np.linalg.det(a)
+    return y, lambda dy: (like(np.multiply(_wide(np.multiply(dy, conj(y))), _inverse_adjoint(a)), a),)
+
+
+def _wide(x: Any) -> Any:
+    """A number for each matrix, to be multiplied with it."""
+    return x[..., None, None] if shape_of(x) else x
+
+
+@array_rule(np.linalg.slogdet, cases=_square_cases)
+def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
+    """``slogdet``: ``dA = g A^-H``; g is the cotangent of the logarithm, plus i times that of the sign's angle."""
+    y = np.linalg.slogdet(a)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dsign, g = dy
+        if dsign is not None and dtype_of(a).kind == "c":  # the sign of a real matrix is constant
+            angle = np.multiply(np.imag(np.multiply(np.conj(dsign), y[0])), -1j)
+            g = angle if g is None else np.add(g, angle)
+        return (None if g is None else like(np.multiply(_wide(g), _inverse_adjoint(a)), a),)
+
+    return y, pullback
+
+
+# ------------------------------------------------------------------------------------- decompositions
+
+
+def _reciprocal(x: Any) -> Any:
+    """``1 / x``, and zero for zero: what belongs to equal eigenvalues is left out."""
+    return np.where(np.equal(x, 0), 0, np.divide(1, np.where(np.equal(x, 0), 1, x)))
+
+
+def _differences(w: Any) -> Any:
+    """``1 / (w[j] - w[i])``, zero on the diagonal and for equal values."""
+    return _reciprocal(np.subtract(w[..., None, :], w[..., :, None]))
+
+
+def _one_by_one(s: Sample) -> Iterable[Case]:
+    """Symmetric whichever way finite differences go; larger matrices stand in ``tests/test_array_rules.py``."""
+    return [case(s(1, 1, low=1.0)), case(s(2, 1, 1, low=1.0)), case(s(1, 1, low=1.0, dtype=np.float32))]
+
+
+@array_rule(np.linalg.cholesky, cases=lambda s: [*_one_by_one(s), case(s(1, 1, low=1.0), upper=True)])
+def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
+    """``cholesky`` of a Hermitian matrix; the cotangent is Hermitian too, though NumPy reads one triangle only.
+
+    ``dA = L^-H P L^-1`` with P the lower triangle of ``L^H dL``, its diagonal halved, made Hermitian (Murray 2016,
+    "Differentiation of the Cholesky decomposition", section 3.1).
+    """
+    y = np.linalg.cholesky(a, **given(upper=upper))
+    lower = adjoint(y) if upper else y
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        p = np.matmul(adjoint(lower), adjoint(dy) if upper else dy)
+        n = shape_of(p)[-1]
+        p = np.multiply(p, np.tri(n, dtype=_real_dtype(p)) - np.eye(n, dtype=_real_dtype(p)) / 2)
+        half = np.linalg.solve(adjoint(lower), p)
+        return (like(_hermitian(adjoint(np.linalg.solve(adjoint(lower), adjoint(half)))), a),)
+
+    return y, pullback
+
+
+@array_rule(np.linalg.eigh, cases=lambda s: _one_by_one(s))
+def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
+    """``eigh`` of a Hermitian matrix; the cotangent is Hermitian too, though NumPy reads one triangle only.
+
+    ``dA = V (diag(dw) + F * (V^H dV)) V^H`` with ``F[i, j] = 1 / (w[j] - w[i])`` (Giles 3.1). For equal eigenvalues the
+    part of their vectors is left out: right for functions that do not depend on the choice of the vectors.
+    """
+    w, v = y = np.linalg.eigh(a, UPLO)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dw, dv = dy
+        inner: Any = None if dw is None else _diagonal_matrix(dw)
+        if dv is not None:
+            turned = np.multiply(_differences(w), np.matmul(adjoint(v), dv))
+            inner = turned if inner is None else np.add(inner, turned)
+        return (like(_hermitian(np.matmul(np.matmul(v, inner), adjoint(v))), a),)
+
+    return y, pullback
+
+
+@composite(np.linalg.eigvalsh, cases=lambda s: _one_by_one(s))
+def eigvalsh_rule(a: Any, UPLO: str = "L") -> tuple[Any, Pullback]:
+    """``eigvalsh``: the values of ``eigh``."""
+    (w, _), pullback = eigh_rule(a, UPLO)
+    return w, lambda dy: pullback((dy, None))[:1]
+
+
+@array_rule(
+    np.linalg.svd,
+    cases=lambda s: [
+        case(_spread_out(s, m, n), **options) for m,
+        n in ((3, 3), (4, 2), (2, 3)) for options in ({"compute_uv": False},)
+    ] + [case(_spread_out(s, 2, 3, 2), compute_uv=False),
+    case(_spread_out(s, 3, 2, dtype=np.complex128), compute_uv=False)],
+)  # fmt: skip
+def svd_rule(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> tuple[Any, Pullback]:
+    """``svd``, the vectors only for ``full_matrices=False`` or square matrices.
+
+    Townsend 2016, "Differentiating the singular value decomposition"; the part of the phases in the complex case from
+    Wan and Zhang 2019, "Automatic differentiation for complex valued SVD". For equal singular values the part of their
+    vectors is left out.
+    """
+    rows, columns = shape_of(a)[-2:]
+    if hermitian:
+        raise unsupported("np.linalg.svd with hermitian=True", "Leave it out, or use np.linalg.eigh")
+    if compute_uv and full_matrices and rows != columns:
+        raise unsupported(
+            "np.linalg.svd with full_matrices=True of a matrix that is not square", "Pass full_matrices=False"
+        )
+    u, s, vh = y = np.linalg.svd(a, full_matrices=False)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        du, ds, dvh = dy if compute_uv else (None, dy, None)
+        inner: Any = None if ds is None else _diagonal_matrix(ds)
+        outer: Any = None
+        over = _reciprocal(s)
+        if du is not None:
+            skew = _skew(np.matmul(adjoint(u), du))
+            part = np.multiply(np.multiply(_differences(np.multiply(s, s)), skew), s[..., None, :])
+            if dtype_of(a).kind == "c":
+                part = np.add(part, _diagonal_matrix(np.multiply(np.diagonal(skew, 0, -2, -1), over / 2)))
+            inner = part if inner is None else np.add(inner, part)
+            if rows > columns:
+                outside = np.subtract(du, np.matmul(u, np.matmul(adjoint(u), du)))
+                outer = np.matmul(np.multiply(outside, over[..., None, :]), vh)
+        if dvh is not None:
+            skew = _skew(np.matmul(vh, adjoint(dvh)))
+            part = np.multiply(s[..., :, None], np.multiply(_differences(np.multiply(s, s)), skew))
+            inner = part if inner is None else np.add(inner, part)
+            if columns > rows:
+                outside = np.subtract(dvh, np.matmul(np.matmul(dvh, adjoint(vh)), vh))
+                outer = np.matmul(u, np.multiply(over[..., :, None], outside))
+        da = np.matmul(np.matmul(u, inner), vh)
+        return (like(da if outer is None else np.add(da, outer), a),)
+
+    return (y if compute_uv else s), pullback
+
+
+def _skew(a: Any) -> Any:
+    return np.subtract(a, adjoint(a))
+
+
+def _spread_out(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
+    """A random matrix with singular values far apart."""
+    stretch = np.diag(np.arange(1.0, shape[-1] + 1))
+    return np.asarray(well_conditioned(s, *shape, dtype=dtype) @ stretch, dtype)
+
+
+@array_rule(
+    np.linalg.qr,
+    cases=lambda s: [
+        case(well_conditioned(s, 3, 3)),
+        case(well_conditioned(s, 4, 2)),
+        case(well_conditioned(s, 2, 3, 2)),
+    ],
+)
+def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
+    """``qr`` of matrices with at least as many rows as columns, in reduced form.
+
+    ``dA = (dQ + Q C) R^-H``, with C the Hermitian matrix that has the lower triangle of ``R dR^H - dQ^H Q`` (Walter and
+    Lehmann 2018, "Algorithmic differentiation of linear algebra functions with application in optimum experimental
+    design"; Liao, Liu, Wang and Xiang 2019 for the complex case).
+    """
+    if mode != "reduced" or shape_of(a)[-2] < shape_of(a)[-1]:
+        raise unsupported(
+            f"np.linalg.qr with mode={mode!r} of shape {shape_of(a)}", "Covered: mode='reduced', rows >= columns"
+        )
+    q, r = y = np.linalg.qr(a)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dq, dr = dy
+        m: Any = 0
+        if dr is not None:
+            m = np.matmul(r, adjoint(dr))
+        if dq is not None:
+            m = np.subtract(m, np.matmul(adjoint(dq), q))
+        n = shape_of(m)[-1]
+        below = np.multiply(m, np.tri(n, k=-1, dtype=_real_dtype(m)))
+        c = np.add(np.add(below, adjoint(below)), _diagonal_matrix(_real(np.diagonal(m, 0, -2, -1))))
+        rest = np.matmul(q, c)
+        if dq is not None:
+            rest = np.add(rest, dq)
+        return (like(adjoint(np.linalg.solve(r, adjoint(rest))), a),)
+
+    return y, pullback
+
+
+def _real_dtype(x: Any) -> Any:
+    return np.finfo(dtype_of(x)).dtype

@@ -5,6 +5,7 @@ A label is a letter, or ``(".", k)`` for the k-th axis that an ellipsis stands f
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from yota_py.registry import case
 from yota_py.tangents import like
 
-from .linalg import tensordot_rule
+from .linalg import contraction
 from .support import Pullback, composite, operand, pipeline, rule_of, shape_of, unsupported
 
 Labels = tuple[Any, ...]
@@ -96,9 +97,10 @@ def _product(
     batch = tuple(label for label in shared if label in wanted)
     free_a = tuple(label for label in la if label not in lb)
     free_b = tuple(label for label in lb if label not in la)
+    pullback: Pullback
     if contracted and not batch:
         over = [la.index(label) for label in contracted], [lb.index(label) for label in contracted]
-        y, pullback = tensordot_rule(a, b, over)
+        y, pullback = contraction(a, b, over)
         labels = (*free_a, *free_b)
     elif contracted and free_a and free_b:
         y, pullback = _batched(a, la, b, lb, batch, free_a, free_b, contracted)
@@ -108,7 +110,7 @@ def _product(
         y, pullback = _elementwise(a, la, b, lb, labels, contracted)
 
     def back(dy: Any) -> tuple[Any, Any]:
-        da, db, *_ = pullback(dy)
+        da, db = pullback(dy)
         return sum_a(da)[0], sum_b(db)[0]
 
     return y, labels, back
@@ -131,8 +133,11 @@ def _batched(
     a: Any, la: Labels, b: Any, lb: Labels, batch: Labels, free_a: Labels, free_b: Labels, contracted: Labels
 ) -> tuple[Any, Pullback]:
     size = dict(zip((*la, *lb), (*shape_of(a), *shape_of(b)), strict=True))
-    extents = lambda labels: tuple(size[label] for label in labels)  # noqa: E731
-    m, n, k = (int(np.prod(extents(labels))) for labels in (free_a, free_b, contracted))
+
+    def extents(labels: Labels) -> tuple[int, ...]:
+        return tuple(size[label] for label in labels)
+
+    m, n, k = (math.prod(extents(labels)) for labels in (free_a, free_b, contracted))
     moved_a, back_a = _ordered(a, la, (*batch, *free_a, *contracted))
     moved_b, back_b = _ordered(b, lb, (*batch, *contracted, *free_b))
     left, flat_a = rule_of(np.reshape, moved_a, (*extents(batch), m, k))
@@ -157,23 +162,32 @@ def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int,
 @composite(
     np.einsum,
     cases=lambda s: [
-        case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)), case("ii", s(3, 3)),
-        case("ii->i", s(3, 3)), case("ij->", s(2, 3)), case("ij->j", s(2, 3)), case("i,i->", s(3), s(3)), case("i,i", s(3), s(3)),
+        case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)),
+        case("ii", s(3, 3)),
+        case("ii->i", s(3, 3)), case("ij->", s(2, 3)), case("ij->j", s(2, 3)), case("i,i->", s(3), s(3)),
+        case("i,i", s(3), s(3)),
         case("i,j->ij", s(3), s(2)), case("ij,ij->i", s(2, 3), s(2, 3)), case("bij,bjk->bik", s(2, 3, 4), s(2, 4, 2)),
-        case("bij,bj->bi", s(2, 3, 4), s(2, 4)), case("bij,bj->ib", s(2, 3, 4), s(2, 4)), case("...ij,...jk->...ik", s(2, 3, 4), s(4, 2)),
+        case("bij,bj->bi", s(2, 3, 4), s(2, 4)), case("bij,bj->ib", s(2, 3, 4), s(2, 4)),
+        case("...ij,...jk->...ik", s(2, 3, 4), s(4, 2)),
         case("...i,...i->...", s(2, 3), s(3)), case("i...->...", s(2, 3)), case("ij,j,i->", s(2, 3), s(3), s(2)),
-        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4)), case("ij,kl->", s(2, 3), s(2, 2)), case("iij,jk->k", s(2, 2, 3), s(3, 2)),
-        case("ij,ij->ij", s(2, 3), s(2, 3)), case("i,i->i", s(1), s(3)), case("ij,jk->ik", s(2, 1), s(3, 2)), case("abcd->dbca", s(2, 1, 3, 2)),
+        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4)), case("ij,kl->", s(2, 3), s(2, 2)),
+        case("iij,jk->k", s(2, 2, 3), s(3, 2)),
+        case("ij,ij->ij", s(2, 3), s(2, 3)), case("i,i->i", s(1), s(3)), case("ij,jk->ik", s(2, 1), s(3, 2)),
+        case("abcd->dbca", s(2, 1, 3, 2)),
         case(" i j , j -> i ", s(2, 3), s(3)), case("ijk,jil->kl", s(2, 3, 2), s(3, 2, 2)), case("iii->i", s(2, 2, 2)),
-        case("ij,jk->ik", s(2, 2, dtype=np.complex128), s(2, 2)), case("ij,j->i", s(2, 3, dtype=np.float32), s(3, dtype=np.float32)),
-        case("ij,jk->ki", s(3, 2).T, s(6, 2)[::2]), case(",i->i", s(), s(3)), case("i->i", s(3)), case("ij,ij->", s(0, 2), s(0, 2)),
+        case("ij,jk->ik", s(2, 2, dtype=np.complex128), s(2, 2)),
+        case("ij,j->i", s(2, 3, dtype=np.float32), s(3, dtype=np.float32)),
+        case("ij,jk->ki", s(3, 2).T, s(6, 2)[::2]), case(",i->i", s(), s(3)), case("i->i", s(3)),
+        case("ij,ij->", s(0, 2), s(0, 2)),
         case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4), optimize=True),
     ],
 )  # fmt: skip
 def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> tuple[Any, Pullback]:
     """``einsum`` with subscripts as a string; complex operands are not conjugated in the product."""
     if not isinstance(subscripts, str):
-        raise unsupported("np.einsum with lists of labels", 'Write the labels as a string: np.einsum("ij,jk->ik", a, b)')
+        raise unsupported(
+            "np.einsum with lists of labels", 'Write the labels as a string: np.einsum("ij,jk->ik", a, b)'
+        )
     xs = [operand(x) for x in operands]
     labels, output = parse(subscripts, [len(shape_of(x)) for x in xs])
     sizes: dict[Any, int] = {}
@@ -203,6 +217,8 @@ def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any
         cotangents = {node: from_sum(from_order(dy)[0])[0]}
         for first, second, result, back in reversed(products):
             cotangents[first], cotangents[second] = back(cotangents[result])
-        return None, *(like(prepare(cotangents[i])[0], x) for i, (x, (_, _, prepare)) in enumerate(zip(xs, ready, strict=True)))
+        return None, *(
+            like(prepare(cotangents[i])[0], x) for i, (x, (_, _, prepare)) in enumerate(zip(xs, ready, strict=True))
+        )
 
     return y, pullback

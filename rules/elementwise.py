@@ -257,29 +257,41 @@ def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, ne
 
 # ------------------------------------------------------------------ nothing flows back: comparisons, rounding
 
-for _fn, _name, _python in [
+_Functions = list[tuple[Any, str, Any]]  # ufunc, name of the kernel, the same on Python numbers
+_comparisons: _Functions = [
     (np.less, "lt", operator.lt), (np.less_equal, "le", operator.le), (np.greater, "gt", operator.gt),
     (np.greater_equal, "ge", operator.ge), (np.equal, "eq", operator.eq), (np.not_equal, "ne", operator.ne),
-]:  # fmt: skip
-    nondiff(_fn, emit=_name, aliases=(_python,), cases=_pair)
-for _fn, _name, _python in [
+]  # fmt: skip
+_bitwise: _Functions = [
     (np.bitwise_and, "bitwise_and", operator.and_), (np.bitwise_or, "bitwise_or", operator.or_),
     (np.bitwise_xor, "bitwise_xor", operator.xor),
-]:  # fmt: skip
+]  # fmt: skip
+_of_numbers: _Functions = [
+    (np.isnan, "isnan", patch(math, "isnan")), (np.isinf, "isinf", patch(math, "isinf")),
+    (np.isfinite, "isfinite", patch(math, "isfinite")),
+]  # fmt: skip
+_logical: list[Any] = [np.logical_and, np.logical_or, np.logical_xor]
+_rounding: list[Any] = [np.signbit, np.floor, np.ceil, np.trunc, np.rint]
+_without_kernel: list[Any] = [
+    np.left_shift, np.right_shift, np.round, np.around, np.fix, np.spacing, np.isclose, np.allclose, np.array_equal,
+    np.array_equiv, np.isposinf, np.isneginf, patch(math, "isclose"),
+]  # fmt: skip
+
+for _fn, _name, _python in _comparisons:
+    nondiff(_fn, emit=_name, aliases=(_python,), cases=_pair)
+for _fn, _name, _python in _bitwise:
     nondiff(_fn, emit=_name, aliases=(_python,), cases=lambda s: [case(s.mask(3, 4), s.mask(4))])
+for _fn, _name, _python in _of_numbers:
+    nondiff(_fn, emit=_name, aliases=(_python,), cases=arrays(REAL))
 nondiff(np.invert, emit="bitwise_not", aliases=(operator.invert,), cases=lambda s: [case(s.mask(3, 4))])
-for _fn in (np.logical_and, np.logical_or, np.logical_xor):
+for _fn in _logical:
     nondiff(_fn, emit=_fn.__name__, cases=lambda s: [case(s.mask(3, 4), s.mask(4)), case(s(3), s.mask(3))])
 nondiff(np.logical_not, emit="logical_not", cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
-for _fn, _names in [(np.isnan, "isnan"), (np.isinf, "isinf"), (np.isfinite, "isfinite")]:
-    nondiff(_fn, emit=_names, aliases=(_m(_names),), cases=arrays(REAL))
-for _fn in (np.signbit, np.floor, np.ceil, np.trunc, np.rint):
+for _fn in _rounding:
     nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
 nondiff(np.floor_divide, aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
-for _fn in (np.left_shift, np.right_shift, np.round, np.around, np.fix, np.spacing, np.isclose, np.allclose,
-            np.array_equal, np.array_equiv, np.isposinf, np.isneginf):  # fmt: skip
+for _fn in _without_kernel:
     nondiff(_fn)
-nondiff(patch(math, "isclose"))
 
 # ------------------------------------------------------------------------------- two results, our own functions
 

@@ -52,7 +52,9 @@ def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **opti
     return y, pullback
 
 
-def _joined(fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any) -> None:
+def _joined(
+    fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any
+) -> None:
     """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them."""
 
     def rule(arrays: Any, axis: int | None = None, out: None = None, **options: Any) -> tuple[Any, Pullback]:
@@ -86,7 +88,10 @@ _joined(
     ],
 )  # fmt: skip
 _joined(
-    np.vstack, lambda part, axis: np.atleast_2d(part), lambda parts: 0, lambda s: [*_mixed_cases(s), case([s(3), s(2, 3)]), case([s(), 1.0])]
+    np.vstack,
+    lambda part, axis: np.atleast_2d(part),
+    lambda parts: 0,
+    lambda s: [*_mixed_cases(s), case([s(3), s(2, 3)]), case([s(), 1.0])],
 )
 _joined(
     np.hstack,
@@ -154,7 +159,8 @@ def _put_back(pieces: Sequence[Any], indices: Sequence[tuple[Any, ...]], shape: 
 
 def _split_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(4), 2), case(s(6), [2, 3]), case(s(6), (2, 2, 9)), case(s(4, 3), 2), case(s(5), [3, 1]), case(s(3, 4).T, 4),
+        case(s(4), 2), case(s(6), [2, 3]), case(s(6), (2, 2, 9)), case(s(4, 3), 2), case(s(5), [3, 1]),
+        case(s(3, 4).T, 4),
         case(s(4, dtype=np.float32), 2),
     ]  # fmt: skip
 
@@ -217,7 +223,8 @@ def _tile(A: Any, reps: Any) -> Any:
 @composite(
     np.tile,
     cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 2), case(s(3), (2, 2)), case(s(2, 3), (2, 1)), case(s(2, 3), (3,)), case(s(), 3), case(s(2), 0),
+        case(s(3), 2), case(s(2, 3), 2), case(s(3), (2, 2)), case(s(2, 3), (2, 1)), case(s(2, 3), (3,)), case(s(), 3),
+        case(s(2), 0),
         case(s(2, 1, 2), (1, 3, 2)),
     ],
 )  # fmt: skip
@@ -249,7 +256,8 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     np.repeat,
     cases=lambda s: [
         case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
-        case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0), case(s.number(), 4),
+        case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0),
+        case(s.number(), 4),
     ],
 )  # fmt: skip
 def repeat_rule(a: Any, repeats: Any, axis: int | None = None) -> tuple[Any, Pullback]:
@@ -307,8 +315,10 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
 @composite(
     np.pad,
     cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))), case(s(3), 1, constant_values=2.5),
-        case(s(2, 3), ((1, 1), (2, 0)), "constant", constant_values=((1.0, 2.0), (3.0, 4.0))), case(s(3), 0), case(s(0), 2),
+        case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))),
+        case(s(3), 1, constant_values=2.5),
+        case(s(2, 3), ((1, 1), (2, 0)), "constant", constant_values=((1.0, 2.0), (3.0, 4.0))), case(s(3), 0),
+        case(s(0), 2),
         case(s(2, 3), {1: (1, 2)}), case(s(3), 2, "edge"), case(s(2, 3), ((1, 2), (2, 1)), mode="reflect"),
         case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
     ],
@@ -340,7 +350,12 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
 
 @composite(
     np.meshgrid,
-    cases=lambda s: [case(s(2), s(3)), case(s(2), s(3), indexing="ij"), case(s(2), s(3), s(1), sparse=True), case(s(3))],
+    cases=lambda s: [
+        case(s(2), s(3)),
+        case(s(2), s(3), indexing="ij"),
+        case(s(2), s(3), s(1), sparse=True),
+        case(s(3)),
+    ],
 )
 def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, Pullback]:
     """``meshgrid``: the copies' cotangents are summed."""
@@ -348,7 +363,8 @@ def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: s
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         return tuple(
-            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x)) for d, v, x in zip(dy, views, xi, strict=True)
+            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x))
+            for d, v, x in zip(dy, views, xi, strict=True)
         )
 
     return _meshgrid(*xi, sparse=sparse, indexing=indexing), pullback

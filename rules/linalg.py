@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry import Case, Sample, case, methods
-from yota_py.tangents import conj, like, unbroadcast
+from yota_py.tangents import as_array, conj, like, unbroadcast
 
-from .support import Pullback, array_rule, axis_of, composite, count_along, operand, rule_of, shape_of, spread, unsupported
+from .support import (
+    Pullback,
+    array_rule,
+    axis_of,
+    composite,
+    count_along,
+    operand,
+    rule_of,
+    shape_of,
+    spread,
+    unsupported,
+)
 
 
 def adjoint(a: Any) -> Any:
@@ -61,7 +72,8 @@ def _matmul_cases(s: Sample) -> Iterable[Case]:
 
 def _stack_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(2, 3, 4), s(2, 4, 2)), case(s(2, 3, 4), s(4, 2)), case(s(3, 4), s(2, 4, 2)), case(s(5, 1, 3, 4), s(2, 4, 2)),
+        case(s(2, 3, 4), s(2, 4, 2)), case(s(2, 3, 4), s(4, 2)), case(s(3, 4), s(2, 4, 2)),
+        case(s(5, 1, 3, 4), s(2, 4, 2)),
         case(s(2, 3, 4), s(4)), case(s(3), s(2, 3, 4)), case(s(1, 3, 4), s(2, 4, 1)), case(s(0, 2, 3), s(3, 2)),
     ]  # fmt: skip
 
@@ -82,25 +94,27 @@ def matmul_rule(x1: Any, x2: Any, out: None = None) -> tuple[Any, Pullback]:
     np.dot,
     kind="matmul",
     cases=lambda s: [
-        *_matmul_cases(s), case(s(2, 3, 4), s(4)), case(s(2, 3, 4), s(4, 2)), case(s(2, 3), s(2, 3, 2)), case(s(), s(3)),
+        *_matmul_cases(s), case(s(2, 3, 4), s(4)), case(s(2, 3, 4), s(4, 2)), case(s(2, 3), s(2, 3, 2)),
+        case(s(), s(3)),
         case(s(2, 3), 2.0),
     ],
 )  # fmt: skip
 def dot_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
-    """``dot``: a product of numbers, a matrix product, or a sum over the last axis of ``a`` and the last but one of ``b``."""
+    """``dot``: a product of numbers or matrices, or a sum over the last axis of ``a`` and the last but one of ``b``."""
     a, b = operand(a), operand(b)
     na, nb = len(shape_of(a)), len(shape_of(b))
     if not na or not nb:
         return rule_of(np.multiply, a, b)
-    return matmul_rule(a, b) if max(na, nb) <= 2 else tensordot_rule(a, b, (na - 1, max(nb - 2, 0)))
-
-
-_stack_of_vectors = lambda s: [case(s(2, 3), s(2, 3)), case(s(3), s(4, 3)), case(s(3), s(3)), case(s(1, 3), s(4, 1, 3))]  # noqa: E731
+    return matmul_rule(a, b) if max(na, nb) <= 2 else contraction(a, b, (na - 1, max(nb - 2, 0)))
 
 
 @composite(
     np.vecdot, aliases=[np.linalg.vecdot],
-    cases=lambda s: [*_stack_of_vectors(s), case(s(2, 3), s(2, 1), axis=0), case(s(3, dtype=np.complex128), s(3, dtype=np.complex128))],
+    cases=lambda s: [
+        case(s(2, 3), s(2, 3)), case(s(3), s(4, 3)), case(s(3), s(3)), case(s(1, 3), s(4, 1, 3)),
+        case(s(2, 3), s(2, 1), axis=0),
+        case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
+    ],
 )  # fmt: skip
 def vecdot_rule(x1: Any, x2: Any, axis: int = -1) -> tuple[Any, Pullback]:
     """``vecdot``: the sum of ``conj(a) * b`` over one axis."""
@@ -118,7 +132,15 @@ def vecdot_rule(x1: Any, x2: Any, axis: int = -1) -> tuple[Any, Pullback]:
 
 if hasattr(np, "matvec"):  # NumPy 2.2
 
-    @composite(np.matvec, cases=lambda s: [case(s(2, 3), s(3)), case(s(4, 2, 3), s(3)), case(s(2, 3), s(4, 3)), case(s(4, 2, 3), s(4, 3))])
+    @composite(
+        np.matvec,
+        cases=lambda s: [
+            case(s(2, 3), s(3)),
+            case(s(4, 2, 3), s(3)),
+            case(s(2, 3), s(4, 3)),
+            case(s(4, 2, 3), s(4, 3)),
+        ],
+    )
     def matvec_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
         """``matvec``: a matrix product with stacks of vectors as columns."""
         if len(shape_of(x2)) == 1:
@@ -131,7 +153,15 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 
         return y[..., 0], back
 
-    @composite(np.vecmat, cases=lambda s: [case(s(2), s(2, 3)), case(s(4, 2), s(2, 3)), case(s(2), s(4, 2, 3)), case(s(2, dtype=np.complex128), s(2, 3))])
+    @composite(
+        np.vecmat,
+        cases=lambda s: [
+            case(s(2), s(2, 3)),
+            case(s(4, 2), s(2, 3)),
+            case(s(2), s(4, 2, 3)),
+            case(s(2, dtype=np.complex128), s(2, 3)),
+        ],
+    )
     def vecmat_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
         """``vecmat``: the conjugates of vectors as rows times matrices."""
         row = conj(x1)[..., None, :]
@@ -173,28 +203,33 @@ class _AsMatrix:
         return np.transpose(np.reshape(dx, self.moved), inverse)
 
 
+def contraction(a: Any, b: Any, axes: Any) -> tuple[Any, Callable[[Any], tuple[Any, Any]]]:
+    """``tensordot`` as one matrix product of the transposed and reshaped arguments; a number where no axis is left."""
+    over_a, over_b = _contracted(axes, len(shape_of(a)), len(shape_of(b)))
+    left, right = _AsMatrix(a, over_a, first=True), _AsMatrix(b, over_b, first=False)
+    y = np.matmul(left.value, right.value)
+    flat, shape = shape_of(y), (*left.free, *right.free)
+
+    def pullback(dy: Any) -> tuple[Any, Any]:
+        da, db = matmul_pullback(left.value, right.value, dy if shape == flat else np.reshape(dy, flat))
+        return like(left.back(da), a), like(right.back(db), b)
+
+    return y if shape == flat else np.reshape(y, shape), pullback
+
+
 @composite(
     np.tensordot,
     cases=lambda s: [
-        case(s(2, 3, 4), s(3, 4, 2)), case(s(2, 3), s(3, 2), 1), case(s(2, 3), s(4), 0), case(s(3, 2, 4), s(4, 3), axes=([0, 2], [1, 0])),
+        case(s(2, 3, 4), s(3, 4, 2)), case(s(2, 3), s(3, 2), 1), case(s(2, 3), s(4), 0),
+        case(s(3, 2, 4), s(4, 3), axes=([0, 2], [1, 0])),
         case(s(2, 3), s(2, 3)), case(s(2, 3, 2), s(2), axes=(-1, 0)), case(s(3), s(2, 3), axes=(0, 1)),
         case(s(2, 2, dtype=np.complex128), s(2, 2), 1), case(s(2, 0), s(0, 3), 1),
     ],
 )  # fmt: skip
 def tensordot_rule(a: Any, b: Any, axes: Any = 2) -> tuple[Any, Pullback]:
-    """``tensordot`` as one matrix product of the transposed and reshaped arguments."""
-    a, b = operand(a), operand(b)
-    over_a, over_b = _contracted(axes, len(shape_of(a)), len(shape_of(b)))
-    left, right = _AsMatrix(a, over_a, first=True), _AsMatrix(b, over_b, first=False)
-    y = np.matmul(left.value, right.value)
-    flat = shape_of(y)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        da, db = matmul_pullback(left.value, right.value, np.reshape(dy, flat) if flat else dy)
-        return like(left.back(da), a), like(right.back(db), b)
-
-    shape = (*left.free, *right.free)
-    return np.reshape(y, shape) if shape != flat or not shape else y, pullback
+    """``tensordot``: always an array."""
+    y, pullback = contraction(operand(a), operand(b), axes)
+    return (y if shape_of(y) else as_array(y)), pullback
 
 
 @composite(
@@ -210,14 +245,15 @@ def inner_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     a, b = operand(a), operand(b)
     if not shape_of(a) or not shape_of(b):
         return rule_of(np.multiply, a, b)
-    return tensordot_rule(a, b, (-1, -1))
+    return contraction(a, b, (-1, -1))
 
 
 @composite(
     np.vdot,
     kind="matmul",
     cases=lambda s: [
-        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(), s()), case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
+        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(), s()),
+        case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
         case(s(3), s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), s(3)),
     ],
 )  # fmt: skip
@@ -235,7 +271,9 @@ def vdot_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
 
 @composite(
     np.outer, aliases=[np.linalg.outer],
-    cases=lambda s: [case(s(3), s(2)), case(s(2, 2), s(3)), case(s(), s(3)), case(s(2, dtype=np.complex128), s(2)), case(s(0), s(2))],
+    cases=lambda s: [
+        case(s(3), s(2)), case(s(2, 2), s(3)), case(s(), s(3)), case(s(2, dtype=np.complex128), s(2)), case(s(0), s(2)),
+    ],
 )  # fmt: skip
 def outer_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
     """``outer``: a product of a column and a row."""
@@ -249,7 +287,9 @@ def outer_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
     return y, back
 
 
-@composite(np.kron, cases=lambda s: [case(s(2, 3), s(3, 2)), case(s(2), s(3)), case(s(2), s(2, 3)), case(s(2, 1, 2), s(2, 2))])
+@composite(
+    np.kron, cases=lambda s: [case(s(2, 3), s(3, 2)), case(s(2), s(3)), case(s(2), s(2, 3)), case(s(2, 1, 2), s(2, 2))]
+)
 def kron_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     """``kron``: every element of ``a`` times the whole of ``b``."""
     a, b = operand(a), operand(b)
@@ -274,7 +314,8 @@ def _cross(a: Any, b: Any) -> Any:
 @composite(
     np.cross, aliases=[np.linalg.cross],
     cases=lambda s: [
-        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(2, 3), s(3)), case(s(3, 2), s(3, 2), axis=0), case(s(3, 2), s(2, 3), 0),
+        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(2, 3), s(3)), case(s(3, 2), s(3, 2), axis=0),
+        case(s(3, 2), s(2, 3), 0),
         case(s(2, 3), s(2, 3), -1, -1, 0), case(s(3, dtype=np.complex128), s(3)),
     ],
 )  # fmt: skip
@@ -286,7 +327,9 @@ def cross_rule(
         axisa = axisb = axisc = axis
     u, v = np.moveaxis(operand(a), axisa, -1), np.moveaxis(operand(b), axisb, -1)
     if shape_of(u)[-1] != 3 or shape_of(v)[-1] != 3:
-        raise unsupported("np.cross of vectors that are not of length 3", "In the plane, write a[0] * b[1] - a[1] * b[0]")
+        raise unsupported(
+            "np.cross of vectors that are not of length 3", "In the plane, write a[0] * b[1] - a[1] * b[0]"
+        )
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dy = np.moveaxis(dy, axisc, -1)
@@ -305,7 +348,9 @@ def _cheapest_cut(dims: tuple[int, ...]) -> tuple[int, int]:
     for length in range(2, len(dims)):
         for i in range(len(dims) - length):
             j = i + length
-            best[i, j] = min((best[i, k][0] + best[k, j][0] + dims[i] * dims[k] * dims[j], k - i) for k in range(i + 1, j))
+            best[i, j] = min(
+                (best[i, k][0] + best[k, j][0] + dims[i] * dims[k] * dims[j], k - i) for k in range(i + 1, j)
+            )
     return best[0, len(dims) - 1]
 
 
@@ -328,7 +373,8 @@ def _chain(arrays: list[Any]) -> tuple[Any, Callable[[Any], list[Any]]]:
 @composite(
     np.linalg.multi_dot,
     cases=lambda s: [
-        case([s(2, 3), s(3, 4), s(4, 2)]), case([s(3), s(3, 4), s(4)]), case((s(2, 3), s(3, 1))), case([s(5, 2), s(2, 5), s(5, 1), s(1, 3)]),
+        case([s(2, 3), s(3, 4), s(4, 2)]), case([s(3), s(3, 4), s(4)]), case((s(2, 3), s(3, 1))),
+        case([s(5, 2), s(2, 5), s(5, 1), s(1, 3)]),
     ],
 )  # fmt: skip
 def multi_dot_rule(arrays: Any, *, out: None = None) -> tuple[Any, Pullback]:

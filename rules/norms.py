@@ -12,7 +12,17 @@ from yota_py.tangents import astype, is_inexact, like
 
 from .statistics import zero_over_zero
 from .support import (
-    Axis, Pullback, axes_of, composite, dtype_of, given, operand, pipeline, shape_of, spread, unsupported,
+    Axis,
+    Pullback,
+    axes_of,
+    composite,
+    dtype_of,
+    given,
+    operand,
+    pipeline,
+    shape_of,
+    spread,
+    unsupported,
 )  # fmt: skip
 
 Ord = float | str | None
@@ -76,7 +86,7 @@ def _matrix_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
     if ord in (None, "fro", "f"):
         return _two_norm(x, axes, keepdims)
     if ord in (1, -1, np.inf, -np.inf):
-        pick = np.max if float(ord) > 0 else np.min
+        pick: Any = np.max if ord > 0 else np.min  # type: ignore[operator]
         inner, outer = axes if ord in (1, -1) else axes[::-1]
         if not keepdims and inner < outer:
             outer -= 1
@@ -87,7 +97,7 @@ def _matrix_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
             (pick, {"axis": outer, **given(keepdims=keepdims)}),
         )
     if ord in (2, -2, "nuc"):
-        pick = np.max if ord == 2 else np.min if ord == -2 else np.sum
+        pick = {2: np.max, -2: np.min, "nuc": np.sum}[ord]  # type: ignore[index]
         back = [(np.expand_dims, axes)] if keepdims else []
         singular = (np.linalg.svd, {"compute_uv": False})
         return pipeline(x, (np.moveaxis, axes, (-2, -1)), singular, (pick, {"axis": -1}), *back)
@@ -104,9 +114,12 @@ def _norm_cases(s: Sample) -> Iterable[Case]:
     vectors = [case(s(4), ord) for ord in (None, 1, 2, np.inf, -np.inf, 3, 1.5, 0)]
     matrices = [case(s(2, 3), ord) for ord in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)]
     return [
-        *vectors, *matrices, case(s(2, 3)), case(s(2, 3, 2)), case(s(2, 3), axis=1), case(s(2, 3), 1, 0, True), case(s(2, 3), axis=-1, ord=3),
-        case(s(2, 3, 2), axis=(0, 2)), case(s(2, 3, 2), 1, (2, 0)), case(s(2, 3, 2), 2, (0, 1), keepdims=True), case(s(2, 3), keepdims=True),
-        case(s(4, dtype=np.float32)), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), 3), case(s(3, 2).T),
+        *vectors, *matrices, case(s(2, 3)), case(s(2, 3, 2)), case(s(2, 3), axis=1), case(s(2, 3), 1, 0, True),
+        case(s(2, 3), axis=-1, ord=3),
+        case(s(2, 3, 2), axis=(0, 2)), case(s(2, 3, 2), 1, (2, 0)), case(s(2, 3, 2), 2, (0, 1), keepdims=True),
+        case(s(2, 3), keepdims=True),
+        case(s(4, dtype=np.float32)), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), 3),
+        case(s(3, 2).T),
         case(s(3, 2).T, axis=1, ord=np.inf), case(s(1)), case(s(0)),
     ]  # fmt: skip
 
@@ -129,7 +142,8 @@ def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False
 @composite(
     np.linalg.vector_norm,
     cases=lambda s: [
-        case(s(4)), case(s(2, 3)), case(s(2, 3), ord=1), case(s(2, 3), axis=0, ord=np.inf), case(s(2, 3, 2), axis=(0, 1), keepdims=True),
+        case(s(4)), case(s(2, 3)), case(s(2, 3), ord=1), case(s(2, 3), axis=0, ord=np.inf),
+        case(s(2, 3, 2), axis=(0, 1), keepdims=True),
         case(s(2, 3), ord=3),
     ],
 )  # fmt: skip
@@ -139,7 +153,10 @@ def vector_norm_rule(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: 
     return _vector_norm(x, ord, axes_of(axis, len(shape_of(x))), keepdims)
 
 
-@composite(np.linalg.matrix_norm, cases=lambda s: [case(s(2, 3)), case(s(2, 3, 2), ord=1), case(s(2, 3, 2), keepdims=True, ord="nuc")])
+@composite(
+    np.linalg.matrix_norm,
+    cases=lambda s: [case(s(2, 3)), case(s(2, 3, 2), ord=1), case(s(2, 3, 2), keepdims=True, ord="nuc")],
+)
 def matrix_norm_rule(x: Any, *, keepdims: bool = False, ord: Ord = "fro") -> tuple[Any, Pullback]:
     """``matrix_norm``: of the last two axes."""
     x = _inexact(x)

@@ -95,15 +95,15 @@ def _cases(s: Sample) -> Iterable[Case]:
     for p in (0, 1, 2, 3, 4, -1, -2, -3):
         yield case(s(3, low=-2.0, high=-0.3), p)
         yield case(s(3, low=-2.0, high=-0.3, dtype=np.float32), p)
-    for p in (0.5, 1.5, -0.5, 2.5):
-        yield case(s(3, low=0.3), p)
+    for q in (0.5, 1.5, -0.5, 2.5):
+        yield case(s(3, low=0.3), q)
     yield case(s(2, 3, low=-2.0, high=-0.3), s.integers(3, high=4))
     yield case(2, s(3))
     yield case(s(3, low=0.3, dtype=complex), 2)
 
 
-for _fn in (np.power, np.float_power):
-    rrule(_fn, emit="pow", lowering=_lowered if _fn is np.power else None, cases=_cases)(_rule_of(_fn))
+rrule(np.power, emit="pow", lowering=_lowered, cases=_cases)(_rule_of(np.power))
+rrule(np.float_power, emit="pow", cases=_cases)(_rule_of(np.float_power))
 for _fn in (operator.pow, patch(math, "pow")):
     rrule(_fn, emit="pow", lowering=_lowered_python, cases=numbers((0.3, 2.0), (-2.0, 2.0)))(_rule_of(_fn))
     rrule(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])(_rule_of(_fn))

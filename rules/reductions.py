@@ -57,10 +57,7 @@ def sum_rule(
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = spread(dy, shape, axis)
-        if where is NOTHING:
-            dx = like(dx, a)
-        else:
-            dx = unbroadcast(np.where(where, dx, 0), a)
+        dx = like(dx, a) if where is NOTHING else unbroadcast(np.where(where, dx, 0), a)
         return (dx, None, None, None, None, unbroadcast(dy, initial)) if is_inexact(initial) else (dx,)
 
     return y, pullback
@@ -73,7 +70,12 @@ def _extremum_rule(fn: Any, beyond: Any) -> Any:
     """``beyond(a, y)`` holds for the elements that are not the extremum; ties share the cotangent equally."""
 
     def rule(
-        a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+        a: Any,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: Any = NOTHING,
+        initial: Any = NOTHING,
+        where: Any = NOTHING,
     ) -> tuple[Any, Pullback]:
         shape = shape_of(a)
         y = fn(a, axis=axis, **given(keepdims=keepdims, initial=initial, where=where))
@@ -189,7 +191,14 @@ def prod_rule(
         dx = like(dx if where is NOTHING else np.where(where, dx, 0), a)
         if not is_inexact(initial):
             return (dx,)
-        return dx, None, None, None, None, unbroadcast(dy * conj(np.prod(x, axis=axis, **given(keepdims=keepdims))), initial)
+        return (
+            dx,
+            None,
+            None,
+            None,
+            None,
+            unbroadcast(dy * conj(np.prod(x, axis=axis, **given(keepdims=keepdims))), initial),
+        )
 
     return y, pullback
 

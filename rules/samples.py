@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product
 
 import numpy as np
 
@@ -64,6 +63,5 @@ def _binary(s: Sample, first: Domain, second: Domain, complex: bool) -> Iterable
     yield case(s(2, 3, dtype=np.float32, **a), s.number(*second))
     yield case(s(3, dtype=np.float32, **a), s(3, **b))
     if complex:
-        for left, right in product([np.complex128, np.float64], repeat=2):
-            if left != right or left == np.complex128:
-                yield case(s(2, 3, dtype=left, **a), s(3, dtype=right, **b))
+        for one, other in [("c16", "c16"), ("c16", "f8"), ("f8", "c16")]:
+            yield case(s(2, 3, dtype=one, **a), s(3, dtype=other, **b))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry import case, methods, nondiff, properties
-from yota_py.tangents import like, unbroadcast
+from yota_py.tangents import unbroadcast
 
-from .support import Pullback, array_rule, axes_of, axis_of, shape_of, unsupported
+from .support import Pullback, array_rule, axes_of, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
 
@@ -26,7 +26,8 @@ def _in_c_or_f_order(order: str | None) -> str:
     kind="view",
     cases=lambda s: [
         case(s(3, 4), (2, 6)), case(s(3, 4), -1), case(s(2, 3, 2), (3, -1)), case(s(3, 4), (4, 3), "F"),
-        case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()), case(s(0, 3), (3, 0)),
+        case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()),
+        case(s(0, 3), (3, 0)),
         case(s(4, dtype=np.float32), (2, 2)),
     ],
 )  # fmt: skip
@@ -50,7 +51,9 @@ def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
 
 
 @array_rule(
-    np.squeeze, kind="view", cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))]
+    np.squeeze,
+    kind="view",
+    cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
 )
 def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """``squeeze``: the cotangent takes the old shape."""
@@ -59,7 +62,9 @@ def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
 
 
 @array_rule(
-    np.expand_dims, kind="view", cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)]
+    np.expand_dims,
+    kind="view",
+    cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
 )
 def expand_dims_rule(a: Any, axis: Any) -> tuple[Any, Pullback]:
     """``expand_dims``: the cotangent takes the old shape."""
@@ -76,7 +81,9 @@ def _at_least(fn: Callable[..., Any]) -> None:
         return y, lambda dy: tuple(None if d is None else np.reshape(d, n) for d, n in zip(dy, shapes, strict=True))
 
     array_rule(
-        fn, kind="view", cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)]
+        fn,
+        kind="view",
+        cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)],
     )(rule)
 
 
@@ -92,7 +99,8 @@ for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
     kind="view",
     aliases=[np.permute_dims],
     cases=lambda s: [
-        case(s(3, 4)), case(s(2, 3, 4)), case(s(2, 3, 4), (1, 2, 0)), case(s(2, 3, 4), axes=(-1, 0, -2)), case(s(3)), case(s()),
+        case(s(3, 4)), case(s(2, 3, 4)), case(s(2, 3, 4), (1, 2, 0)), case(s(2, 3, 4), axes=(-1, 0, -2)), case(s(3)),
+        case(s()),
         case(s(4, 3).T), case(s(2, 3, dtype=np.float32)),
     ],
 )  # fmt: skip
@@ -130,14 +138,14 @@ def _mirrored(fn: Callable[..., Any], cases: Any) -> None:
     array_rule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
 
 
-for _fn in (np.matrix_transpose, np.linalg.matrix_transpose):
-    _mirrored(_fn, lambda s: [case(s(2, 3)), case(s(2, 3, 4))])
-for _fn in (np.fliplr, np.flipud):
-    _mirrored(_fn, lambda s: [case(s(2, 3)), case(s(3, 2).T)])
+for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
+    _mirrored(_mirror, lambda s: [case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32))])
 
 
 @array_rule(
-    np.flip, kind="view", cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))]
+    np.flip,
+    kind="view",
+    cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
 )
 def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """``flip`` is its own inverse."""
@@ -147,7 +155,13 @@ def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
 @array_rule(
     np.rot90,
     kind="view",
-    cases=lambda s: [case(s(2, 3)), case(s(2, 3), 2), case(s(2, 3), k=-1), case(s(2, 3, 2), 3, axes=(1, 2)), case(s(2, 3), 4)],
+    cases=lambda s: [
+        case(s(2, 3)),
+        case(s(2, 3), 2),
+        case(s(2, 3), k=-1),
+        case(s(2, 3, 2), 3, axes=(1, 2)),
+        case(s(2, 3), 4),
+    ],
 )
 def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
     """``rot90``: turned back."""
@@ -178,17 +192,21 @@ def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullbac
 
 # ----------------------------------------------------------------------- shapes and dtypes, new arrays
 
-for _fn in (
-    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.common_type, np.min_scalar_type,
-    np.may_share_memory, np.shares_memory,
-):  # fmt: skip
-    nondiff(_fn, immediate=True)
+_of_types: list[Callable[..., Any]] = [
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.common_type,
+    np.min_scalar_type, np.may_share_memory, np.shares_memory,
+]  # fmt: skip
+for _query in _of_types:
+    nondiff(_query, immediate=True)
 
-for _fn in (np.zeros_like, np.ones_like, np.empty_like):
-    nondiff(_fn)
+_new_arrays: list[Callable[..., Any]] = [np.zeros_like, np.ones_like, np.empty_like]
+for _new in _new_arrays:
+    nondiff(_new)
 
 
-@array_rule(np.full_like, cases=lambda s: [case(s(2, 3), 2.5), case(s(2, 3), s(3)), case(s(3), s.number(), dtype=np.float64)])
+@array_rule(
+    np.full_like, cases=lambda s: [case(s(2, 3), 2.5), case(s(2, 3), s(3)), case(s(3), s.number(), dtype=np.float64)]
+)
 def full_like_rule(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **options: Any) -> tuple[Any, Pullback]:
     """``full_like``: the copies' cotangents are summed."""
     return np.full_like(a, fill_value, dtype, *rest, **options), lambda dy: (None, unbroadcast(dy, fill_value))

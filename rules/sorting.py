@@ -12,11 +12,22 @@ from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .indexing import getitem, index_along, take_along_axis_rule, unindex
 from .support import (
-    Axis, Pullback, array_rule, axes_of, composite, count_along, given, operand, rule_of, shape_of, unsupported,
+    Axis,
+    Pullback,
+    array_rule,
+    axes_of,
+    composite,
+    count_along,
+    given,
+    operand,
+    rule_of,
+    shape_of,
+    unsupported,
 )  # fmt: skip
 
 for _fn in (
-    np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.histogram_bin_edges, np.nanargmax, np.nanargmin,
+    np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.histogram_bin_edges, np.nanargmax,
+    np.nanargmin,
     np.isin,
 ):  # fmt: skip
     nondiff(_fn)
@@ -24,7 +35,8 @@ for _fn in (
 
 def _order_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 2), axis=1), case(s(2, 3), None), case(s(4, 3).T, axis=1), case(s(1)),
+        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 2), axis=1), case(s(2, 3), None),
+        case(s(4, 3).T, axis=1), case(s(1)),
         case(s(0)), case(s(4, dtype=np.float32)),
     ]  # fmt: skip
 
@@ -75,9 +87,7 @@ def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
     below = astype(np.minimum(np.floor(place), max(n - 2, 0)), np.dtype(np.intp))
     part = np.subtract(place, below)
     order = np.argsort(lines, -1, kind="stable")
-    low, high = (
-        index_along(order[..., i], shape_of(lines), -1) for i in (below, np.minimum(np.add(below, 1), n - 1))
-    )
+    low, high = (index_along(order[..., i], shape_of(lines), -1) for i in (below, np.minimum(np.add(below, 1), n - 1)))
     each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
     dlines = unindex(each * (1 - part), low, shape_of(lines)) + unindex(each * part, high, shape_of(lines))
     da = like(from_lines(dlines)[0], a)
@@ -90,7 +100,8 @@ def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
 def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
     return [
         case(s(5), 0.3 * scale), case(s(3, 4), 0.55 * scale, 1), case(s(3, 4), np.array([0.3, 0.85]) * scale, axis=0),
-        case(s(2, 3, 2), 0.6 * scale, axis=(0, 2), keepdims=True), case(s(3, 2), np.array([[0.3], [0.9]]) * scale, axis=-1),
+        case(s(2, 3, 2), 0.6 * scale, axis=(0, 2), keepdims=True),
+        case(s(3, 2), np.array([[0.3], [0.9]]) * scale, axis=-1),
         case(s(4), s.number(0.05 * scale, 0.3 * scale)), case(s(1), 0.5 * scale),
     ]  # fmt: skip
 
@@ -120,7 +131,8 @@ _quantile(np.percentile, 100.0)
 @array_rule(
     np.median,
     cases=lambda s: [
-        case(s(5)), case(s(4)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 4), axis=(0, -1)), case(s(3, 4), axis=1, keepdims=True),
+        case(s(5)), case(s(4)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 4), axis=(0, -1)),
+        case(s(3, 4), axis=1, keepdims=True),
         case(s(4, 3).T, axis=-1), case(s(4, dtype=np.float32)), case(s(1)),
     ],
 )  # fmt: skip
@@ -157,7 +169,9 @@ def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -
         part = np.clip(np.divide(np.subtract(x, getitem(xp, i)), np.where(np.equal(width, 0), 1, width)), 0, 1)
         slope = np.divide(np.subtract(getitem(fp, j), getitem(fp, i)), np.where(np.equal(width, 0), 1, width))
         inside = np.where(np.logical_or(lower, upper), 0, np.multiply(dy, conj(slope)))
-        ends = np.where(np.logical_or(lower if left is not None else False, upper if right is not None else False), 0, dy)
+        ends = np.where(
+            np.logical_or(lower if left is not None else False, upper if right is not None else False), 0, dy
+        )
         dfp = unindex(ends * (1 - part), i, (n,)) + unindex(ends * part, j, (n,))
         dxp = unindex(inside * (1 - part), i, (n,)) + unindex(inside * part, j, (n,))
         return (

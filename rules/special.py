@@ -121,7 +121,7 @@ def _zeta_rule(x: Any, q: Any = 1) -> tuple[Any, Pullback]:
 
 def _stand_in(name: str) -> Callable[..., Any]:
     """A primitive in the place of ``scipy.special.<name>``, which also takes a list of traced numbers."""
-    prim = primitive(getattr(special, name))
+    prim: Callable[..., Any] = primitive(getattr(special, name))
 
     def stand_in(x: Any, *args: Any, **kwargs: Any) -> Any:
         listed = isinstance(x, list | tuple) and find_traced(x) is not None

@@ -13,10 +13,23 @@ from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 from .indexing import unindex
 from .reductions import reduction_cases
 from .support import (
-    NOTHING, Axis, Pullback, along, array_rule, axes_of, axis_of, composite, count_along, dtype_of, given, keep, operand,
-    rule_of, shape_of, spread,
+    NOTHING,
+    Axis,
+    Pullback,
+    along,
+    array_rule,
+    axes_of,
+    axis_of,
+    composite,
+    count_along,
+    dtype_of,
+    given,
+    keep,
+    operand,
+    rule_of,
+    shape_of,
+    spread,
 )  # fmt: skip
-
 
 
 def _two_or_more(s: Sample) -> Iterable[Case]:
@@ -47,7 +60,8 @@ _MASK = np.array([[True, False, True], [True, True, True]])
 @composite(
     np.mean,
     cases=lambda s: [
-        *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64), case(s(0, 2), axis=1),
+        *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64),
+        case(s(0, 2), axis=1),
         case(s(2, 3), axis=0, where=_MASK),
     ],
 )  # fmt: skip
@@ -86,13 +100,16 @@ def _variance(
     """The variance, the deviations and the degrees of freedom (the last two as the pullbacks need them)."""
     x = _inexact(operand(a), dtype)
     d = _deviations(x, axis, where)
-    n = np.maximum(_count(x, axis, where, **given(keepdims=keepdims)) - (ddof if correction is NOTHING else correction), 0)
+    n = np.maximum(
+        _count(x, axis, where, **given(keepdims=keepdims)) - (ddof if correction is NOTHING else correction), 0
+    )
     n = n if where is not NOTHING else n.item()
     return np.divide(np.sum(_squares(d), axis=axis, **given(keepdims=keepdims)), n), d, n
 
 
 _variance_cases: Cases = lambda s: [  # noqa: E731
-    *_two_or_more(s), case(s(4), ddof=1), case(s(3, 4), axis=1, ddof=1), case(s(4), correction=1), case(s(3, dtype=np.complex128)),
+    *_two_or_more(s), case(s(4), ddof=1), case(s(3, 4), axis=1, ddof=1), case(s(4), correction=1),
+    case(s(3, dtype=np.complex128)),
     case(s(2, 3), axis=1, where=_MASK), case(s(3, dtype=np.float32), dtype=np.float64),
 ]  # fmt: skip
 
@@ -141,10 +158,13 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Cal
 @composite(
     np.average,
     cases=lambda s: [
-        *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)), case(s(2, 3), 1, s(3, low=0.5)),
+        *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)),
+        case(s(2, 3), 1, s(3, low=0.5)),
         case(s(2, 3), axis=0, weights=s(2, low=0.5)), case(s(2, 3, 4), axis=(2, 0), weights=s(4, 2, low=0.5)),
-        case(s(2, 3), 1, s(3, low=0.5), keepdims=True), case(s(2, 3), 1, s(3, low=0.5), True), case(s(3), returned=True),
-        case(s(3), None, [1.0, 2.0, 1.0]), case(s(3), 0, np.array([1, 2, 1])), case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
+        case(s(2, 3), 1, s(3, low=0.5), keepdims=True), case(s(2, 3), 1, s(3, low=0.5), True),
+        case(s(3), returned=True),
+        case(s(3), None, [1.0, 2.0, 1.0]), case(s(3), 0, np.array([1, 2, 1])),
+        case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
     ],
 )  # fmt: skip
 def average_rule(
@@ -247,18 +267,25 @@ def _difference(a: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
 @composite(
     np.diff,
     cases=lambda s: [
-        case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)), case(s(3), prepend=0.5),
-        case(s(2, 3), axis=0, append=s(1, 3)), case(s(3), 1, -1, s.number(), s(2)), case(s(4, dtype=np.float32)), case(s(4, 3).T),
+        case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)),
+        case(s(3), prepend=0.5),
+        case(s(2, 3), axis=0, append=s(1, 3)), case(s(3), 1, -1, s.number(), s(2)), case(s(4, dtype=np.float32)),
+        case(s(4, 3).T),
     ],
 )  # fmt: skip
-def diff_rule(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING) -> tuple[Any, Pullback]:
+def diff_rule(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING
+) -> tuple[Any, Pullback]:
     """``diff``: each difference goes back to the two elements it was taken of."""
     a, shape = operand(a), shape_of(operand(a))
     if n < 0:
         raise ValueError(f"np.diff: the order must not be negative, it is {n}")
     at = axis_of(axis, len(shape))
     line = (*shape[:at], 1, *shape[at + 1 :])
-    ends = [None if e is NOTHING or e is None else (e if shape_of(e) else np.broadcast_to(e, line)) for e in (prepend, append)]
+    ends = [
+        None if e is NOTHING or e is None else (e if shape_of(e) else np.broadcast_to(e, line))
+        for e in (prepend, append)
+    ]
     x, join = a, None
     if any(e is not None for e in ends):
         x, join = rule_of(np.concatenate, tuple(part for part in (ends[0], a, ends[1]) if part is not None), at)
@@ -285,7 +312,8 @@ def diff_rule(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append
 @composite(
     np.trapezoid,
     cases=lambda s: [
-        case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5), case(s(3), None, s.number()),
+        case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5),
+        case(s(3), None, s.number()),
         case(s(2, 3), s(3)), case(s(3, 2), s(3), axis=0), case(s(2, 3), s(2, 3)), case(s(4, dtype=np.float32)),
     ],
 )  # fmt: skip

@@ -35,7 +35,9 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
 
             def back(dy: Any) -> Sequence[Any]:
                 dxs = zip_longest(pullback(dy), args)
-                return tuple(_itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in islice(dxs, len(args)))
+                return tuple(
+                    _itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in islice(dxs, len(args))
+                )
 
             return y, back
 
@@ -69,7 +71,7 @@ def rule_of(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Pul
 
 
 def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:
-    """The rule of ``h(g(f(x)))``: each step is ``(fn, *further arguments)``, a dict at the end gives keyword arguments."""
+    """The rule of ``h(g(f(x)))``: a step is ``(fn, *further arguments)``, at the end perhaps a dict of keywords."""
     pullbacks: list[Pullback] = []
     for fn, *rest in steps:
         kwargs = rest.pop() if rest and isinstance(rest[-1], dict) else {}
@@ -86,7 +88,9 @@ def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:
 
 def given(**kwargs: Any) -> dict[str, Any]:
     """The keyword arguments that say something: not ``None``, not ``False``, not NumPy's "no value"."""
-    return {key: value for key, value in kwargs.items() if value is not None and value is not NOTHING and value is not False}
+    return {
+        key: value for key, value in kwargs.items() if value is not None and value is not NOTHING and value is not False
+    }
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

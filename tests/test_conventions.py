@@ -98,6 +98,16 @@ def test_where_does_not_leak(f: Any) -> None:
     assert np.isfinite(dx[2])
 
 
+@pytest.mark.parametrize("fn", [np.log, np.sqrt, np.reciprocal, lambda x: x**0.5])
+def test_where_does_not_leak_in_second_derivatives(fn: Any) -> None:
+    def slope(x: Any) -> Any:
+        return slopes(lambda x: np.where(x > 0, fn(x), 0.0), x)[0]
+
+    (second,) = slopes(slope, np.array([-1.0, 0.0, 2.0]))
+    assert_array_equal(second[:2], 0.0)
+    assert abs(second[2]) > 0.01
+
+
 def test_where_with_nan_in_the_branch_not_taken() -> None:
     da, db = slopes(lambda a, b: np.where(np.array([True, False]), a, b), np.array([1.0, NAN]), np.array([NAN, 2.0]))
     assert_array_equal(da, [1.0, 0.0])

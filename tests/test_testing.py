@@ -128,6 +128,31 @@ def test_mutated_by_the_pullback() -> None:
     caught("the pullback has written into argument 0", with_rule(rule), X.copy())
 
 
+def test_mutated_cotangent() -> None:
+    def rule(x: Any) -> Any:
+        def pullback(dy: Any) -> Any:
+            dy *= np.cos(x)
+            return (dy,)
+
+        return np.sin(x), pullback
+
+    caught("the pullback has written into its cotangent", with_rule(rule), X)
+
+
+def test_pullback_with_memory() -> None:
+    def rule(x: Any) -> Any:
+        total = np.zeros(x.shape)
+
+        def pullback(dy: Any) -> Any:
+            nonlocal total
+            total = total + dy * np.cos(x)
+            return (total,)
+
+        return np.sin(x), pullback
+
+    caught("something else when called again", with_rule(rule), X)
+
+
 def test_wrong_second_order() -> None:
     frozen_cos = nondiff(primitive(lambda x: np.cos(x)))
     fn = with_rule(lambda x: (np.sin(x), lambda dy: (dy * frozen_cos(x),)))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
 
 from .captures import Captures, watched
 from .dispatch import is_traced
-from .engine.program import Misfit, OutOfBounds, Program
+from .engine import Refusal, compile_tape
 from .gradient import differentiate, flatten, is_traceable, record_call, unflatten
 from .operations import Guard, Input, Variable
 from .passes import optimise
@@ -27,8 +27,10 @@ from .tape import Tape
 from .tracer import Trace
 from .types import ArrayType, Type, typeof
 
+if TYPE_CHECKING:
+    from .engine.program import Program
+
 MAX_ENTRIES = 64  # per function
-MISS = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,60 +54,49 @@ class Entry:
         self.mode, self.spec, self.guard = mode, spec, guard
         self.dynamic = [is_traceable(leaf) for leaf in leaves]
         self.types = [typeof(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
-        n = spec.child(0).num_leaves
-        self.flat = all(self.dynamic) and n == len(leaves) == spec.child(0).num_children
+        args = spec.child(0)
+        # positional leaves only: no containers, no static values (the last leaf is the seed, None)
+        self.flat = all(self.dynamic[:-1]) and leaves[-1] is None and args.num_leaves == args.num_children == len(leaves) - 1
         self.program: Program | None = None
-        self.build: Callable[[Sequence[Any]], Any] = tuple
-        self.order: list[int] | None = None
+        self._order: list[int] = []
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
         """Whether the arguments have this entry's structure, static values and types."""
-        if spec != self.spec:
-            return False
-        for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True):
-            if (is_traceable(leaf) and typeof(leaf) == known) if dynamic else _same_static(leaf, known):
-                continue
-            return False
-        return True
+        return spec == self.spec and all(
+            (is_traceable(leaf) and typeof(leaf) == known) if dynamic else _same_static(leaf, known)
+            for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True)
+        )
 
     def compile(self, gradient: Recorder) -> None:
         """Lower, optimise and compile the gradient tape of a call of this signature."""
-        results = result_types(gradient.tape)
-        program = Program(optimise(lower(gradient).tape), results)
-        self.order = None if program.captured == [] else list(program.captured)
-        assert gradient.tape.out_spec is not None
-        self.build = builder(gradient.tape.out_spec)
+        tape = gradient.tape
+        assert tape.out_spec is not None
+        program = compile_tape(optimise(lower(gradient).tape), result_types(tape), tape.out_spec)
+        self._order = [k for k in program.captured if k is not None]
         self.program = program
 
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
-        """The result, or ``MISS``."""
-        arrays = self.guard(f)
-        if arrays is None:
-            return MISS
+        """The result, or a ``Refusal``."""
         program = self.program
+        if program is None or (arrays := self.guard(f)) is None:
+            return Refusal.MISFIT
         if self.flat:
             if kwargs or seed is not None:
-                return MISS
+                return Refusal.MISFIT
             leaves: Sequence[Any] = args
         else:
-            leaves, spec = flatten((args, dict(kwargs), seed))
-            if program is None or spec != self.spec:
-                return MISS
-            dynamic = []
-            for leaf, is_dynamic, known in zip(leaves, self.dynamic, self.types, strict=True):
-                if is_dynamic:
-                    dynamic.append(leaf)
+            given, spec = flatten((args, dict(kwargs), seed))
+            if spec != self.spec:
+                return Refusal.MISFIT
+            leaves = []
+            for leaf, dynamic, known in zip(given, self.dynamic, self.types, strict=True):
+                if dynamic:
+                    leaves.append(leaf)
                 elif not _same_static(leaf, known):
-                    return MISS
-            leaves = dynamic
-        if program is None:
-            return MISS
-        try:
-            if self.order is None:
-                return self.build(program(*leaves))
-            return self.build(program(*leaves, *[arrays[i] for i in self.order]))
-        except Misfit:
-            return MISS
+                    return Refusal.MISFIT
+        if self._order:
+            return program(*leaves, *[arrays[i] for i in self._order])
+        return program(*leaves)
 
 
 def _same_static(leaf: Any, known: Any) -> bool:
@@ -126,14 +117,14 @@ class FunctionCache:
     def __call__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """Value and gradients, from a program if one fits."""
         for i, entry in enumerate(self.entries):
-            try:
-                result = entry.run(f, args, kwargs, seed)
-            except OutOfBounds:
+            result = entry.run(f, args, kwargs, seed)
+            if result is Refusal.MISFIT:
+                continue
+            if result is Refusal.OUT_OF_BOUNDS:
                 return interpret(f, args, kwargs, seed, self.mode)  # NumPy's own error, at the user's line
-            if result is not MISS:
-                if i:
-                    self._promote(entry)
-                return result
+            if i:
+                self._promote(entry)
+            return result
         return self._miss(f, args, kwargs, seed)
 
     def _promote(self, entry: Entry) -> None:
@@ -234,30 +225,3 @@ def settle(value: Any, t: Type) -> Any:
     if t.kind == "scalar":
         return t.dtype.type(value)
     return np.asarray(value).item() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def builder(spec: optree.PyTreeSpec) -> Callable[[Sequence[Any]], Any]:
-    """A function that puts flat results into their containers; tuples, lists and dicts without optree's help."""
-    text = _text(unflatten(spec, [_Index(i) for i in range(spec.num_leaves)]))
-    return eval(f"lambda r: {text}") if text is not None else lambda r: unflatten(spec, r)  # noqa: S307 - our own text
-
-
-class _Index(int):
-    """The position of a leaf."""
-
-
-def _text(tree: Any) -> str | None:
-    if type(tree) is _Index:
-        return f"r[{int(tree)}]"
-    if type(tree) in (tuple, list):
-        items = [_text(item) for item in tree]
-        if any(item is None for item in items):
-            return None
-        inside = "".join(f"{item}, " for item in items)
-        return f"({inside})" if type(tree) is tuple else f"[{inside}]"
-    if type(tree) is dict and all(type(key) in (str, int) for key in tree):
-        items = [_text(item) for item in tree.values()]
-        if any(item is None for item in items):
-            return None
-        return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree, items, strict=True)) + "}"
-    return None

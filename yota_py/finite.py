@@ -71,6 +71,8 @@ def widened(x: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
     return bool(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc"))
 
 

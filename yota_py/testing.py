@@ -61,9 +61,11 @@ def check_rrule(
         at.check_unchanged(before, "the rule")
         at.check_value("the rule's value", y, expected)
         dy = random_like(y, rng, into_none=True)
-        dxs = pullback(copied(dy))
+        given = copied(dy)
+        dxs = pullback(given)
         at.check_unchanged(before, "the pullback")
         at.check_cotangents(dxs)
+        at.check_repeatable(dy, given, dxs, pullback)
         subject = _Subject.of_rule(fn, args, kwargs, at)
         dys = [d for d in flatten(dy)[0] if d is not None]
         _check_derivatives(subject, dys, rtol, second_order)
@@ -149,6 +151,15 @@ class _Place:
         for x, y in zip(flatten(have)[0], flatten(want)[0], strict=True):
             if not close(x, y, 100):
                 self.fail(f"{what} differs from NumPy's", ("expected", y), ("got", x))
+
+    def check_repeatable(self, dy: Any, given: Any, dxs: Any, pullback: Callable[[Any], Any]) -> None:
+        """The cotangent was not written into, and the pullback gives the same when called again."""
+        if not all(map(equal, flatten(given)[0], flatten(dy)[0])):
+            self.fail("the pullback has written into its cotangent", ("before", dy), ("after", given))
+        first = copied(dxs)
+        dxs = pullback(given)
+        if not all(map(equal, flatten(dxs)[0], flatten(first)[0])):
+            self.fail("the pullback gives something else when called again", ("first", first), ("then", dxs))
 
     def check_cotangents(self, dxs: Any) -> None:
         if not isinstance(dxs, tuple | list):

@@ -25,19 +25,22 @@ ELEMENTS: dict[str, ir.Type] = {
     "int32": I32,
     "bool": I1,
 }
-BLOCK = 128  # vectors per partial sum
+BLOCK = 128  # iterations per partial sum
+LONG_BODY = 6  # operations
 ERROR_SLOT = 1
 
 Value = Any
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
-    """Elements a vector holds: as many as fit for the widest type; one for kernels without dimensions."""
+    """Elements a loop iteration handles: a vector of the widest type; two of them, which run side by side, in a long
+    body over long rows; one element for kernels without dimensions."""
     if spec.rank == 0:
         return 1
-    dtypes = [o.dtype for o in spec.operands] + [n.dtype for n in spec.nodes]
-    indexed = any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs)
-    return vector_bytes // (8 if indexed else max((DTYPES[d] for d in dtypes), default=8, key=lambda n: max(n, 4)))
+    if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
+        return vector_bytes // 8
+    widest = max([4, *(DTYPES[o.dtype] for o in spec.operands), *(DTYPES[n.dtype] for n in spec.nodes)])
+    return vector_bytes // widest * (2 if spec.wide and len(spec.nodes) >= LONG_BODY else 1)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
@@ -52,10 +55,12 @@ def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: in
 class _Memory:
     """The words of one operand or output, loaded in the entry block."""
 
-    __slots__ = ("base", "box", "index", "strides")
+    __slots__ = ("base", "box", "index", "row", "strides", "uniform")
 
     def __init__(self, base: Value, strides: list[Value], box: list[Value], index: list[Value]) -> None:
         self.base, self.strides, self.box, self.index = base, strides, box, index
+        self.row: Value = base  # the address for the current outer indices
+        self.uniform: Value = None  # the value of the whole row, if it is one
 
 
 class _Emitter:
@@ -87,14 +92,23 @@ class _Emitter:
     def _offset(self, pointer: Value, byte: Value) -> Value:
         return self.b.gep(pointer, [byte], source_etype=I8)
 
-    def _row(self, m: _Memory) -> Value:
-        """The address for the current outer indices."""
-        pointer = m.base
-        for d, i in enumerate(self.outer):
-            if m.box:
-                i = self.b.sub(i, m.box[d])
-            pointer = self._offset(pointer, self.b.mul(i, m.strides[d]))
-        return pointer
+    def _enter_row(self, extents: list[Value], loads: list[_Memory], stores: list[_Memory]) -> None:
+        """What does not change along a row: addresses, and operands that are one value in it."""
+        for m in (*loads, *stores):
+            m.row = m.base
+            for d, i in enumerate(self.outer):
+                if m.box:
+                    i = self.b.sub(i, m.box[d])
+                m.row = self._offset(m.row, self.b.mul(i, m.strides[d]))
+        for operand, m in zip(self.spec.operands, loads, strict=True):
+            if operand.access == "plain" and operand.inner == "zero":
+                m.uniform = self._load_one(operand.dtype, m)
+
+    def _load_one(self, dtype: str, m: _Memory) -> Value:
+        element = ELEMENTS[dtype]
+        stored = self._stored(element)
+        value = self._splat(self.b.load(m.row, typ=stored, align=1))
+        return value if element == stored else self.math.ne(value, self.math.const(0, value))
 
     def _vector(self, element: ir.Type) -> ir.Type:
         return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
@@ -120,17 +134,18 @@ class _Emitter:
         """Load lanes i, i+1, … of a row; lanes without mask read zero."""
         element = ELEMENTS[dtype]
         stored = self._stored(element)
-        row = self._row(m)
         if i is not None and m.box:
             i = self.b.sub(i, m.box[self.spec.rank - 1])
-        if i is None or (inner == "zero" and byte is None and not m.box):
-            value = self._splat(self.b.load(row, typ=stored, align=1))
+        if i is None and m.box:
+            value = self._guarded(mask, lambda: self.b.load(m.row, typ=stored, align=1), ir.Constant(stored, 0))
+        elif i is None or (inner == "zero" and byte is None and not m.box):
+            return self._load_one(dtype, m)
         elif inner == "unit" and byte is None:
-            pointer = self._offset(row, self.b.mul(i, ir.Constant(I64, DTYPES[dtype])))
+            pointer = self._offset(m.row, self.b.mul(i, ir.Constant(I64, DTYPES[dtype])))
             value = self._masked_load(pointer, stored, mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
-            value = self._gather(row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
+            value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
         return value if element == stored else self.math.ne(value, self.math.const(0, value))
 
     def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value) -> Value:
@@ -169,21 +184,20 @@ class _Emitter:
     def _store(self, value: Value, inner: str, m: _Memory, i: Value | None, mask: Value) -> None:
         if value.type in (I1, self._vector(I1)):
             value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
-        row = self._row(m)
         if self.lanes == 1:
-            pointer = row if i is None else self._offset(row, self.b.mul(i, m.strides[-1]))
+            pointer = m.row if i is None else self._offset(m.row, self.b.mul(i, m.strides[-1]))
             self.b.store(value, pointer, align=1)
         elif inner == "unit":
             assert i is not None
             size = ir.Constant(I64, _bytes(value.type.element))
-            pointer = self._offset(row, self.b.mul(i, size))
+            pointer = self._offset(m.row, self.b.mul(i, size))
             fn = self._intrinsic(
                 f"llvm.masked.store.{_suffix(value.type)}.p0", ir.VoidType(), [value.type, PTR, I32, mask.type]
             )
             self.b.call(fn, [value, pointer, ir.Constant(I32, 1), mask])
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
-            pointers = self._pointers(row, offsets)
+            pointers = self._pointers(m.row, offsets)
             fn = self._intrinsic(
                 f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0",
                 ir.VoidType(), [value.type, pointers.type, I32, mask.type],
@@ -234,6 +248,7 @@ class _Emitter:
                 self._nest(extents, loads, stores)
                 self.outer.pop()
             return
+        self._enter_row(extents, loads, stores)
         if self.spec.rank == 0:
             self._body(None, ir.Constant(I1, 1), extents, loads, stores, {})
         else:
@@ -283,8 +298,11 @@ class _Emitter:
                 byte = self._indexed([values[k] for k in operand.indices], m, mask)
                 if all(spec.operands[k].inner == "zero" for k in operand.indices):  # one row for all lanes
                     lane = byte if self.lanes == 1 else self.b.extract_element(byte, ir.Constant(I32, 0))
-                    m, byte = _Memory(self._offset(m.base, lane), m.strides, [], []), None
+                    row, m = m.row, _Memory(m.base, m.strides, [], [])
+                    m.row, byte = self._offset(row, lane), None
                 value = self._load(operand.dtype, operand.inner, m, i, mask, byte)
+            elif m.uniform is not None:
+                value = m.uniform
             else:
                 value = self._load(operand.dtype, operand.inner, m, i, mask)
             values.append(value)
@@ -373,7 +391,7 @@ class _Emitter:
     def _finish(self, out: Output, m: _Memory, total: Any) -> None:
         element = ELEMENTS[out.dtype]
         value = self.scalar.cast(self.b.load(total, typ=self._total_type(out)), element)
-        pointer = self._row(m)
+        pointer = m.row
         if any(out.reduced[:-1]):
             old = self.b.load(pointer, typ=element, align=1)
             value = self.b.select(self._first(out), value, self._combine(self.scalar, out, old, value))
@@ -399,7 +417,7 @@ class _Emitter:
         byte = self._indexed(indices, m, mask)
         if i is not None:
             byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1])))
-        row, element = self._row(m), ELEMENTS[out.dtype]
+        row, element = m.row, ELEMENTS[out.dtype]
         for k in range(self.lanes):
             lane = ir.Constant(I32, k)
             offset, part, live = (

@@ -55,9 +55,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """The structure of a kernel: its identity in the cache of compiled code."""
+    """The structure of a kernel: its identity in the cache of compiled code. Rows are short unless it is ``wide``."""
 
     rank: int
+    wide: bool
     operands: tuple[Operand, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[Output, ...]

@@ -12,6 +12,9 @@ from .kernel import KernelSpec, Mode, Node, Operand, Output
 from .layout import Place, Reference, collapse
 
 
+SHORT_ROW = 8  # elements: one vector
+
+
 class Memory(Protocol):
     """Where values and constants are."""
 
@@ -130,8 +133,10 @@ class _Builder:
         extents = collapse(self.space, references)
         rank, count = len(extents), len(self.operands)
         number = lambda k: k if k >= 0 else count - k - 1  # noqa: E731
+        wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(
             rank,
+            wide,
             tuple(Operand(r.place.dtype, _inner(r), access, indices) for access, indices, r in self.operands),  # type: ignore[arg-type]
             tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
             tuple(_output(number(value), mode, indices, r) for value, mode, indices, r, _ in self.outputs),
