@@ -306,16 +306,7 @@ _inline(np.delete, _delete)
 _inline(np.unique, _unique)
 
 
-def _item(x: Any, *index: Any) -> Any:
-    """``x.item()`` and ``x.item(i, j)``, as a traced value."""
-    if not index and np.size(x) != 1:
-        raise ValueError("can only convert an array of size 1 to a Python scalar")
-    if len(index) == 1 and not isinstance(index[0], tuple):
-        return np.ravel(x)[index[0]]
-    return x[index[0] if len(index) == 1 else index] if index else np.reshape(x, ())[()]
-
-
 methods |= {
-    "take": np.take, "diagonal": np.diagonal, "trace": np.trace, "nonzero": np.nonzero, "item": _item,
+    "take": np.take, "diagonal": np.diagonal, "trace": np.trace, "nonzero": np.nonzero,
     "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
 }  # fmt: skip

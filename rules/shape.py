@@ -15,39 +15,56 @@ from .support import Pullback, array_rule, axes_of, shape_of, unsupported
 # ------------------------------------------------------------------------- same elements, other shape
 
 
-def _in_c_or_f_order(order: str | None) -> str:
-    if order not in (None, "C", "F"):
+def _reshaped(a: Any, shape: Any, order: Any) -> Any:
+    """A reshape in Fortran order is one in C order between two transposes."""
+    if order in (None, "C"):
+        return np.reshape(a, shape)
+    if order != "F":
         raise unsupported(f"order={order!r}", "It depends on how the array lies in memory: use order='C' or 'F'")
-    return order or "C"
+    backwards = shape if np.ndim(shape) == 0 else tuple(shape)[::-1]
+    return np.transpose(np.reshape(np.transpose(a), backwards))
+
+
+def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
+    return NotImplemented if order in (None, "C") and copy is None else _reshaped(a, shape, order)
 
 
 @array_rule(
     np.reshape,
     kind="view",
+    lowering=_lowered_reshape,
     cases=lambda s: [
         case(s(3, 4), (2, 6)), case(s(3, 4), -1), case(s(2, 3, 2), (3, -1)), case(s(3, 4), (4, 3), "F"),
+        case(s(3, 4), -1, "F"),
         case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()),
         case(s(0, 3), (3, 0)),
-        case(s(4, dtype=np.float32), (2, 2)),
+        case(s(4, dtype=np.float32), (2, 2)), case(s(2, 3, 2), (2, -1), order="F"), case(s(4), (2, 2), copy=True),
     ],
 )  # fmt: skip
 def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None) -> tuple[Any, Pullback]:
     """``reshape``: the cotangent takes the old shape."""
-    before, order = shape_of(a), _in_c_or_f_order(order)
-    options = {} if order == "C" else {"order": order}
-    return np.reshape(a, shape, **options), lambda dy: (np.reshape(dy, before, **options),)
+    before = shape_of(a)
+    return _reshaped(a, shape, order), lambda dy: (_reshaped(dy, before, order),)
 
 
 @array_rule(
     np.ravel,
     kind="view",
-    cases=lambda s: [case(s(2, 3)), case(s(2, 3), "F"), case(s(3, 2).T), case(s()), case(s(3)), case(s(0, 2))],
+    lowering=lambda a, order="C": _lowered_reshape(a, -1, order),
+    cases=lambda s: [
+        case(s(2, 3)),
+        case(s(2, 3), "F"),
+        case(s(3, 2).T),
+        case(s()),
+        case(s(3)),
+        case(s(0, 2)),
+        case(2.0),
+    ],
 )
 def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
     """``ravel`` and the method ``flatten``."""
-    before, order = shape_of(a), _in_c_or_f_order(order)
-    options = {} if order == "C" else {"order": order}
-    return np.ravel(a, **options), lambda dy: (np.reshape(dy, before, **options),)
+    before = shape_of(a)
+    return _reshaped(a, -1, order), lambda dy: (_reshaped(dy, before, order),)
 
 
 @array_rule(
@@ -83,6 +100,7 @@ def _at_least(fn: Callable[..., Any]) -> None:
     array_rule(
         fn,
         kind="view",
+        lowering=lambda *arrays: NotImplemented if len(arrays) == 1 else tuple(map(fn, arrays)),
         cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)],
     )(rule)
 
@@ -190,7 +208,7 @@ def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullbac
     return y, lambda dy: tuple(None if d is None else unbroadcast(d, a) for d, a in zip(dy, args, strict=True))
 
 
-# ----------------------------------------------------------------------- shapes and dtypes, new arrays
+# ----------------------------------------------------------------------- questions of shape and dtype
 
 _of_types: list[Callable[..., Any]] = [
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.common_type,
@@ -198,18 +216,6 @@ _of_types: list[Callable[..., Any]] = [
 ]  # fmt: skip
 for _query in _of_types:
     nondiff(_query, immediate=True)
-
-_new_arrays: list[Callable[..., Any]] = [np.zeros_like, np.ones_like, np.empty_like]
-for _new in _new_arrays:
-    nondiff(_new)
-
-
-@array_rule(
-    np.full_like, cases=lambda s: [case(s(2, 3), 2.5), case(s(2, 3), s(3)), case(s(3), s.number(), dtype=np.float64)]
-)
-def full_like_rule(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **options: Any) -> tuple[Any, Pullback]:
-    """``full_like``: the copies' cotangents are summed."""
-    return np.full_like(a, fill_value, dtype, *rest, **options), lambda dy: (None, unbroadcast(dy, fill_value))
 
 
 # -------------------------------------------------------------------------------------------- methods

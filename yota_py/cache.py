@@ -58,6 +58,7 @@ class Entry:
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
         self.flat = all(self.dynamic[:-1]) and leaves[-1] is None and args.num_leaves == args.num_children == len(leaves) - 1
         self.program: Program | None = None
+        self.problem = ""  # why it is never compiled
         self._order: list[int] = []
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
@@ -69,9 +70,12 @@ class Entry:
 
     def compile(self, gradient: Recorder) -> None:
         """Lower, optimise and compile the gradient tape of a call of this signature."""
-        tape = gradient.tape
+        tape, low = gradient.tape, lower(gradient).tape
         assert tape.out_spec is not None
-        program = compile_tape(optimise(lower(gradient).tape), result_types(tape), tape.out_spec)
+        if any(isinstance(op, Guard) for op in low.ops):
+            self.problem = "a rule takes decisions on values"
+            return
+        program = compile_tape(optimise(low), result_types(tape), tape.out_spec)
         self._order = [k for k in program.captured if k is not None]
         self.program = program
 
@@ -143,7 +147,7 @@ class FunctionCache:
                 if known is None:
                     self.entries.insert(0, Entry(self.mode, spec, leaves, guard))
                     del self.entries[MAX_ENTRIES:]
-                elif known.program is None:
+                elif known.program is None and not known.problem:
                     known.guard = guard
                     known.compile(gradient)
         return collect(gradient)

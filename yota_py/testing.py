@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import optree
 
+from .engine import Refusal, compile_tape
 from .errors import GuardError
 from .finite import (
     close,
@@ -31,13 +32,48 @@ from .finite import (
     widened,
 )  # fmt: skip
 from .gradient import differentiate, flatten, record_call, unflatten
+from .operations import Guard, Input, Variable
+from .passes import optimise
+from .passes.lower import lower
+from .recorder import Recorder
 from .registry import Primitive, Sample, apply_rule, primitive_of
 from .show import name_of
+from .tape import NAMESPACE
 from .types import ArrayType, is_inexact, typeof
+from .verify import verify
 
 Leaves = Sequence[Any]
-# Other ways to get value and gradients that must agree: name -> (f, args, kwargs, seed) -> (value, grads).
-evaluators: dict[str, Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any], Any], tuple[Any, Any]]] = {}
+# Other ways to get value and gradients that must agree with the tape's: name -> ways(gradient tape with values) -> a
+# function from input values to flat results.
+Evaluator = Callable[[Recorder], Callable[[Sequence[Any]], list[Any]]]
+evaluators: dict[str, Evaluator] = {}
+
+
+def _evaluator(make: Evaluator) -> Evaluator:
+    evaluators[make.__name__] = make
+    return make
+
+
+@_evaluator
+def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
+    """The lowered tape after all passes, verified after each, played with NumPy."""
+    return optimise(verify(lower(gradient).tape), verify).play_flat
+
+
+@_evaluator
+def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
+    """The compiled program."""
+    tape = gradient.tape
+    types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
+    spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
+    program = compile_tape(optimise(lower(gradient).tape), types, spec)
+
+    def run(inputs: Sequence[Any]) -> list[Any]:
+        results = program(*inputs)
+        assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
+        return results  # type: ignore[no-any-return]
+
+    return run
 
 
 def check_rrule(
@@ -363,12 +399,31 @@ def _check_tape(subject: _Subject, dys: Leaves) -> None:
             if not close(have, want, 100):
                 what = "the tape played on other inputs differs from a fresh trace on them"
                 at.fail(what, ("fresh", want), ("tape", have))
-    for name, evaluate in evaluators.items():
-        other_value, other_grads = evaluate(f, xs, {}, seed)
-        at.check_value(f"the {name} value", other_value, value)
-        for label, have, want in zip(subject.labels, other_grads, grads, strict=True):
-            if np.shape(have) != np.shape(want) or not close(have, want, 1e3):
-                at.fail(f"the {name} gradient in {label} differs from the tape's", ("tape", want), (name, have))
+    _check_evaluators(at, gradient, [[*xs, *dys], *([*(moved(x, random_like(x, rng), 1e-3) for x in xs), *dys] for _ in range(2))])
+
+
+def _check_evaluators(at: _Place, gradient: Recorder, inputs: Sequence[Leaves]) -> None:
+    """What is made of a gradient tape agrees with it, called with several inputs in turn."""
+    if any(isinstance(op, Guard) for op in gradient.tape.ops):
+        return
+    types = [op.type for op in gradient.tape.ops if isinstance(op, Input)]
+    inputs = [[_of_type(x, t) for x, t in zip(given, types, strict=True)] for given in inputs]
+    if any(isinstance(op, Guard) for op in lower(gradient).tape.ops):
+        return  # a rule that takes decisions on values: never compiled
+    eps = max((float(np.finfo(t.dtype).eps) for t in types if isinstance(t, ArrayType) and t.inexact), default=0.0)
+    for name, make in evaluators.items():
+        evaluate = make(gradient)
+        for given in inputs:
+            before = copied(given)
+            for i, (have, want) in enumerate(zip(evaluate(given), gradient.tape.play_flat(given), strict=True)):
+                if np.shape(have) != np.shape(want) or not close(have, 0 * have if want is None else want, 1e3, eps):
+                    at.fail(f"result {i} (values, then gradients) of the {name} tape differs", ("tape", want), (name, have))
+            if not all(map(equal, given, before)):
+                at.fail(f"the {name} tape has written into its inputs")
+
+
+def _of_type(x: Any, t: Any) -> Any:
+    return x if t.kind == "array" else np.asarray(x).item() if t.kind == "python" else t.dtype.type(x)
 
 
 def _played(gradient: Any, inputs: Leaves) -> Any:

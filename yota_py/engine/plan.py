@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..operations import Call, Constant, Input, Variable, operands, paths
-from ..passes.fuse import Cluster, Concatenate, Item, Matmul, Python, Schedule, Step
+from ..passes.fuse import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
 from ..passes.rewrite import type_of
 from ..types import ArrayType
+from .kernel import DTYPES
 from .kernels import ProductSpec, Spec
 from .layout import ARENA_SLOT, HEAD_SLOT, Arena, Place, c_strides
 from .nest import Memory, copy_nest, fill_nest, nest_of
@@ -23,7 +24,7 @@ KernelCall = tuple[Spec, list[int]]
 class Plan:
     """A program before its kernels are compiled.
 
-    ``segments`` are runs of kernel calls (structure and words) and, between them, Python steps. ``inputs`` and
+    ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python. ``inputs`` and
     ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is found:
     ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
     """
@@ -33,7 +34,7 @@ class Plan:
     arrays: list[tuple[int, ArrayType, Constant]] = field(default_factory=list)
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
-    segments: list[list[KernelCall] | Python] = field(default_factory=list)
+    segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
     places: dict[Variable, Place] = field(default_factory=dict)
     numbers: list[tuple[int, Any]] = field(default_factory=list)
     head_words: int = FIRST_SLOT
@@ -77,11 +78,18 @@ class _Planner(Memory):
         self.plan.head_words += 1
         return self.plan.head_words - 1
 
+    def _words(self, dtype: str) -> int:
+        """The first of as many words as a number of this dtype takes."""
+        first = self._word()
+        for _ in range(1, -(-np.dtype(dtype).itemsize // 8)):
+            self._word()
+        return first
+
     def number(self, value: Any, dtype: str) -> Place:
         """The place of a constant number."""
         key = (dtype, repr(value))
         if key not in self._numbers:
-            word = self._word()
+            word = self._words(dtype)
             self.plan.numbers.append((word, np.asarray(value).astype(dtype)))
             self._numbers[key] = Place(HEAD_SLOT, 8 * word, (), (), dtype)
         return self._numbers[key]
@@ -150,7 +158,7 @@ class _Planner(Memory):
         offset = self._arena.take(nbytes)
         self._buffers[var] = (offset, nbytes)
         target = Place(ARENA_SLOT, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
-        self._emit(*copy_nest(base, target))
+        self._copy(base, target)
         return target
 
     def contiguous(self, place: Place) -> Place:
@@ -158,7 +166,7 @@ class _Planner(Memory):
         if place.contiguous:
             return place
         target = self.temporary(place.shape, place.dtype)
-        self._emit(*copy_nest(place, target))
+        self._copy(place, target)
         return target
 
     # -- lifetimes
@@ -193,9 +201,7 @@ class _Planner(Memory):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
                 continue
             if t.shape == ():
-                place = Place(HEAD_SLOT, 8 * self._word(), (), (), t.dtype.name)
-                if t.dtype.itemsize > 8:
-                    self._word()
+                place = Place(HEAD_SLOT, 8 * self._words(t.dtype.name), (), (), t.dtype.name)
                 self.plan.results.append(("number", place, t))
             else:
                 slot = self._word()
@@ -210,12 +216,18 @@ class _Planner(Memory):
     def _copy_results(self) -> None:
         for var, place in self._copies:
             if type_of(self.tape, var).size:
-                self._emit(*copy_nest(self.place(var), place))
+                self._copy(self.place(var), place)
 
     # -- steps
 
+    def _copy(self, source: Place, target: Place) -> None:
+        if target.dtype in DTYPES:
+            self._emit(*copy_nest(source, target))
+        else:
+            self.plan.segments.append(PythonCopy(source, target))
+
     def _emit(self, spec: Spec, words: list[int]) -> None:
-        if not self.plan.segments or isinstance(self.plan.segments[-1], Python):
+        if not self.plan.segments or not isinstance(self.plan.segments[-1], list):
             self.plan.segments.append([])
         segment = self.plan.segments[-1]
         assert isinstance(segment, list)
@@ -266,7 +278,7 @@ class _Planner(Memory):
             if np.prod(source.shape):
                 offset = target.offset + at * target.strides[step.axis]
                 piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
-                self._emit(*copy_nest(source, piece))
+                self._copy(source, piece)
             at += source.shape[step.axis]
 
     def _product(self, step: Matmul) -> None:

@@ -11,7 +11,7 @@ import optree
 
 from ..errors import YotaError
 from ..operations import Call, Variable, substitute
-from ..passes.fuse import Python, fuse
+from ..passes.fuse import Python, PythonCopy, fuse
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
@@ -100,18 +100,18 @@ class Program:
         """The head of a frame as it is before a call: constants and the addresses of arrays of our own."""
         template = np.zeros(plan.head_words, np.int64)
         for word, value in plan.numbers:
-            template[word : word + 1].view(np.uint8)[: value.dtype.itemsize] = np.frombuffer(value.tobytes(), np.uint8)
+            template[word : word + 2].view(np.uint8)[: value.dtype.itemsize] = np.frombuffer(value.tobytes(), np.uint8)
         for slot, array in self._owned.items():
             template[slot] = array.ctypes.data
         return template
 
-    def _link(self, plan: Plan) -> tuple[list[tuple[int, int] | Python], list[np.ndarray]]:
+    def _link(self, plan: Plan) -> tuple[list[tuple[int, int] | Python | PythonCopy], list[np.ndarray]]:
         """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
         code = addresses([spec for s in plan.segments if isinstance(s, list) for spec, _ in s])
-        steps: list[tuple[int, int] | Python] = []
+        steps: list[tuple[int, int] | Python | PythonCopy] = []
         tables = []
         for segment in plan.segments:
-            if isinstance(segment, Python):
+            if not isinstance(segment, list):
                 steps.append(segment)
                 continue
             words = [w for spec, words in segment for w in (len(words) + 2, code[spec], *words)]
@@ -122,8 +122,8 @@ class Program:
     def _describe(self, plan: Plan) -> int:
         """The address of the program's table; its first run of kernels leaves ``_steps``."""
         first = (0, 0)
-        if self._steps and not isinstance(self._steps[0], Python):
-            first = self._steps.pop(0)  # type: ignore[assignment]
+        if self._steps and isinstance(self._steps[0], tuple):
+            first = self._steps.pop(0)
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
         words = [len(self._bound) + len(plan.outputs), int(work > RELEASE_ABOVE), *first]
         for slot, t in self._bound:
@@ -174,9 +174,12 @@ class Program:
             return view if t.kind == "array" else view[()] if t.kind == "scalar" else view.item()
 
         for step in self._steps:
-            if not isinstance(step, Python):
+            if isinstance(step, tuple):
                 if status := self._resume(frame.address, *step):
                     return status
+                continue
+            if isinstance(step, PythonCopy):
+                _view(frame, arrays, step.target)[...] = _view(frame, arrays, step.source)
                 continue
             op = self.tape[step.var]
             assert isinstance(op, Call)

@@ -83,6 +83,14 @@ class Python:
     var: Variable
 
 
+@dataclass(frozen=True, slots=True)
+class PythonCopy:
+    """A copy of values that no kernel handles (complex numbers, small integers), between two places."""
+
+    source: Any
+    target: Any
+
+
 Step = Cluster | Matmul | Concatenate | Python
 
 
@@ -158,7 +166,16 @@ def _view_base(tape: Tape, op: Call) -> Variable | None:
     if sum(1 for _ in operands(op)) != 1 or not isinstance(op.type, ArrayType):
         return None
     base = type_of(tape, op.args[0])
-    return op.args[0] if isinstance(base, ArrayType) and base.dtype == op.type.dtype else None
+    if not isinstance(base, ArrayType) or base.dtype != op.type.dtype:
+        return None
+    return op.args[0] if entry.kind == "index" or _shares_memory(op, base) else None
+
+
+def _shares_memory(op: Call, base: ArrayType) -> bool:
+    """Whether the function looks at the memory of an array in C order rather than copies it."""
+    array = np.empty(base.shape, base.dtype)
+    view = op.fn(array, *op.args[1:], **op.kwargs)  # type: ignore[operator]
+    return isinstance(view, np.ndarray) and (not view.size or np.may_share_memory(view, array))
 
 
 def _classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:

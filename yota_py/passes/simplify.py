@@ -143,6 +143,8 @@ def _unbroadcast_operands(out: Tape, op: Call) -> Call:
     if entry is None or entry.kind != "map" or op.type.kind != "array":
         return op
     args = list(op.args)
+    if not all(isinstance(type_of(out, x), ArrayType) for x in args):
+        return op
     for i, x in enumerate(args):
         inner = View(out).inner(x, np.broadcast_to)
         if inner is None or type_of(out, inner[0]).dtype != type_of(out, x).dtype:

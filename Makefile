@@ -1,0 +1,51 @@
+# Each target makes the virtual environment and installs what it needs, once; pyproject.toml decides what that is.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+TORCH ?= torch==2.13.0+cpu
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint docs-check clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | awk -F': ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and draw its loss curve
+	$(BIN)/python docs/examples/digits.py
+
+test: $(VENV)/.installed-test ## run the tests
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
+	$(BIN)/python -m benchmarks.run
+
+lint: $(VENV)/.installed-dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+docs-check: $(VENV)/.installed-test ## run every example in the documentation
+	$(BIN)/python -m pytest tests/test_docs.py
+
+clean: ## remove caches and results, but not the environment
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/examples/out benchmarks/results
+	find yota_py rules tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "yota_py needs Python 3.11 or later; say which one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per extra, so that a second run installs nothing.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable ".[$*]"
+	@touch $@
+
+# PyPI's torch for Linux brings several GB of CUDA along; the CPU build comes first and satisfies the extra.
+$(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
+	$(PIP) install "$(TORCH)" || $(PIP) install --index-url https://download.pytorch.org/whl/cpu torch
+	$(PIP) install --editable ".[bench]"
+	@touch $@

@@ -1,0 +1,445 @@
+"""Rules of reductions, shapes, indexing and linear algebra: what the generic test cases do not show."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import yota_py.rules  # noqa: F401 - registers the rules
+from yota_py.rules.einsum import parse
+from yota_py.rules.indexing import unindex
+
+from yota_py.errors import GuardError, LostDerivativeError, MissingRuleError
+from yota_py.gradient import differentiate, record_call
+from yota_py.operations import Call, Guard, substitute
+from yota_py.passes.lower import lower
+from yota_py.registry import apply_rule, primitive_of
+from yota_py.testing import check_grads
+
+rng = np.random.default_rng(7)
+
+
+def gradients(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """The gradients of a scalar function, from its gradient tape."""
+    out = differentiate(record_call(f, args, {}))
+    return [substitute(result, out.__getitem__) for result in out.tape.results][1:]
+
+
+def gradient(f: Callable[..., Any], x: Any) -> Any:
+    """The gradient with respect to one argument."""
+    return gradients(f, x)[0]
+
+
+def pulled(fn: Any, *args: Any, dy: Any, **kwargs: Any) -> Any:
+    """The cotangents that the rule of ``fn`` gives."""
+    return apply_rule(fn, args, kwargs, None)[1](dy)
+
+
+def lowered(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """The functions that are called on the lowered gradient tape."""
+    tape = lower(differentiate(record_call(f, args, {}))).tape
+    return [op.fn for op in tape.ops if isinstance(op, Call)]
+
+
+# ----------------------------------------------------------------------------------------- reductions
+
+
+def test_sum_spreads_without_copying() -> None:
+    (dx,) = pulled(np.sum, np.ones((3, 4)), dy=np.float64(2.0))
+    assert dx.shape == (3, 4) and dx.strides == (0, 0)
+
+
+@pytest.mark.parametrize("fn", [np.sum, np.mean, np.max, np.prod, np.var, np.std, np.median, np.cumsum])
+@pytest.mark.parametrize("options", [{}, {"axis": 0}])
+def test_float32_stays(fn: Any, options: dict[str, Any]) -> None:
+    x = np.array([[1.0, 2.0], [4.0, 3.0]], np.float32)
+    y, pullback = apply_rule(fn, (x,), options, None)
+    assert y.dtype == fn(x, **options).dtype == np.float32
+    assert pullback(np.ones_like(y))[0].dtype == np.float32
+
+
+def test_mean_of_integers_and_bools_is_float() -> None:
+    for x in (np.arange(6).reshape(2, 3), np.array([True, False])):
+        y, _ = apply_rule(np.mean, (x,), {}, None)
+        assert type(y) is np.float64 and y == np.mean(x)
+
+
+def test_mean_of_half_precision_sums_in_single() -> None:
+    x = np.full(5000, 100, np.float16)
+    y, _ = apply_rule(np.mean, (x,), {}, None)
+    assert y.dtype == np.float16 and y == 100
+
+
+@pytest.mark.parametrize("fn", [np.max, np.min])
+def test_ties_share_equally(fn: Any) -> None:
+    x = np.array([[1.0, 5.0, 5.0], [2.0, 2.0, 2.0]])
+    x = x if fn is np.max else -x
+    np.testing.assert_allclose(pulled(fn, x, dy=np.array([6.0, 3.0]), axis=1)[0], [[0, 3, 3], [1, 1, 1]])
+    np.testing.assert_allclose(pulled(np.ptp, x, dy=1.0)[0].sum(), 0, atol=1e-15)
+
+
+def test_the_initial_value_is_a_tie_too() -> None:
+    dx, *_, dinitial = pulled(np.max, np.array([1.0, 3.0]), None, None, False, 3.0, dy=1.0)
+    np.testing.assert_allclose(dx, [0, 0.5])
+    assert dinitial == 0.5
+
+
+def test_maximum_with_nan_is_finite_and_silent() -> None:
+    assert np.isfinite(gradient(np.max, np.array([1.0, np.nan, 2.0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [([2.0, 0.0, 3.0], [0, 6, 0]), ([0.0, 0.0, 3.0], [0, 0, 0]), ([2.0, 3.0, 4.0], [12, 8, 6])]
+)
+def test_prod_with_zeros(x: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(gradient(np.prod, np.array(x)), expected)
+    np.testing.assert_allclose(gradient(lambda v: np.cumprod(v)[-1], np.array(x)), expected)
+
+
+def test_second_derivative_of_prod_with_two_zeros() -> None:
+    x = np.array([0.0, 0.0, 3.0])
+    row = gradient(lambda v: gradient(np.prod, v)[0], x)  # d prod / dv0 = v1 v2
+    np.testing.assert_allclose(row, [0, 3, 0])
+
+
+def test_std_of_equal_elements_is_flat() -> None:
+    np.testing.assert_array_equal(gradient(np.std, np.ones(4)), np.zeros(4))
+
+
+def test_compositions_lower_to_sums_and_arithmetic() -> None:
+    w = np.array([1.0, 2.0, 3.0])
+    for f in (np.mean, np.var, np.std, np.ptp, lambda x: np.average(x, weights=w), np.linalg.norm, np.trapezoid):
+        fns = lowered(f, np.array([1.0, 5.0, 2.0]))
+        assert all(primitive_of(fn).kind != "opaque" for fn in fns), [fn.__name__ for fn in fns]
+
+
+def test_mean_of_nothing_warns_as_numpy_does() -> None:
+    with pytest.warns(RuntimeWarning):
+        np.mean(np.ones((0,)))
+    with pytest.warns(RuntimeWarning):
+        apply_rule(np.mean, (np.ones((0,)),), {}, None)
+
+
+def test_median_takes_the_middle_and_quantiles_their_neighbours() -> None:
+    np.testing.assert_array_equal(gradient(np.median, np.array([3.0, 1.0, 2.0])), [0, 0, 1])
+    np.testing.assert_array_equal(gradient(np.median, np.array([3.0, 1.0, 2.0, 9.0])), [0.5, 0, 0.5, 0])
+    x = np.array([0.0, 10.0, 20.0])
+    dx, dq = gradients(np.quantile, x, 0.25)
+    np.testing.assert_allclose(dx, [0.5, 0.5, 0])
+    assert dq == pytest.approx(20.0)
+
+
+def test_functions_of_nans_leave_them_out() -> None:
+    x = np.array([1.0, np.nan, 3.0])
+    np.testing.assert_array_equal(gradient(np.nansum, x), [1, 0, 1])
+    np.testing.assert_array_equal(gradient(np.nanmean, x), [0.5, 0, 0.5])
+    np.testing.assert_array_equal(gradient(np.nanmax, x), [0, 0, 1])
+
+
+def test_unknown_keyword_names_the_function() -> None:
+    with pytest.raises(MissingRuleError, match=r"var does not take these arguments"):
+        gradient(lambda x: np.var(x, mean=0.0), np.ones(3))
+    with pytest.raises(MissingRuleError, match="linear"):
+        gradient(lambda x: np.quantile(x, 0.5, method="nearest"), np.ones(3))
+
+
+# ------------------------------------------------------------------------------------- shapes, joining
+
+
+def test_both_forms_of_reshape_and_transpose() -> None:
+    x = rng.normal(size=(2, 3, 4))
+    for f in (
+        lambda v: v.reshape(4, 6), lambda v: v.reshape((4, 6)), lambda v: v.reshape(-1),
+        lambda v: v.reshape(6, -1, order="F"),
+        lambda v: v.transpose(), lambda v: v.transpose(1, 2, 0), lambda v: v.transpose((1, 2, 0)),
+        lambda v: v.transpose(None),
+        lambda v: v.T, lambda v: v.mT, lambda v: v.flatten(), lambda v: v.ravel(), lambda v: v.swapaxes(0, 1),
+        lambda v: v[:1].squeeze(), lambda v: v.repeat(2, axis=1), lambda v: v.flat[3], lambda v: v.dot(np.ones(4)),
+    ):  # fmt: skip
+        check_grads(f, x, second_order=False)
+
+
+def test_methods_of_reductions() -> None:
+    x = np.array([[3.0, 1.0, 2.0], [0.0, 6.0, 5.0]])
+    for f in (
+        lambda v: v.sum(0), lambda v: v.mean(axis=1), lambda v: v.max(), lambda v: v.min(1), lambda v: v.prod(axis=0),
+        lambda v: v.std(),
+        lambda v: v.var(0, ddof=1), lambda v: v.cumsum(1), lambda v: v.cumprod(), lambda v: v.take([0, 0], axis=1),
+        lambda v: v.trace(),
+        lambda v: v.diagonal(), lambda v: v[0, v.argmax(axis=1)], lambda v: v[:, 0].item(1), lambda v: v[:1, :1].item(),
+    ):  # fmt: skip
+        check_grads(f, x, second_order=False)
+
+
+def test_order_in_memory_is_refused() -> None:
+    with pytest.raises(MissingRuleError, match=r"order='A'.*order='C' or 'F'"):
+        gradient(lambda x: np.sum(np.reshape(x, 6, order="A")), np.ones((2, 3)))
+
+
+def test_broadcasting_is_undone_in_shape_and_dtype() -> None:
+    x = np.ones((1, 3), np.float32)
+    dx, _ = pulled(np.broadcast_to, x, (2, 3), dy=np.ones((2, 3)))
+    assert dx.shape == (1, 3) and dx.dtype == np.float32 and (dx == 2).all()
+
+
+def test_numbers_among_arrays() -> None:
+    dx, dt = gradients(lambda x, t: np.sum(np.hstack([x, t, 2.0]) * np.array([1.0, 2.0, 3.0, 4.0])), np.ones(2), 5.0)
+    np.testing.assert_array_equal(dx, [1, 2])
+    assert dt == 3 and np.shape(dt) == ()
+
+
+def test_an_array_in_the_place_of_a_list() -> None:
+    x = rng.normal(size=(2, 3))
+    for fn in (np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack):
+        check_grads(fn, x[..., None], second_order=False)
+
+
+def test_joined_pieces_of_other_dtypes() -> None:
+    a, b = np.ones(2, np.float32), np.ones(3)
+    da, db = pulled(np.concatenate, (a, b, np.arange(2)), dy=np.ones(7))[0][:2]
+    assert (da.dtype, db.dtype) == (np.float32, np.float64)
+
+
+def test_pieces_that_are_not_used() -> None:
+    np.testing.assert_array_equal(gradient(lambda x: np.sum(np.split(x, 3)[1]), np.ones(6)), [0, 0, 1, 1, 0, 0])
+    np.testing.assert_array_equal(gradient(lambda x: np.split(x, [3, 1])[2].sum(), np.ones(4)), [0, 1, 1, 1])
+
+
+def test_padding_modes_without_rule_say_which_have_one() -> None:
+    with pytest.raises(MissingRuleError, match=r"linear_ramp.*reflect"):
+        gradient(lambda x: np.sum(np.pad(x, 1, mode="linear_ramp")), np.ones(3))
+
+
+# ------------------------------------------------------------------------------------------- indexing
+
+
+def test_repeated_indices_add_up() -> None:
+    x = rng.normal(size=5)
+    np.testing.assert_array_equal(gradient(lambda v: np.sum(v[[1, 1, 1, 4]]), x), [0, 3, 0, 0, 1])
+    np.testing.assert_array_equal(gradient(lambda v: np.sum(np.take(v, [[0, 0], [-1, 0]])), x), [3, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        slice(None, None, -1), slice(3, None, -2), (slice(None), None, 1), (Ellipsis, 0), (None, Ellipsis, None),
+        (-1, -1), (),
+        np.array([], dtype=int), slice(3, 1), (np.array([0, 2, 0]), slice(None, None, -1)), (slice(0, 0), 1),
+        (np.array([[True, False, False], [False, False, False], [False, True, True], [False, False, False]])),
+        np.zeros((4, 3), bool), (np.array([True, False, True, True]), np.array([0, 0, 2])), ([0, 0], [1, 1]), True,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "flipped", "broadcast"])
+def test_every_index_of_every_layout(index: Any, layout: str) -> None:
+    x = rng.normal(size=(4, 3))
+    x = {
+        "C": x, "F": np.asfortranarray(x), "strided": np.repeat(x, 2, axis=0)[::2], "flipped": x[::-1, ::-1],
+        "broadcast": np.broadcast_to(x[:1], (4, 3)),
+    }[layout]  # fmt: skip
+    y, pullback = apply_rule(operator.getitem, (x, index), {}, None)
+    np.testing.assert_array_equal(y, x[index])
+    dx, _ = pullback(np.ones_like(y))
+    expected = np.zeros((4, 3))
+    np.add.at(expected, index, 1.0)
+    np.testing.assert_array_equal(dx, expected)
+
+
+def test_unindex_adds_or_assigns() -> None:
+    np.testing.assert_array_equal(unindex(np.ones(2), slice(1, 3), (4,)), [0, 1, 1, 0])
+    np.testing.assert_array_equal(unindex(np.ones(3, np.float32), np.array([1, 1, 0]), (2,)), [1, 2])
+    assert unindex(np.ones(3, np.float32), [1, 1, 0], (2,)).dtype == np.float32
+
+
+def test_a_mask_of_values_is_guarded() -> None:
+    trace = record_call(lambda x: np.sum(x[x > 0] ** 2), (np.array([1.0, -2.0, 3.0]),), {})
+    assert any(isinstance(op, Guard) for op in trace.tape.ops)
+    assert trace.tape.play(np.array([2.0, -1.0, 1.0])) == 5.0
+    with pytest.raises(GuardError):
+        trace.tape.play(np.array([2.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[np.nonzero(x > 0)], lambda x: x[np.flatnonzero(x > 0)], lambda x: np.compress(x > 0, x),
+        lambda x: np.extract(x > 0, x),
+        lambda x: np.delete(x, x < 0), lambda x: x[(x > 0).nonzero()], lambda x: x[np.argwhere(x > 0)[:, 0]],
+        lambda x: x[x > 0],
+        lambda x: x[np.where(x > 0)],
+    ],
+)  # fmt: skip
+def test_shapes_that_depend_on_values_are_guarded(f: Any) -> None:
+    x = np.array([1.0, -2.0, 3.0])
+    np.testing.assert_array_equal(gradient(lambda v: np.sum(f(v)), x), [1, 0, 1])
+    trace = record_call(f, (x,), {})
+    np.testing.assert_array_equal(trace.tape.play(x + 0.5), f(x + 0.5))
+    with pytest.raises(GuardError):
+        trace.tape.play(np.array([1.0, 2.0, 3.0]))
+    nested = gradient(lambda v: np.sum(gradient(lambda u: np.sum(f(u) ** 3), v)), x)
+    np.testing.assert_allclose(nested, [6, 0, 18])
+
+
+def test_unique_keeps_one_nan_and_the_first_of_equals() -> None:
+    x = np.array([2.0, np.nan, 1.0, 2.0, np.nan])
+    seen = record_call(np.unique, (x,), {}).tape.play(x)
+    np.testing.assert_array_equal(seen, np.unique(x))
+    np.testing.assert_array_equal(gradient(lambda v: np.sum(np.unique(v)[:2]), x), [1, 0, 1, 0, 0])
+    with pytest.raises(MissingRuleError, match="return_index"):
+        record_call(lambda v: np.unique(v, return_index=True), (x,), {})
+
+
+def test_traced_integers_as_indices() -> None:
+    x, i = rng.normal(size=(3, 4)), np.array([2, 0, 2])
+    dx, di = gradients(lambda v, k: np.sum(v[k] * v[0, k[0]]), x, i)
+    assert di is None
+    check_grads(lambda v: v[i] * v[0, i[0]], x)
+    assert dx.shape == x.shape
+    np.testing.assert_array_equal(gradient(lambda v: v[np.argmax(v)], np.array([1.0, 5.0, 2.0])), [0, 1, 0])
+
+
+def test_sorting_is_stable() -> None:
+    x = np.array([2.0, 1.0, 2.0, 1.0])
+    (dx,) = pulled(np.sort, x, dy=np.array([1.0, 2.0, 3.0, 4.0]))
+    np.testing.assert_array_equal(dx, [3, 1, 4, 2])
+
+
+# ------------------------------------------------------------------------------------- linear algebra
+
+
+def test_a_plain_matrix_on_the_left() -> None:
+    A, x = rng.normal(size=(3, 4)), rng.normal(size=4)
+    for f in (lambda v: A @ v, lambda v: np.dot(A, v), lambda v: np.matmul(A, v), lambda v: np.einsum("ij,j->i", A, v)):
+        check_grads(f, x)
+        for k in range(3):
+            np.testing.assert_allclose(gradient(lambda v, k=k, f=f: f(v)[k], x), A[k])
+
+
+def test_the_method_dot_of_a_plain_matrix_is_refused() -> None:
+    A = np.eye(3)
+    with pytest.raises(LostDerivativeError, match=r"test_array_rules.py:\d+: a conversion to a plain array"):
+        gradient(lambda x: np.sum(A.dot(x)), np.ones(3))
+
+
+def test_products_of_vectors_and_matrices_lower_to_blas_shapes() -> None:
+    A, B, x = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), rng.normal(size=4)
+    for f, args in ((lambda a, b: np.sum(a @ b), (A, B)), (lambda a, v: np.sum(np.dot(a, v)), (A, x))):
+        kinds = {fn.__name__: primitive_of(fn).kind for fn in lowered(f, *args)}
+        assert set(kinds.values()) <= {"matmul", "view", "reduce", "map", "index"}, kinds
+        assert "dot" not in kinds
+
+
+def test_a_stack_times_a_matrix_is_one_tall_product() -> None:
+    a, b = rng.normal(size=(5, 3, 4)), rng.normal(size=(4, 2))
+    da, db = pulled(np.matmul, a, b, dy=np.ones((5, 3, 2)))
+    np.testing.assert_allclose(db, np.einsum("bij,bik->jk", a, np.ones((5, 3, 2))))
+    assert da.shape == a.shape
+
+
+def test_products_keep_the_dtype_of_each_argument() -> None:
+    a, b = np.ones((2, 3), np.float32), np.ones((3, 2), np.complex128)
+    da, db = pulled(np.matmul, a, b, dy=np.full((2, 2), 1 + 1j))
+    assert (da.dtype, db.dtype) == (np.float32, np.complex128)
+
+
+def test_lists_as_matrices() -> None:
+    x = rng.normal(size=2)
+    check_grads(lambda v: np.dot([[1.0, 2.0], [3.0, 4.0]], v), x)
+    check_grads(lambda v: np.dot([[v[0], 2.0], [3.0, v[1]]], v), x)
+    check_grads(lambda v: np.average(v, weights=[1, 2]), x)
+    check_grads(lambda v: np.linalg.multi_dot([np.eye(2), np.outer(v, v), v]), x)
+
+
+@pytest.mark.parametrize("ord", [None, 1, 2, 3, 1.5, np.inf, -np.inf])
+def test_norm_at_zero_is_flat(ord: Any) -> None:
+    dx = gradient(lambda x: np.linalg.norm(x, ord), np.zeros(3))
+    assert np.isfinite(dx).all() and abs(dx).sum() == 0
+
+
+def test_norm_of_rows_where_one_is_zero() -> None:
+    x = np.array([[3.0, 4.0], [0.0, 0.0]])
+    np.testing.assert_allclose(gradient(lambda v: np.linalg.norm(v, axis=1).sum(), x), [[0.6, 0.8], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_decompositions_of_symmetric_matrices(dtype: Any) -> None:
+    b = rng.normal(size=(3, 3)) + (1j * rng.normal(size=(3, 3)) if dtype == np.complex128 else 0)
+
+    def positive(x: Any) -> Any:
+        return x @ np.conj(x.T) + 2 * np.eye(3)
+
+    check_grads(lambda x: np.linalg.cholesky(positive(x)), b)
+    check_grads(lambda x: np.linalg.cholesky(positive(x), upper=True), b)
+    check_grads(lambda x: np.linalg.eigvalsh(positive(x)), b)
+
+    def projector(x: Any) -> Any:  # does not depend on the phases of the vectors
+        w, v = np.linalg.eigh(positive(x))
+        return np.exp(-w[0]) * np.outer(v[:, 0], np.conj(v[:, 0]))
+
+    check_grads(projector, b)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_singular_vectors(shape: tuple[int, int], dtype: Any) -> None:
+    x = rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype == np.complex128 else 0)
+
+    def parts(a: Any) -> Any:
+        u, s, vh = np.linalg.svd(a, full_matrices=False)
+        return np.outer(u[:, 0], vh[0]), np.outer(u[:, 1], np.conj(u[:, 1])), np.outer(np.conj(vh[1]), vh[1]), s
+
+    check_grads(parts, x, rtol=1e-5)
+
+
+def test_gradients_of_symmetric_functions_are_symmetric() -> None:
+    a = np.array([[2.0, 0.5], [0.5, 1.0]])
+    for f in (lambda x: np.linalg.eigvalsh(x)[0], lambda x: np.linalg.cholesky(x)[1, 0]):
+        dx = gradient(f, a)
+        np.testing.assert_allclose(dx, dx.T)
+
+
+def test_equal_eigenvalues_stay_finite() -> None:
+    np.testing.assert_allclose(gradient(lambda x: np.sum(np.linalg.eigvalsh(x)), np.eye(3)), np.eye(3))
+    assert np.isfinite(gradient(lambda x: np.sum(np.linalg.eigh(x)[1] ** 2), np.eye(3))).all()
+
+
+def test_log_determinant_of_a_stack() -> None:
+    x = rng.normal(size=(2, 3, 3)) + 3 * np.eye(3)
+    np.testing.assert_allclose(
+        gradient(lambda a: np.sum(np.linalg.slogdet(a)[1]), x), np.swapaxes(np.linalg.inv(x), 1, 2), rtol=1e-10
+    )
+    check_grads(lambda a: np.linalg.slogdet(a), x + 1j * rng.normal(size=x.shape))
+
+
+def test_decompositions_without_rule_name_the_way_out() -> None:
+    with pytest.raises(MissingRuleError, match="full_matrices=False"):
+        gradient(lambda x: np.sum(np.linalg.svd(x)[0]), rng.normal(size=(3, 2)))
+    with pytest.raises(MissingRuleError, match="rows >= columns"):
+        gradient(lambda x: np.sum(np.linalg.qr(x)[0]), rng.normal(size=(2, 3)))
+    with pytest.raises(np.linalg.LinAlgError):
+        gradient(np.linalg.det, np.zeros((2, 2)))
+
+
+# --------------------------------------------------------------------------------------------- einsum
+
+
+def test_labels() -> None:
+    assert parse("ij,jk", [2, 2]) == ([("i", "j"), ("j", "k")], ("i", "k"))
+    assert parse("ba", [2])[1] == ("a", "b")
+    assert parse("...i,i", [3, 1]) == ([((".", 0), (".", 1), "i"), ("i",)], ((".", 0), (".", 1)))
+    assert parse("...,...", [1, 2])[0] == [((".", 1),), ((".", 0), (".", 1))]
+
+
+@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,kj->ki", "ij,j->i", "i,ij->j", "i,i->", "ijk,kl->ijl"])
+def test_einsum_lowers_to_matrix_products(subscripts: str) -> None:
+    sizes = {"i": 2, "j": 3, "k": 4, "l": 2}
+    arrays = [rng.normal(size=[sizes[c] for c in term]) for term in subscripts.split("->")[0].split(",")]
+    names = {fn.__name__ for fn in lowered(lambda *xs: np.sum(np.einsum(subscripts, *xs)), *arrays)}
+    assert "matmul" in names and "einsum" not in names
+
+
+def test_einsum_with_lists_of_labels() -> None:
+    with pytest.raises(MissingRuleError, match="string"):
+        gradient(lambda x: np.einsum(x, [0, 0], []), np.eye(2))

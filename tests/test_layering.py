@@ -1,0 +1,142 @@
+"""The house stays the house: imports go one way, heavy ones come late, and no file outgrows its reader."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Bottom to top: a module imports from its own layer and from those before it.
+LAYERS = [
+    "errors types dispatch",
+    "operations show tape recorder verify",
+    "tangents registry",
+    "patching tracer captures",
+    "gradient",
+    "passes",
+    "engine",
+    "cache transforms __init__",
+]
+LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
+# Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
+BESIDE = {"rules", "testing", "finite"}
+FOR_RULES = {"dispatch", "errors", "operations", "registry", "tangents", "types"}
+
+HEAVY = {"numba", "llvmlite"}  # imported where a kernel is compiled, and nowhere before
+LIGHT = {"numpy", "scipy", "optree"} | set(sys.stdlib_module_names)
+MAX_LINES = 400
+MAX_MODULES = 700  # after ``import yota_py``; NumPy and SciPy make up most of them
+
+
+def modules() -> dict[str, Path]:
+    """All modules of the package by their full names; the folder ``rules`` is ``yota_py.rules``."""
+    files = [("yota_py", path) for path in (ROOT / "yota_py").rglob("*.py")]
+    files += [("yota_py.rules", path) for path in (ROOT / "rules").rglob("*.py")]
+    out = {}
+    for package, path in files:
+        inside = path.relative_to(ROOT / package.rpartition(".")[2]).with_suffix("").parts
+        out[".".join((package, *(part for part in inside if part != "__init__")))] = path
+    return out
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> Iterator[tuple[str, ast.stmt, bool]]:
+    """The modules that a module imports, the statement, and whether it stands inside a function."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+
+    def walk(node: ast.AST, late: bool) -> Iterator[tuple[str, ast.stmt, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from ((alias.name, child, late) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                source = resolve_name("." * child.level + (child.module or ""), package)
+                for alias in child.names:
+                    inner = f"{source}.{alias.name}"
+                    yield inner if inner in MODULES else source, child, late
+            elif not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+                yield from walk(child, late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+    return walk(ast.parse(MODULES[name].read_text(encoding="utf-8")), False)
+
+
+def part_of(name: str) -> str:
+    """The file or folder of ``yota_py`` that a module belongs to."""
+    return (name.split(".") + ["__init__"])[1]
+
+
+def where(name: str, statement: ast.stmt) -> str:
+    """A statement's place, for messages."""
+    return f"{MODULES[name].relative_to(ROOT)}:{statement.lineno}"
+
+
+def of_package(name: str) -> bool:
+    return name.partition(".")[0] == "yota_py"
+
+
+def test_every_file_has_its_layer() -> None:
+    assert {part_of(name) for name in MODULES} == set(LAYER) | BESIDE
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if part_of(name) in LAYER])
+def test_imports_go_down(name: str) -> None:
+    for target, statement, _ in imports(name):
+        if of_package(target) and (name, target) != ("yota_py", "yota_py.rules"):
+            part = part_of(target)
+            assert part not in BESIDE, f"{where(name, statement)}: {name} is below {target}"
+            assert LAYER[part] <= LAYER[part_of(name)], f"{where(name, statement)}: {name} is below {target}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if part_of(name) == "rules"])
+def test_rules_are_made_of_little(name: str) -> None:
+    for target, statement, _ in imports(name):
+        if of_package(target):
+            allowed = part_of(target) in FOR_RULES | {"rules"}
+        else:
+            allowed = target.partition(".")[0] in LIGHT - {"optree"}
+        assert allowed, f"{where(name, statement)}: rules do not need {target}"
+
+
+def test_no_cycles() -> None:
+    graph = {name: {target for target, _, _ in imports(name) if target in MODULES} - {name} for name in MODULES}
+    for name in MODULES:  # a package's own file lists its modules, and they do not need it
+        if MODULES[name].name == "__init__.py":
+            for other in graph:
+                if other.startswith(name + "."):
+                    graph[other].discard(name)
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_what_compiles_is_imported_late(name: str) -> None:
+    for target, statement, late in imports(name):
+        top = target.partition(".")[0]
+        if top in HEAVY:
+            assert late, f"{where(name, statement)}: {target} is imported at once; import it where it is used"
+        else:
+            assert not late, f"{where(name, statement)}: {target} is imported inside a function"
+            assert top in LIGHT or top == "yota_py", f"{where(name, statement)}: {target} is not a dependency"
+
+
+def test_import_stays_light() -> None:
+    code = "import sys; before = set(sys.modules); import yota_py; print(*sorted(set(sys.modules) - before), sep='\\n')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = run.stdout.split()
+    heavy = sorted({name.partition(".")[0] for name in loaded} & HEAVY)
+    assert not heavy, f"import yota_py loads {', '.join(heavy)}"
+    assert len(loaded) <= MAX_MODULES, f"import yota_py loads {len(loaded)} modules"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_file_is_too_long(name: str) -> None:
+    length = len(MODULES[name].read_text(encoding="utf-8").splitlines())
+    assert length <= MAX_LINES, f"{MODULES[name].relative_to(ROOT)} has {length} lines; at most {MAX_LINES}"
