@@ -1,6 +1,7 @@
 """Rules, kernels and test cases of NumPy's and SciPy's functions: one file per area, one place per function."""
 
 from . import (
+    assignment,
     casting,
     complex,
     decompositions,
@@ -20,6 +21,7 @@ from . import (
 )
 
 __all__ = [
+    "assignment",
     "casting",
     "complex",
     "decompositions",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.dispatch import decided
 from yota_py.registry import Case, Sample, case, methods
 from yota_py.tangents import like, unbroadcast
 
@@ -123,6 +124,7 @@ def append_rule(arr: Any, values: Any, axis: int | None = None) -> tuple[Any, Pu
 
 def _slices(fn: Callable[..., Any], n: int, sections: Any) -> list[slice]:
     """The slices that ``np.split`` or ``np.array_split`` takes of ``n`` elements; raises as they do."""
+    sections = decided(sections)
     pieces = fn(np.arange(n), sections)
     if isinstance(sections, int | np.integer):
         ends = np.cumsum([len(p) for p in pieces]).tolist()
@@ -177,6 +179,7 @@ _splits(np.dsplit, lambda ndim: 2, lambda s: [case(s(2, 1, 4), 2)])
 
 
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    shift = decided(shift)
     if axis is None:
         return np.reshape(_roll(np.ravel(a), shift if np.ndim(shift) == 0 else sum(shift), 0), shape_of(a))
     shape = shape_of(a)
@@ -204,7 +207,7 @@ def roll_rule(a: Any, shift: Any, axis: Any = None) -> tuple[Any, Pullback]:
 
 def _tiled_shape(shape: tuple[int, ...], reps: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and repetitions padded with ones to the same length."""
-    reps = tuple(map(int, np.atleast_1d(reps)))
+    reps = tuple(map(int, np.atleast_1d(decided(reps))))
     n = max(len(shape), len(reps))
     return (1,) * (n - len(shape)) + shape, (1,) * (n - len(reps)) + reps
 
@@ -241,6 +244,7 @@ def tile_rule(A: Any, reps: Any) -> tuple[Any, Pullback]:
 
 
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    repeats = decided(repeats)
     if axis is None:
         return _repeat(np.ravel(a), repeats, 0)
     shape = shape_of(a)
@@ -262,7 +266,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 )  # fmt: skip
 def repeat_rule(a: Any, repeats: Any, axis: int | None = None) -> tuple[Any, Pullback]:
     """``repeat``: the copies' cotangents are summed."""
-    before = shape_of(a)
+    before, repeats = shape_of(a), decided(repeats)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         shape = before if axis is not None else (int(np.prod(before)),)
@@ -282,6 +286,7 @@ _BY_INDEX = ("edge", "reflect", "symmetric", "wrap")  # every new element is a c
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    pad_width = decided(pad_width)
     if isinstance(pad_width, dict):
         wide = [(0, 0)] * ndim
         for axis, width in pad_width.items():
@@ -307,7 +312,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
     if mode != "constant":
         return array[index]
     wide = tuple(n + sum(width) for n, width in zip(shape, _widths(pad_width, len(shape)), strict=True))
-    frame = np.pad(np.zeros(shape, dtype_of(array)), pad_width, mode="constant", **options)
+    frame = np.pad(np.zeros(shape, dtype_of(array)), decided(pad_width), mode="constant", **options)
     padded = unindex(array, index, wide)
     return padded + frame if np.any(frame) else padded
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from . import operators as _operators  # puts the operators on tracers
 from .dispatch import is_traced
 from .errors import LostDerivativeError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site

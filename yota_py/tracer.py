@@ -88,14 +88,10 @@ class Trace(Recorder):
 
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
+        if type(structure) is Tracer:  # one of an outer trace is a constant to this one
+            return structure.current() if structure._trace is self else (structure, structure)
         if isinstance(structure, np.ndarray):
-            if type(structure) is Tracer:
-                if structure._trace is self:
-                    return structure._var, structure._value
-                return structure, structure  # of an outer trace: a constant to this one
             return self.foreign(structure), structure
-        if type(structure) is Tracer:
-            return (structure._var, structure._value) if structure._trace is self else (structure, structure)
         if isinstance(structure, tuple | list):
             pairs = [self.split(item) for item in structure]
             names, values = [p[0] for p in pairs], [p[1] for p in pairs]
@@ -120,7 +116,10 @@ class Trace(Recorder):
         entry = primitive_of(fn)
         if entry is not None and entry.nondiff:
             status = min(status, INACTIVE)
-        return self.wrap(self.append(op, value), value, status)
+        result = self.wrap(self.append(op, value), value, status)
+        if entry is not None and entry.kind in ("view", "index") and _is_view(result, args):
+            result.look_at(args[0], fn, args[1:], kwargs)
+        return result
 
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
         """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
@@ -138,29 +137,30 @@ class Trace(Recorder):
 
     def guard(self, tracer: Tracer, test: Callable[[Any], Any]) -> Any:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
-        value = test(tracer._value)
-        if self.status(tracer._var) == CONSTANT:
+        var, value = tracer.current()
+        value = test(value)
+        if self.status(var) == CONSTANT:
             return value
-        self.append(Guard(tracer._var, value, test, typeof(value), self.site or user_site()), value)
+        self.append(Guard(var, value, test, typeof(value), self.site or user_site()), value)
         return value
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
     entry = primitive_of(fn)
-    if entry is not None and entry.immediate:
-        with suspended():
-            return fn(*_shadow(args), **_shadow(dict(kwargs)))
+    tracers = list(_tracers((args, kwargs)))
+    if (entry is not None and entry.immediate) or tracers[0]._trace.thread != threading.get_ident():
+        with suspended():  # shapes and dtypes only; or another thread, which reads an array that this trace watches
+            return fn(*shadow(args), **shadow(dict(kwargs)))
     if entry is not None and entry.inline and entry.lowering is not None:
         return entry.lowering(*args, **kwargs)
-    tracers = list(_tracers((args, kwargs)))
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
     for tracer in tracers:
         if not tracer._trace.alive:
             raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer!r} after its trace had ended. "
                             "A traced value lives only while the function runs: return it instead of storing it.")
     if entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None):
-        if any(t._trace.status(t._var) == ACTIVE for t in tracers):
+        if any(t._trace.status(t.current()[0]) == ACTIVE for t in tracers):
             raise missing_rule(fn)
     if kwargs and find_traced(kwargs.values()) is not None:
         args, kwargs = _positional(fn, entry, args, kwargs)
@@ -178,14 +178,21 @@ def _tracers(structure: Any) -> Iterator[Tracer]:
             yield from _tracers(item)
 
 
-def _shadow(structure: Any) -> Any:
+def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
+    if type(result) is not Tracer or type(args[0]) is not Tracer or args[0]._trace is not result._trace:
+        return False
+    have, of = shadow(result), shadow(args[0])
+    return isinstance(have, np.ndarray) and isinstance(of, np.ndarray) and np.may_share_memory(have, of)
+
+
+def shadow(structure: Any) -> Any:
     """The plain values behind tracers, for functions that look at shapes and dtypes only."""
     while type(structure) is Tracer:
-        structure = structure._value
+        structure = structure.current()[1]
     if isinstance(structure, tuple | list):
-        return type(structure)(map(_shadow, structure))
+        return type(structure)(map(shadow, structure))
     if isinstance(structure, dict):
-        return {key: _shadow(item) for key, item in structure.items()}
+        return {key: shadow(item) for key, item in structure.items()}
     return structure
 
 
@@ -212,49 +219,17 @@ def _positional(fn: Any, entry: Any, args: tuple[Any, ...], kwargs: Mapping[str,
     return tuple(out), rest
 
 
-def _both_python(x: Any, y: Any) -> bool:
-    return all(isinstance(v, int | float | complex) and not isinstance(v, np.generic) for v in (x, y))
-
-
-def _binary(python: Callable[..., Any], ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
-
-    def forward(self: Tracer, other: Any) -> Any:
-        if _defers(other):
-            return NotImplemented
-        return record(python if _both_python(self, other) else ufunc, (self, other), {})
-
-    def reflected(self: Tracer, other: Any) -> Any:
-        if _defers(other):
-            return NotImplemented
-        return record(python if _both_python(self, other) else ufunc, (other, self), {})
-
-    return forward, reflected
-
-
-def _defers(other: Any) -> bool:
-    return other is None or isinstance(other, str | dict | set) or getattr(type(other), "__array_ufunc__", 0) is None
-
-
-def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
-    def method(self: Tracer) -> Any:
-        return record(python if _both_python(self, self) else ufunc, (self,), {})
-
-    return method
-
-
-_REDUCTIONS = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
-_ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 class Tracer:
-    """A value that records what is done with it; looks like its value where that is harmless."""
+    """A value that records what is done with it; looks like its value where that is harmless.
 
-    __slots__ = ("_trace", "_value", "_var")
+    A view remembers how it looks at its parent (``_look``), and at which version of the array that owns the memory
+    (``_root``) it did so; assignments (``mutation.py``) raise that version. Operators stand in ``operators.py``.
+    """
+
+    __slots__ = ("_look", "_root", "_trace", "_value", "_var", "_version")
     __array_priority__ = 1000.0
     __hash__ = object.__hash__
 
@@ -263,41 +238,39 @@ class Tracer:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
         self._trace, self._var, self._value = trace, var, value
+        self._look: tuple[Tracer, Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self._root, self._version = self, 0
 
     # -- what the other modules ask
 
     def current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
+        if self._look is not None and self._version != self._root._version:
+            parent, fn, args, kwargs = self._look
+            self.point_to(self._trace.record(fn, (parent, *args), kwargs))
         return self._var, self._value
+
+    def point_to(self, other: Tracer) -> None:
+        """Stand for what another tracer stands for now."""
+        self._var, self._value, self._version = other._var, other._value, self._root._version
+
+    def look_at(self, parent: Tracer, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Become a view: ``fn(parent, *args, **kwargs)``."""
+        self._look, self._root, self._version = (parent, fn, args, dict(kwargs)), parent._root, parent._root._version
 
     __yota_record__ = staticmethod(record)
 
     def __yota_type__(self) -> Type:
         return typeof(self._value)
 
+    def is_captured(self) -> bool:
+        """Whether this is, or looks into, an array that the function reads from elsewhere."""
+        op = self._trace.tape[self._root._var]
+        return isinstance(op, Constant) and op.captured is not None
+
     @property
     def __class__(self) -> Any:
         return self._value.__class__
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") is not None:
-            raise _unsupported(ufunc, "out=")
-        if method == "__call__":
-            return record(ufunc, inputs, kwargs)
-        kwargs = {key: value for key, value in kwargs.items() if value is not None and key != "out"}
-        if method == "reduce" and ufunc in _REDUCTIONS:
-            return record(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
-        if method == "accumulate" and ufunc in _ACCUMULATIONS:
-            return record(_ACCUMULATIONS[ufunc], inputs, {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
-        if method == "outer" and not kwargs:
-            a, b = inputs
-            return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
-        raise _unsupported(ufunc, f".{method}")
-
-    def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if kwargs.get("out") is not None:
-            raise _unsupported(fn, "out=")
-        return record(fn, args, {key: value for key, value in kwargs.items() if key != "out"})
 
     # -- decisions that Python takes: guarded
 
@@ -309,12 +282,6 @@ class Tracer:
 
     def __index__(self) -> int:
         return self._decide(operator.index)
-
-    def __eq__(self, other: Any) -> Any:
-        return _EQ(self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return _NE(self, other)
 
     def __round__(self, digits: int | None = None) -> Any:
         return self._decide(round) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
@@ -333,36 +300,33 @@ class Tracer:
 
     def _decide(self, test: Callable[[Any], Any]) -> Any:
         recording = self._trace.alive and self._trace.thread == threading.get_ident()
-        return self._trace.guard(self, test) if recording else test(self._value)
+        return self._trace.guard(self, test) if recording else test(self.current()[1])
 
     # -- what would lose the derivative: refused, unless there is none
 
     def __float__(self) -> float:
-        if self._carries():
-            raise _lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f imported "
+        if self.carries():
+            raise lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f imported "
                                           "by name in another module, write math.f or np.f")
         return self._decide(float)
 
     def __complex__(self) -> complex:
-        if self._carries():
-            raise _lost("complex(x)", self, "use x itself, or x + 0j")
+        if self.carries():
+            raise lost("complex(x)", self, "use x itself, or x + 0j")
         return self._decide(complex)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if self._carries():
-            raise _lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
+        if self.carries():
+            raise lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
                                                                "give the function that converts a rule: see yota_py.primitive")
         return np.array(self._decide(np.array), dtype=dtype)
 
-    def _carries(self) -> bool:
+    def carries(self) -> bool:
         """Whether a derivative would be lost with this tracer, now and in this thread."""
-        return self._trace.status(self._var) == ACTIVE and self._trace.thread == threading.get_ident()
+        return self._trace.status(self.current()[0]) == ACTIVE and self._trace.thread == threading.get_ident()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise _lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise _unsupported("x[i] = v", "")
+        raise lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
 
     # -- containers and printing
 
@@ -375,16 +339,17 @@ class Tracer:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        return record(operator.getitem, (self, _guarded_masks(index)), {})
+        return record(operator.getitem, (self, guarded_masks(index)), {})
 
     def __repr__(self) -> str:
-        return f"{self._var}={self._value!r}"
+        var, value = self.current()
+        return f"{var}={value!r}"
 
     def __str__(self) -> str:
-        return str(self._value)
+        return str(self.current()[1])
 
     def __format__(self, spec: str) -> str:
-        return format(self._value, spec)
+        return format(self.current()[1], spec)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._value, name):
@@ -395,38 +360,15 @@ class Tracer:
             return partial(fn, self)
         if (fn := properties.get(name)) is not None:
             return fn(self)
-        raise _unsupported(f"x.{name}", "")
+        raise unsupported(f"x.{name}", "")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in Tracer.__slots__:
-            raise _unsupported(f"x.{name} = ...", "")
+            raise unsupported(f"x.{name} = ...", "")
         object.__setattr__(self, name, value)
 
 
-for _name, _python, _ufunc in [
-    ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
-    ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
-    ("mod", operator.mod, np.remainder), ("pow", operator.pow, np.power), ("matmul", operator.matmul, np.matmul),
-    ("and", operator.and_, np.bitwise_and), ("or", operator.or_, np.bitwise_or), ("xor", operator.xor, np.bitwise_xor),
-    ("lshift", operator.lshift, np.left_shift), ("rshift", operator.rshift, np.right_shift),
-]:  # fmt: skip
-    _forward, _reflected = _binary(_python, _ufunc)
-    setattr(Tracer, f"__{_name}__", _forward)
-    setattr(Tracer, f"__r{_name}__", _reflected)
-for _name, _python, _ufunc in [
-    ("lt", operator.lt, np.less), ("le", operator.le, np.less_equal), ("gt", operator.gt, np.greater),
-    ("ge", operator.ge, np.greater_equal),
-]:  # fmt: skip
-    setattr(Tracer, f"__{_name}__", _binary(_python, _ufunc)[0])
-_EQ, _NE = _binary(operator.eq, np.equal)[0], _binary(operator.ne, np.not_equal)[0]
-for _name, _python, _ufunc in [
-    ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
-    ("invert", operator.invert, np.invert),
-]:  # fmt: skip
-    setattr(Tracer, f"__{_name}__", _unary(_python, _ufunc))
-
-
-def _guarded_masks(index: Any) -> Any:
+def guarded_masks(index: Any) -> Any:
     """A traced boolean mask in an index decides a shape: its value becomes a guard."""
     parts = index if isinstance(index, tuple) else (index,)
     if not any(type(p) is Tracer for p in parts):
@@ -435,12 +377,12 @@ def _guarded_masks(index: Any) -> Any:
     return out if isinstance(index, tuple) else out[0]
 
 
-def _lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:
+def lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:
     return LostDerivativeError(f"{user_site()}: {what} of a traced value would drop its derivative "
                                f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}.")
 
 
-def _unsupported(fn: Any, what: str) -> MissingRuleError:
+def unsupported(fn: Any, what: str) -> MissingRuleError:
     name = fn if isinstance(fn, str) else name_of(fn)
     return MissingRuleError(f"{user_site()}: {name}{' with ' if what.endswith('=') else ''}{what} is not supported on a "
                             "traced value. Rewrite the line as a function of values: y = f(x).")

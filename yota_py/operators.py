@@ -1,0 +1,141 @@
+"""What operators and NumPy's own functions do with tracers: recorded, and written where they work in place.
+
+The methods are put on ``Tracer`` here, from tables.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .mutation import assign, fill, overwrite, write_result
+from .registry import methods
+from .tracer import Tracer, record, unsupported
+
+_REDUCTIONS = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+    np.logical_and: np.all, np.logical_or: np.any,
+}  # fmt: skip
+_ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """NumPy's protocol for ufuncs and their methods."""
+    out = kwargs.pop("out", None)
+    if out is not None and any(x is not None for x in out):
+        if len(out) != 1:
+            raise unsupported(ufunc, "several out=")
+        return write_result(out[0], array_ufunc(self, ufunc, method, *inputs, **kwargs))
+    if method == "__call__":
+        return record(ufunc, inputs, kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if value is not None}
+    if method in ("reduce", "accumulate") and len(inputs) == 1:
+        kwargs = {"axis": 0, **kwargs}
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        return record(_REDUCTIONS[ufunc], inputs, kwargs)
+    if method == "accumulate" and ufunc in _ACCUMULATIONS:
+        return record(_ACCUMULATIONS[ufunc], inputs, kwargs)
+    if method == "outer" and not kwargs:
+        a, b = inputs
+        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
+    raise unsupported(ufunc, f".{method}")
+
+
+def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's protocol for its other functions."""
+    if fn in _IN_PLACE:
+        return _IN_PLACE[fn](*args, **kwargs)
+    out = kwargs.get("out")
+    kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+    result = record(fn, args, kwargs)
+    return result if out is None else write_result(out[0] if isinstance(out, tuple) else out, result)
+
+
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    fill(dst, src if where is True else np.where(where, src, dst))
+
+
+_IN_PLACE: dict[Any, Callable[..., Any]] = {np.copyto: _copyto}
+methods["fill"] = fill
+methods["sort"] = lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options))
+
+
+def _both_python(x: Any, y: Any) -> bool:
+    return all(isinstance(v, int | float | complex) and not isinstance(v, np.generic) for v in (x, y))
+
+
+def _binary(python: Callable[..., Any], ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
+
+    def forward(self: Tracer, other: Any) -> Any:
+        if _defers(other):
+            return NotImplemented
+        return record(python if _both_python(self, other) else ufunc, (self, other), {})
+
+    def reflected(self: Tracer, other: Any) -> Any:
+        if _defers(other):
+            return NotImplemented
+        return record(python if _both_python(self, other) else ufunc, (other, self), {})
+
+    return forward, reflected
+
+
+def _defers(other: Any) -> bool:
+    return other is None or isinstance(other, str | dict | set) or getattr(type(other), "__array_ufunc__", 0) is None
+
+
+def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
+    def method(self: Tracer) -> Any:
+        return record(python if _both_python(self, self) else ufunc, (self,), {})
+
+    return method
+
+
+def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """``x += y``: numbers are immutable, arrays are written."""
+
+    def method(self: Tracer, other: Any) -> Any:
+        result = forward(self, other)
+        if result is NotImplemented or not isinstance(self, np.ndarray):
+            return result
+        overwrite(self, result)
+        return self
+
+    return method
+
+
+_BINARY = [
+    ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
+    ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
+    ("mod", operator.mod, np.remainder), ("divmod", divmod, np.divmod), ("pow", operator.pow, np.power),
+    ("matmul", operator.matmul, np.matmul), ("and", operator.and_, np.bitwise_and), ("or", operator.or_, np.bitwise_or),
+    ("xor", operator.xor, np.bitwise_xor), ("lshift", operator.lshift, np.left_shift),
+    ("rshift", operator.rshift, np.right_shift), ("lt", operator.lt, np.less), ("le", operator.le, np.less_equal),
+    ("gt", operator.gt, np.greater), ("ge", operator.ge, np.greater_equal), ("eq", operator.eq, np.equal),
+    ("ne", operator.ne, np.not_equal),
+]  # fmt: skip
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_UNARY = [
+    ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
+    ("invert", operator.invert, np.invert),
+]  # fmt: skip
+
+
+def _install() -> None:
+    operators: Any = Tracer
+    operators.__array_ufunc__, operators.__array_function__, operators.__setitem__ = array_ufunc, array_function, assign
+    for name, python, ufunc in _BINARY:
+        forward, reflected = _binary(python, ufunc)
+        setattr(operators, f"__{name}__", forward)
+        if name not in _COMPARISONS:
+            setattr(operators, f"__r{name}__", reflected)
+            if name != "divmod":
+                setattr(operators, f"__i{name}__", _in_place(forward))
+    for name, python, ufunc in _UNARY:
+        setattr(operators, f"__{name}__", _unary(python, ufunc))
+
+
+_install()
