@@ -1,5 +1,9 @@
 """Rules, kernels and test cases of NumPy's and SciPy's functions: one file per area, one place per function."""
 
+import numpy as np
+
+from yota_py.registry import on_import
+
 from . import (
     assignment,
     casting,
@@ -16,9 +20,10 @@ from . import (
     reductions,
     shape,
     sorting,
-    special,
     statistics,
 )
+
+on_import("scipy.special", "yota_py.rules.special", also=(python_math.gamma_of_number, python_math.lgamma_of_number, np.i0))
 
 __all__ = [
     "assignment",
@@ -36,6 +41,5 @@ __all__ = [
     "reductions",
     "shape",
     "sorting",
-    "special",
     "statistics",
 ]

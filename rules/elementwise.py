@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from yota_py.dispatch import is_traced
-from yota_py.registry import Cases, case, describe, nondiff, patch, rrule, scalar_rule
+from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
@@ -125,7 +124,17 @@ elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a,
 
 
 def _first_share(a: Any, b: Any, scale: float) -> Any:
-    return special.expit(np.where(a == b, 0, np.subtract(a, b)) * scale)
+    return sigmoid(np.where(a == b, 0, np.subtract(a, b)) * scale)
+
+
+@primitive
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + exp(-x))`` without overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1)[()] / (1 + small)
+
+
+elementwise(sigmoid, lambda y, x: y * (1 - y), emit="expit", on=[REAL])
 
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions

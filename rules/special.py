@@ -14,12 +14,12 @@ from yota_py.registry import case, patch, primitive, rrule
 from yota_py.tangents import is_inexact, unbroadcast
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, elementwise
+from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
 from .samples import Domain
 from .support import composite
 
 Pullback = Callable[[Any], Sequence[Any]]
 
-SQRT_PI = math.sqrt(math.pi)
 FRACTION: Domain = (0.1, 0.9)
 
 # ------------------------------------------------------------------------------------ sigmoid, logarithms
@@ -59,8 +59,8 @@ def _quotient(a: Any, b: Any) -> Any:
 
 # --------------------------------------------------------------------------- error and normal functions (7.2)
 
-elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL], python=[patch(math, "erf")])
-elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), on=[REAL], python=[patch(math, "erfc")])
+elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL])
+elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), on=[REAL])
 elementwise(special.erfcx, lambda y, x: 2 * x * y - 2 / SQRT_PI, on=[REAL])
 elementwise(special.erfi, lambda y, x: 2 / SQRT_PI * np.exp(x * x), on=[REAL])
 elementwise(special.erfinv, lambda y, x: SQRT_PI / 2 * np.exp(y * y), on=[UNIT])
@@ -81,9 +81,9 @@ _polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
 patch(special, "polygamma", _polygamma)
 patch(special, "zeta", _zeta)
 
-elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[patch(math, "gamma")])
+elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[gamma_of_number])
 elementwise(special.gammaln, lambda y, x: special.digamma(x), emit="lgamma",
-            on=[POSITIVE], python=[patch(math, "lgamma")])  # fmt: skip
+            on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 elementwise(special.rgamma, lambda y, x: -y * special.digamma(x), on=[POSITIVE])
 elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])

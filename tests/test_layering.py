@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "errors types dispatch",
     "operations show tape recorder verify",
-    "tangents registry",
-    "patching tracer captures",
+    "tangents functional registry",
+    "patching tracer mutation operators captures",
     "gradient",
     "passes",
     "engine",
@@ -28,7 +28,7 @@ LAYERS = [
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
 BESIDE = {"rules", "testing", "finite"}
-FOR_RULES = {"dispatch", "errors", "operations", "registry", "tangents", "types"}
+FOR_RULES = {"dispatch", "errors", "functional", "operations", "registry", "tangents", "types"}
 
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled
 DOOR = ("yota_py.engine", "yota_py.engine.program")  # the one late import of our own, through which they come

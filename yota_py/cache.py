@@ -21,6 +21,7 @@ from .engine import Refusal, compile_tape
 from .gradient import differentiate, flatten, is_traceable, record_call, unflatten
 from .operations import Guard, Input, Variable
 from .passes import optimise
+from .passes.fuse import checkable
 from .passes.lower import lower
 from .recorder import Recorder
 from .tape import Tape
@@ -50,8 +51,11 @@ class Mode:
 class Entry:
     """One traced signature of a function; compiled at its second call."""
 
-    def __init__(self, mode: Mode, spec: optree.PyTreeSpec, leaves: Sequence[Any], guard: Callable[[Any], Any]) -> None:
-        self.mode, self.spec, self.guard = mode, spec, guard
+    def __init__(
+        self, spec: optree.PyTreeSpec, leaves: Sequence[Any], guard: Callable[[Any], Any], arrays: Sequence[Any], path: Any
+    ) -> None:
+        self.spec, self.guard, self.path = spec, guard, path
+        self.array_types = [typeof(array) for array in arrays]
         self.dynamic = [is_traceable(leaf) for leaf in leaves]
         self.types = [typeof(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
         args = spec.child(0)
@@ -63,19 +67,24 @@ class Entry:
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
         """Whether the arguments have this entry's structure, static values and types."""
-        return spec == self.spec and all(
+        return spec == self.spec and len(leaves) == len(self.types) and all(
             (is_traceable(leaf) and typeof(leaf) == known) if dynamic else _same_static(leaf, known)
             for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True)
         )
+
+    def serves(self, f: Any, arrays: Sequence[Any], path: Any) -> bool:
+        """Whether a trace with these captured arrays and decisions is this entry's."""
+        return self.path == path and self.array_types == [typeof(a) for a in arrays] and self.guard(f) is not None
 
     def compile(self, gradient: Recorder) -> None:
         """Lower, optimise and compile the gradient tape of a call of this signature."""
         tape, low = gradient.tape, lower(gradient).tape
         assert tape.out_spec is not None
-        if any(isinstance(op, Guard) for op in low.ops):
-            self.problem = "a rule takes decisions on values"
+        low = optimise(low)
+        if not checkable(low):
+            self.problem = "it takes a decision on traced values that a kernel cannot check"
             return
-        program = compile_tape(optimise(low), result_types(tape), tape.out_spec)
+        program = compile_tape(low, result_types(tape), tape.out_spec)
         self._order = [k for k in program.captured if k is not None]
         self.program = program
 
@@ -140,17 +149,26 @@ class FunctionCache:
     def _miss(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         leaves, spec = flatten((args, dict(kwargs), seed))
         with self._lock:
-            known = next((e for e in self.entries if e.fits(leaves, spec) and e.guard(f) is not None), None)
             source, captures = traced_call(f, args, kwargs, self.mode)
             gradient = differentiate(source, seed, self.mode.argnums, has_aux=self.mode.has_aux)
-            if (guard := repeatable(source, captures, f)) is not None:
+            guard = repeatable(source, captures)
+            arrays = guard(f) if guard is not None else None
+            if guard is not None and arrays is not None:
+                path = path_of(source.tape)
+                known = next((e for e in self.entries if e.fits(leaves, spec) and e.serves(f, arrays, path)), None)
                 if known is None:
-                    self.entries.insert(0, Entry(self.mode, spec, leaves, guard))
+                    self.entries.insert(0, Entry(spec, leaves, guard, arrays, path))
                     del self.entries[MAX_ENTRIES:]
                 elif known.program is None and not known.problem:
                     known.guard = guard
                     known.compile(gradient)
         return collect(gradient)
+
+
+def path_of(tape: Tape) -> tuple[Any, ...]:
+    """The decisions of a trace: two calls with the same decisions have the same tape."""
+    guards = (op for op in tape.ops if isinstance(op, Guard))
+    return tuple((op.site, op.expected.tobytes() if isinstance(op.expected, np.ndarray) else repr(op.expected)) for op in guards)
 
 
 def traced_call(
@@ -167,15 +185,12 @@ def traced_call(
     return trace, seen[0]
 
 
-def repeatable(source: Trace, captures: Captures, f: Callable[..., Any]) -> Callable[[Any], Any] | None:
+def repeatable(source: Trace, captures: Captures) -> Callable[[Any], Any] | None:
     """The guard function of a trace that another call can rely on; ``None`` if there is a reason to trace afresh."""
-    if captures.problems or any(isinstance(op, Guard) for op in source.tape.ops):
-        return None
-    guard = captures.guard()
-    if guard(f) is None:
-        captures.problems.append("it changes what it reads")
-        return None
-    return guard
+    for result in source.tape.results:
+        if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
+            captures.problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
+    return None if captures.problems else captures.guard()
 
 
 def interpret(

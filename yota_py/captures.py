@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
+import operator
 import random
 import sys
 import types
@@ -19,16 +21,25 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import is_traced
-from .operations import is_library
-from .tracer import Trace
+from .dispatch import find_traced, is_traced
+from .operations import Variable, is_library
+from .tracer import Trace, Tracer, shadow
 
 MAX_READS = 3000
 _MISSING = object()
-_REFLECTION = frozenset(["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr"])
+# Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
+_REFLECTION = frozenset(["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"])
+_UNTRACEABLE = frozenset(["__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState",
+                          "Generator", "now", "utcnow", "today", "environ"])  # fmt: skip
 # C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"])
-_IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, slice, type(Ellipsis), frozenset)
+_IMMUTABLE = (
+    int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis), frozenset,
+)  # fmt: skip
+_RANDOM_MODULES = ("numpy.random", "random", "secrets")
+_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+_OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
+_CACHED = type(functools.lru_cache(lambda: None))
 _LEAF_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias)
 
 
@@ -51,6 +62,8 @@ class Captures:
         self._functions: set[int] = set()
         self._reads = 0
         self._path: list[int] = []
+        self._tracers: dict[int, tuple[np.ndarray, Tracer, str]] = {}
+        self._mutable: dict[int, Any] = {}  # lists and dicts (also of objects) in which traced values may be left behind
 
     # -- lines of the guard function
 
@@ -82,9 +95,12 @@ class Captures:
     # -- the walk
 
     def start(self) -> None:
-        """Walk from ``f`` itself."""
+        """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
         self._require(f"type(f) is {self._constant(type(self.f))}")
         self._callable(self.f, "f")
+        for leaf in self.trace.tape.leaves:
+            if not isinstance(leaf, (Variable, *_IMMUTABLE)):
+                self._value(leaf, self._constant(leaf))
         self._settle()
 
     def enter(self, frame: types.FrameType) -> None:
@@ -106,6 +122,11 @@ class Captures:
             self._function(fn.__func__, function)
         elif isinstance(fn, types.FunctionType):
             self._function(fn, expression)
+        elif isinstance(fn, functools.partial):
+            self._value(fn.func, self._local(f"{expression}.func"))
+            for name, value in (("args", fn.args), ("keywords", fn.keywords)):
+                if self._value(value, self._local(f"{expression}.{name}")) is not value:
+                    self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
         elif isinstance(fn, type) or isinstance(fn, _LEAF_TYPES) or is_library(type(fn).__module__):
             self._require(f"{expression} is {self._constant(fn)}")
         else:
@@ -129,8 +150,13 @@ class Captures:
             new = self._value(value, self._local(f"{expression}.__closure__[{i}].cell_contents"))
             if new is not value:
                 self._exchange(value, new, lambda v, c=cell: setattr(c, "cell_contents", v), lambda c=cell: c.cell_contents)
+        if fn.__dict__:
+            self._objects.setdefault(id(fn), (fn, self._constant(fn), set()))
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(fn, name)
+            if value is None:
+                self._require(f"{expression}.{name} is None")
+                continue
             new = self._value(value, self._local(f"{expression}.{name}"))
             if new is not value:
                 self._exchange(value, new, lambda v, n=name: setattr(fn, n, v), lambda n=name: getattr(fn, n))
@@ -145,8 +171,12 @@ class Captures:
             name = instruction.argval
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self._global(name, namespace)
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM", "STORE_ATTR"):
                 self._attributes.add(name)
+                if name in _UNTRACEABLE:
+                    self.problems.append(f"{code.co_name} uses .{name}, which cannot be followed")
+            elif instruction.opname in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
+                self.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
             elif instruction.opname == "IMPORT_NAME" and not is_library(name):
                 module = sys.modules.get(name)
                 if module is not None:
@@ -204,38 +234,62 @@ class Captures:
         self._require(f"{expression} is {self._constant(value)}")
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, self._constant(value))
-        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random, *_LEAF_TYPES)):
-            pass  # generators: their states are compared before and after the trace
+        elif isinstance(value, _RANDOM) or _module_of(value) in _RANDOM_MODULES:
+            self.problems.append("it reads a random number generator")
+        elif isinstance(value, _OPAQUE):
+            self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
+        elif isinstance(value, _CACHED):  # its memory must not meet traced values: the function itself takes its place
+            self._callable(value.__wrapped__, f"{self._constant(value)}.__wrapped__")
+            return value.__wrapped__
+        elif isinstance(value, functools.partial):
+            self._callable(value, self._constant(value))
+        elif isinstance(value, _LEAF_TYPES):
+            pass
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__) and value.__name__ not in sys.stdlib_module_names:
                 self._objects.setdefault(id(value), (value, self._constant(value), set()))
         elif isinstance(value, type):
             if not is_library(value.__module__) and value.__module__ not in sys.stdlib_module_names:
-                self._objects.setdefault(id(value), (value, self._constant(value), set()))
+                self._class(value)
         elif isinstance(value, staticmethod | classmethod | property):
             pass  # reached through their class; called functions are entered
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(type(value), "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
             self._objects.setdefault(id(value), (value, self._constant(value), set()))
+            self._require(f"type({expression}) is {self._constant(type(value))}")
             for cls in type(value).__mro__[:-1]:
                 if not is_library(cls.__module__):
-                    self._objects.setdefault(id(cls), (cls, self._constant(cls), set()))
+                    self._class(cls)
         return value
+
+    def _class(self, cls: type) -> None:
+        """A class of the user's: attributes by name, and its special methods, which are read without naming them."""
+        if id(cls) not in self._objects:
+            self._objects[id(cls)] = cls, self._constant(cls), set()
+            for name, value in list(vars(cls).items()):
+                if name.startswith("__") and isinstance(value, types.FunctionType):
+                    self._value(value, self._local(f"{self._constant(cls)}.__dict__[{name!r}]"))
 
     def _array(self, value: np.ndarray, expression: str) -> Any:
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":
             self._require(f"{expression} is {self._constant(value)}")
             self.problems.append(f"it reads an array of type {type(value).__name__} with dtype {value.dtype}")
             return value
+        if id(value) in self._tracers:  # two names of one array
+            _, tracer, name = self._tracers[id(value)]
+            self._require(f"{expression} is {name}")
+            return tracer
         name = expression if expression.startswith("v") else self._local(expression)
         self.arrays.append(name)
-        return self.trace.capture(value)
+        tracer = self.trace.capture(value)
+        self._tracers[id(value)] = value, tracer, name
+        return tracer
 
     def _immutable(self, value: Any, expression: str) -> None:
         constant = self._constant(value)
         equal = ""
-        if isinstance(value, int | float | complex | str | np.generic) and value == value and (value != 0 or isinstance(value, int)):
+        if isinstance(value, int | float | str | np.number) and value == value and (value != 0 or isinstance(value, int)):
             equal = f" or (type({expression}) is {self._constant(type(value))} and {expression} == {constant})"
         self._require(f"{expression} is {constant}{equal}")
 
@@ -243,7 +297,10 @@ class Captures:
         if id(value) in self._path:
             self.problems.append(f"it reads a {type(value).__name__} that contains itself")
             return value
-        self._require(f"type({expression}) is {self._constant(type(value))} and len({expression}) == {len(value)}")
+        same = f"tuple({expression}) == {self._constant(tuple(value))}" if isinstance(value, dict) else f"len({expression}) == {len(value)}"
+        self._require(f"type({expression}) is {self._constant(type(value))} and {same}")
+        if not isinstance(value, tuple):
+            self._mutable[id(value)] = value
         self._path.append(id(value))
         items = list(value.items() if isinstance(value, dict) else enumerate(value))
         new = []
@@ -263,10 +320,14 @@ class Captures:
 
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
         own = getattr(obj, "__dict__", {})
+        if isinstance(own, dict):
+            self._mutable[id(own)] = own
         for name in sorted(names):
             if name in own:
                 value = own[name]
                 new = self._value(value, self._local(f"{expression}.__dict__[{name!r}]"))
+            elif isinstance(obj, types.FunctionType):
+                continue
             elif isinstance(obj, types.ModuleType | type):
                 self._require(f"{name!r} not in {expression}.__dict__")
                 continue
@@ -296,9 +357,28 @@ class Captures:
         self._restore.append(restore)
 
     def restore(self) -> None:
-        """Put the arrays back."""
+        """Put the arrays back; traced values that the function has left in objects become plain values."""
         while self._restore:
             self._restore.pop()()
+        for container in self._mutable.values():
+            for key, value in list(container.items() if isinstance(container, dict) else enumerate(container)):
+                if find_traced((value,)) is not None:
+                    container[key] = self._plain(value)
+                    self.problems.append("it stores traced values outside of itself")
+
+    def _plain(self, value: Any) -> Any:
+        if is_traced(value):
+            return shadow(value) if value._trace is self.trace else value
+        if isinstance(value, tuple | list):
+            return type(value)(map(self._plain, value)) if not hasattr(value, "_fields") else type(value)(*map(self._plain, value))
+        return {key: self._plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _module_of(value: Any) -> str:
+    """The module of a function, class or module, or that of the object a method is bound to."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
 
 
 def _set_attribute(obj: Any, name: str, value: Any) -> None:
@@ -312,15 +392,17 @@ def _set_attribute(obj: Any, name: str, value: Any) -> None:
 @contextmanager
 def watched(captures: Captures) -> Iterator[None]:
     """Follow what a function reads while it is traced in the block."""
-    before = _random_states()
-    previous = sys.getprofile()
+    if sys.getprofile() is not None:
+        captures.problems.append("a profiler is active")
+        yield
+        return
 
     def profile(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
             captures.enter(frame)
         elif event == "c_call" and not is_library(frame.f_globals.get("__name__")):
             owner = getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
-            if owner in _OUTSIDE_WORLD or getattr(arg, "__qualname__", "") in ("datetime.now", "datetime.today", "input"):
+            if owner in _OUTSIDE_WORLD:
                 captures.problems.append(f"it calls {getattr(arg, '__qualname__', arg)}, whose answer may differ next time")
 
     try:
@@ -329,16 +411,6 @@ def watched(captures: Captures) -> Iterator[None]:
         try:
             yield
         finally:
-            sys.setprofile(previous)
+            sys.setprofile(None)
     finally:
         captures.restore()
-    if _random_states() != before:
-        captures.problems.append("a random number generator advanced while it ran")
-    if any(is_traced(v) for v in captures._namespace.values()):
-        captures.problems.append("a traced value was stored outside of the function")
-
-
-def _random_states() -> tuple[Any, ...]:
-    kind, keys, position, *rest = np.random.get_state()  # type: ignore[misc]
-    return random.getstate(), kind, bytes(keys), position, *rest
-

@@ -17,7 +17,7 @@ from . import operators as _operators  # puts the operators on tracers
 from .dispatch import is_traced
 from .errors import LostDerivativeError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site
-from .patching import installed
+from .patching import exclusive, installed
 from .recorder import Recorder
 from .registry import apply_rule, primitive_of
 from .show import name_of
@@ -75,7 +75,7 @@ def record_call(
             tape.leaves.append(leaf)
             tracers.append(leaf)
     new_args, new_kwargs = unflatten(in_spec, tracers)
-    with watch(trace, f), installed(trace, getattr(f, "__globals__", None)):
+    with exclusive, watch(trace, f), installed(trace, getattr(f, "__globals__", None)):
         try:
             out = f(*new_args, **new_kwargs)
         finally:

@@ -22,6 +22,9 @@ from .types import typeof
 
 def assign(x: Tracer, index: Any, value: Any) -> None:
     """``x[index] = value``."""
+    if not x.is_here():  # another thread writes into an array that a trace is watching
+        shadow(x)[index] = value
+        return
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{x.__class__.__name__!r} object does not support item assignment")
     if isinstance(value, list | tuple) and find_traced((value,)) is not None:
@@ -48,6 +51,9 @@ def write_result(out: Any, result: Any) -> Any:
 
 def overwrite(x: Tracer, value: Any) -> None:
     """What ``x += v`` does with its result: same shape, cast to the dtype of ``x``."""
+    if not x.is_here():
+        shadow(x)[...] = value
+        return
     _check_dtype(x, value)
     if np.shape(value) != x.shape:
         raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast shape {np.shape(value)}")

@@ -7,12 +7,13 @@ this thread is tracing, no primitive is running on values, and the caller is the
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
-from types import ModuleType
+from functools import lru_cache, wraps
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class _State(threading.local):
 
 
 state = _State()
+# One thread traces at a time: stand-ins and watched arrays are exchanged in namespaces that threads share.
+exclusive = threading.RLock()
 _lock = threading.RLock()
 _installed: list[tuple[dict[str, Any], str, Any]] = []
 _users = 0
@@ -105,25 +108,45 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
         if not state.traces or state.suspended or is_library(sys._getframe(1).f_globals.get("__name__")):
             return original(*args, **kwargs)
         result = traced(*args, **kwargs)
-        if type(result) is np.ndarray and not _reads_array((*args, *kwargs.values())):
-            return state.traces[-1].constant(result)  # made from nothing but numbers: known to be the same next time
-        return result
+        if type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
+            return result
+        if called_name(sys._getframe(1)) != original.__name__:  # C code that the user's line has called
+            return result
+        return state.traces[-1].constant(result)  # made from nothing but numbers: known to be the same next time
 
     stand_in.__wrapped__ = original  # type: ignore[attr-defined]
     return stand_in
 
 
+@lru_cache(maxsize=4096)
+def _callees(code: CodeType) -> dict[int, str]:
+    """For each call in a code object, by offset: the name that is called, read off the positions in the source."""
+    starts: dict[Any, tuple[Any, str]] = {}
+    calls: dict[int, str] = {}
+    instructions = list(dis.get_instructions(code))
+    for instruction in instructions:
+        at = instruction.positions
+        if at is None or at.lineno is None or at.col_offset is None:
+            continue
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST"):
+            end = (at.end_lineno, at.end_col_offset)
+            known = starts.get((at.lineno, at.col_offset))
+            if known is None or end > known[0]:
+                starts[at.lineno, at.col_offset] = end, str(instruction.argval)
+    for instruction in instructions:
+        at = instruction.positions
+        if instruction.opname.startswith(("CALL", "PRECALL")) and at is not None:
+            calls[instruction.offset] = starts.get((at.lineno, at.col_offset), (None, ""))[1]
+    return calls
+
+
+def called_name(frame: FrameType) -> str:
+    """The name of the function that a frame is calling at the moment, as its source says; empty if unknown."""
+    return _callees(frame.f_code).get(frame.f_lasti, "")
+
+
 def _reads_array(values: Any) -> bool:
     return any(isinstance(v, np.ndarray) or (isinstance(v, tuple | list) and _reads_array(v)) for v in values)
-
-
-def _unrepeatable(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        state.traces[-1].problems.append(f"it makes random numbers ({original.__name__})")
-        return original(*args, **kwargs)
-
-    return traced
 
 
 # Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
@@ -135,4 +158,3 @@ _CREATION: dict[tuple[ModuleType, str], Callable[..., Any]] = {
     }.items()
     for name in names.split()
 }
-_CREATION |= {(np.random, name): _unrepeatable(getattr(np.random, name)) for name in ("default_rng", "RandomState")}

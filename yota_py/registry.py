@@ -7,7 +7,11 @@ The interpreter calls it with values; played on tracers it lowers itself to prim
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import math
+import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -107,17 +111,46 @@ methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
 
 
+# Python's own operators and math functions, which raise where NumPy gives inf or NaN.
+raising: set[Any] = {operator.truediv, operator.floordiv, operator.mod, operator.pow}
+
+
 def primitive_of(fn: Any) -> Primitive | None:
     """The entry of a function, or ``None`` if nothing is registered for it."""
     try:
-        return _primitives.get(fn)
+        entry = _primitives.get(fn)
     except TypeError:  # unhashable callable
         return None
+    return _primitives.get(fn) if entry is None and load_pending(fn) else entry
 
 
 def primitives() -> list[Primitive]:
     """All entries, each once (aliases share one)."""
+    load_pending()
     return list({id(p): p for p in _primitives.values()}.values())
+
+
+# Rules that wait for a library: its module -> the module of rules, and functions from elsewhere whose rules stand there.
+_pending: dict[str, tuple[str, tuple[Any, ...]]] = {}
+
+
+def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ()) -> None:
+    """Import the module ``rules`` when somebody else has imported ``library``, so that we need not import it.
+
+    ``also`` are functions from elsewhere whose derivatives need the library: their first use imports both.
+    """
+    _pending[library] = (rules, tuple(also))
+
+
+def load_pending(fn: Any = None) -> bool:
+    """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
+    ready = [
+        (library, rules) for library, (rules, also) in _pending.items() if library in sys.modules or fn in also
+    ]
+    for library, rules in ready:
+        importlib.import_module(rules)
+        _pending.pop(library, None)
+    return bool(ready)
 
 
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
@@ -232,6 +265,8 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
     stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
     """
     patched[module, name] = stand_in = stand_in or dispatching(getattr(module, name))
+    if module is math:
+        raising.add(stand_in)
     return stand_in
 
 

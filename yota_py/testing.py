@@ -34,6 +34,7 @@ from .finite import (
 from .gradient import differentiate, flatten, record_call, unflatten
 from .operations import Guard, Input, Variable
 from .passes import optimise
+from .passes.fuse import checkable
 from .passes.lower import lower
 from .recorder import Recorder
 from .registry import Primitive, Sample, apply_rule, primitive_of
@@ -404,12 +405,10 @@ def _check_tape(subject: _Subject, dys: Leaves) -> None:
 
 def _check_evaluators(at: _Place, gradient: Recorder, inputs: Sequence[Leaves]) -> None:
     """What is made of a gradient tape agrees with it, called with several inputs in turn."""
-    if any(isinstance(op, Guard) for op in gradient.tape.ops):
-        return
     types = [op.type for op in gradient.tape.ops if isinstance(op, Input)]
     inputs = [[_of_type(x, t) for x, t in zip(given, types, strict=True)] for given in inputs]
-    if any(isinstance(op, Guard) for op in lower(gradient).tape.ops):
-        return  # a rule that takes decisions on values: never compiled
+    if not checkable(lower(gradient).tape):
+        return  # decisions that kernels cannot check: never compiled
     eps = max((float(np.finfo(t.dtype).eps) for t in types if isinstance(t, ArrayType) and t.inexact), default=0.0)
     for name, make in evaluators.items():
         evaluate = make(gradient)

@@ -22,7 +22,7 @@ from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Call, Constant, Guard, Input, Site, Variable, operands, user_site
 from .patching import suspended
 from .recorder import Recorder
-from .registry import methods, missing_rule, primitive_of, properties
+from .registry import methods, missing_rule, primitive_of, properties, raising
 from .show import name_of
 from .tangents import getfield
 from .tape import Tape
@@ -81,6 +81,9 @@ class Trace(Recorder):
         """The variable of a plain array that turns up among the arguments of a traced call."""
         known = self._foreign.get(id(value))
         if known is None:
+            if type(value) is not np.ndarray:
+                raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs from an "
+                                "array's, pass np.asarray(...) of it")  # fmt: skip
             self.problems.append(f"{self.site or user_site()}: an array comes from somewhere that cannot be followed")
             known = value, super().constant(value)
             self._foreign[id(value)] = known
@@ -107,18 +110,22 @@ class Trace(Recorder):
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
+        entry = primitive_of(fn)
+        if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
+            args, kwargs = (args[0], *decided(args[1:])), {key: decided(value) for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs))
         with suspended():
             value = fn(*values, **keyvalues)
         op = Call(fn, names, keywords, typeof(value), self.site or user_site())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
-        entry = primitive_of(fn)
         if entry is not None and entry.nondiff:
             status = min(status, INACTIVE)
         result = self.wrap(self.append(op, value), value, status)
         if entry is not None and entry.kind in ("view", "index") and _is_view(result, args):
             result.look_at(args[0], fn, args[1:], kwargs)
+        if fn in raising and type(value) is float and status != CONSTANT:
+            self.guard(self.record(np.isfinite, (result,), {}), bool)  # where Python might raise instead
         return result
 
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
@@ -131,7 +138,9 @@ class Trace(Recorder):
                 field = self.append(Call(getfield, (var, i), {}, typeof(item)), item)
                 items.append(self.wrap(field, item, status))
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        if not isinstance(typeof(value), ArrayType):
+        if not isinstance(t, ArrayType):
+            if status != CONSTANT and value is not None:
+                self.problems.append(f"{self.site or user_site()}: a {type(value).__name__} is made from traced values")
             return value
         return Tracer(self, var, value)
 
@@ -148,16 +157,18 @@ class Trace(Recorder):
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
     entry = primitive_of(fn)
-    tracers = list(_tracers((args, kwargs)))
-    if (entry is not None and entry.immediate) or tracers[0]._trace.thread != threading.get_ident():
-        with suspended():  # shapes and dtypes only; or another thread, which reads an array that this trace watches
+    if entry is not None and entry.immediate:  # shapes and dtypes only
+        with suspended():
             return fn(*shadow(args), **shadow(dict(kwargs)))
+    tracers = list(_tracers((args, kwargs)))
+    if any(t._trace.thread != threading.get_ident() for t in tracers):  # arrays that another thread's trace watches
+        return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
     if entry is not None and entry.inline and entry.lowering is not None:
         return entry.lowering(*args, **kwargs)
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
     for tracer in tracers:
         if not tracer._trace.alive:
-            raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer!r} after its trace had ended. "
+            raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer.describe()} after its trace had ended. "
                             "A traced value lives only while the function runs: return it instead of storing it.")
     if entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None):
         if any(t._trace.status(t.current()[0]) == ACTIVE for t in tracers):
@@ -176,6 +187,17 @@ def _tracers(structure: Any) -> Iterator[Tracer]:
     elif isinstance(structure, dict):
         for item in structure.values():
             yield from _tracers(item)
+
+
+def elsewhere(structure: Any) -> Any:
+    """Arguments with the tracers of other threads replaced by their values."""
+    if type(structure) is Tracer:
+        return structure if structure._trace.thread == threading.get_ident() else shadow(structure)
+    if isinstance(structure, tuple | list):
+        return type(structure)(map(elsewhere, structure))
+    if isinstance(structure, dict):
+        return {key: elsewhere(item) for key, item in structure.items()}
+    return structure
 
 
 def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
@@ -231,7 +253,6 @@ class Tracer:
 
     __slots__ = ("_look", "_root", "_trace", "_value", "_var", "_version")
     __array_priority__ = 1000.0
-    __hash__ = object.__hash__
 
     def __init__(self, trace: Trace, var: Variable, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
@@ -262,6 +283,12 @@ class Tracer:
 
     def __yota_type__(self) -> Type:
         return typeof(self._value)
+
+    def describe(self) -> str:
+        """Variable, type and origin, for messages."""
+        op = self._trace.tape[self._var]
+        where = f", made at {op.site}" if op.site is not None else ""
+        return f"a traced value ({self._var} of {self._trace.tape.name} :: {typeof(self._value)}{where})"
 
     def is_captured(self) -> bool:
         """Whether this is, or looks into, an array that the function reads from elsewhere."""
@@ -295,11 +322,14 @@ class Tracer:
     def __trunc__(self) -> int:
         return int(self)
 
+    def __hash__(self) -> int:
+        return self._decide(hash)
+
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
 
     def _decide(self, test: Callable[[Any], Any]) -> Any:
-        recording = self._trace.alive and self._trace.thread == threading.get_ident()
+        recording = self._trace.alive and self.is_here()
         return self._trace.guard(self, test) if recording else test(self.current()[1])
 
     # -- what would lose the derivative: refused, unless there is none
@@ -321,9 +351,13 @@ class Tracer:
                                                                "give the function that converts a rule: see yota_py.primitive")
         return np.array(self._decide(np.array), dtype=dtype)
 
+    def is_here(self) -> bool:
+        """Whether this thread is the one that traces it."""
+        return self._trace.thread == threading.get_ident()
+
     def carries(self) -> bool:
         """Whether a derivative would be lost with this tracer, now and in this thread."""
-        return self._trace.status(self.current()[0]) == ACTIVE and self._trace.thread == threading.get_ident()
+        return self._trace.status(self.current()[0]) == ACTIVE and self.is_here()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
@@ -342,14 +376,13 @@ class Tracer:
         return record(operator.getitem, (self, guarded_masks(index)), {})
 
     def __repr__(self) -> str:
-        var, value = self.current()
-        return f"{var}={value!r}"
+        return f"{self.current()[0]}={self._decide(repr)}"
 
     def __str__(self) -> str:
-        return str(self.current()[1])
+        return self._decide(str)
 
     def __format__(self, spec: str) -> str:
-        return format(self.current()[1], spec)
+        return self._decide(lambda value: format(value, spec))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._value, name):

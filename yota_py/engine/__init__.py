@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Refusal(Enum):
     """What a program answers instead of a result."""
 
-    MISFIT = 1  # a value has another type, dtype or shape than the program was compiled for
+    MISFIT = 1  # another type, dtype or shape than the program was compiled for, or another branch taken
     OUT_OF_BOUNDS = 2  # an index is out of bounds: the interpreter says which
 
 

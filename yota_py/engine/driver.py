@@ -4,7 +4,7 @@
 and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the program's bindings,
 puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if the program asks.
 It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel met an index out
-of bounds.
+of bounds, 3 or more if a guard failed.
 
 A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
 the kernel table, then the bindings ``kind, slot, descriptor, ndim, *shape``. The kernel table holds per kernel:
@@ -185,8 +185,9 @@ def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: A
             w.call("PyEval_RestoreThread", VOID, state)
         with otherwise:
             b.call(run, [frame, table, length])
-    failed = b.icmp_signed("!=", b.load(error, typ=I64), _const(0))
-    b.ret(w.call("PyLong_FromLong", PTR, b.select(failed, _const(OUT_OF_BOUNDS), _const(OK))))
+    faults = b.load(error, typ=I64)
+    failed = b.icmp_signed("!=", faults, _const(0))
+    b.ret(w.call("PyLong_FromLong", PTR, b.select(failed, b.add(faults, _const(MISFIT)), _const(OK))))
 
 
 class _MethodDef(ctypes.Structure):

@@ -2,7 +2,7 @@
 
 One body serves full and partial vectors, so a kernel is compiled once and small; on AVX-512 a mask costs nothing.
 Reductions over the innermost dimension run in blocks whose sums are added in double precision, so long float32 sums
-keep their digits. An index out of bounds raises the frame's error flag (slot 1) and reads element 0.
+keep their digits. An index out of bounds is noted in the frame's flag (slot 1) and reads element 0; a failed guard too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ELEMENTS: dict[str, ir.Type] = {
 BLOCK = 128  # iterations per partial sum
 LONG_BODY = 6  # operations
 ERROR_SLOT = 1
+OUT_OF_BOUNDS, GUARD_FAILED = 1, 2  # faults, which add up
 
 Value = Any
 
@@ -315,7 +316,9 @@ class _Emitter:
             )
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
             value = values[out.value]
-            if out.mode == "store":
+            if out.mode == "require":
+                self._flag(self.b.and_(self.b.not_(value), mask), GUARD_FAILED)
+            elif out.mode == "store":
                 self._store(value, out.inner, m, i, mask)
             elif out.mode == "scatter":
                 self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
@@ -346,18 +349,19 @@ class _Emitter:
             index = self.math.cast(index, I64)
             index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
             good = self.b.icmp_unsigned("<", index, extent)
-            self._flag(self.b.and_(self.b.not_(good), mask))
+            self._flag(self.b.and_(self.b.not_(good), mask), OUT_OF_BOUNDS)
             byte = self.b.mul(self.math.select(good, index, zero), stride)
             total = byte if total is None else self.b.add(total, byte)
         return total
 
-    def _flag(self, bad: Value) -> None:
+    def _flag(self, bad: Value, fault: int) -> None:
+        """Add a fault to the frame's flag if any lane is bad."""
         if self.lanes > 1:
             fn = self._intrinsic(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [bad.type])
             bad = self.b.call(fn, [bad])
         with self.b.if_then(bad, likely=False):
             slot = self.b.gep(self.frame, [ir.Constant(I64, ERROR_SLOT)], source_etype=I64)
-            self.b.store(ir.Constant(I64, 1), slot)
+            self.b.store(self.b.or_(self.b.load(slot, typ=I64), ir.Constant(I64, fault)), slot)
 
     # -- reductions and scatters
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 # The stride of the innermost dimension: one element (vector loads), zero (one value for all), or any other.
 Inner = Literal["unit", "zero", "any"]
-Mode = Literal["store", "sum", "prod", "max", "min", "scatter"]
+Mode = Literal["store", "sum", "prod", "max", "min", "scatter", "require"]
 
 DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
 
@@ -43,7 +43,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A value written to memory, or reduced over the dimensions marked in ``reduced``, or scatter-added."""
+    """A value written to memory, or reduced over the dimensions marked in ``reduced``, or scatter-added.
+
+    A mask that is to "require" goes nowhere: an element that is false raises the frame's flag.
+    """
 
     value: int
     dtype: str

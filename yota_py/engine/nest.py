@@ -9,7 +9,7 @@ import numpy as np
 from ..operations import Variable
 from ..passes.fuse import Cluster, Item
 from .kernel import KernelSpec, Mode, Node, Operand, Output
-from .layout import Place, Reference, collapse
+from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
 SHORT_ROW = 8  # elements: one vector
@@ -93,6 +93,10 @@ class _Builder:
             lead = len(self.space) - (len(target.shape) - k)
             place = Place(target.slot, target.offset, self.space, (0,) * lead + target.strides[k:], target.dtype)
             self.outputs.append((value, "scatter", indices, _reference(place), words))
+        elif item.kind == "require":
+            self.nodes.append((item.emit, tuple(self.read(x, dtype) for x, dtype in item.reads), "bool"))
+            nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(self.space), "bool")
+            self.outputs.append((-len(self.nodes), "require", (), _reference(nowhere), []))
         else:
             self._reduce(item)
 
@@ -164,9 +168,9 @@ def _inner(r: Reference) -> Any:
 
 def _output(value: int, mode: Mode, indices: tuple[int, ...], r: Reference) -> Output:
     reduced = tuple(r.reduced)
-    if mode not in ("store", "scatter") and not any(reduced):  # over dimensions of extent one
+    if mode in ("sum", "prod", "max", "min") and not any(reduced):  # over dimensions of extent one
         return Output(value, r.place.dtype, _inner(r), "store", (), ())
-    return Output(value, r.place.dtype, _inner(r), mode, reduced if mode != "scatter" else (), indices)
+    return Output(value, r.place.dtype, _inner(r), mode, reduced if any(reduced) else (), indices)
 
 
 def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[KernelSpec, list[int]]:
@@ -175,7 +179,7 @@ def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[
     for item in cluster.items:
         builder.add(item)
     for item in cluster.items:
-        if item.var in escaping and item.kind not in ("reduce", "scatter"):
+        if item.var in escaping and item.kind in ("map", "pad", "gather"):
             builder.store(item.var)
     return builder.build()
 

@@ -15,7 +15,7 @@ from ..passes.fuse import Python, PythonCopy, fuse
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
-from .driver import ARRAY, FLOAT64_SCALAR, MISFIT, OUT_OF_BOUNDS, PYTHON_FLOAT, binding_words, driver
+from .driver import ARRAY, FLOAT64_SCALAR, MISFIT, PYTHON_FLOAT, binding_words, driver
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
@@ -81,16 +81,12 @@ class Program:
         if self._wrap:
             values = self._wrapped(values)
         status = self._call(self._address, frame.address, *values, *outputs)
-        if status == MISFIT:
-            converted = self._converted(values)
-            if converted is None or self._call(self._address, frame.address, *converted, *outputs) == MISFIT:
-                return Refusal.MISFIT
+        if status == MISFIT and (converted := self._converted(values)) is not None:
             values = converted
-        if self._steps and status != OUT_OF_BOUNDS:
+            status = self._call(self._address, frame.address, *values, *outputs)
+        if self._steps and not status:
             status = self._go_on(frame, values, outputs)
-        if status == OUT_OF_BOUNDS:
-            return Refusal.OUT_OF_BOUNDS
-        results = self._collect(frame.numbers.tolist(), outputs, frame.head)
+        results = _REFUSALS[status] if status else self._collect(frame.numbers.tolist(), outputs, frame.head)
         self._frames.append(frame)
         return results
 
@@ -187,9 +183,14 @@ class Program:
             result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
             if not isinstance(op.type, ArrayType):
                 others[step.var] = result
+            elif np.shape(result) != op.type.shape:
+                return MISFIT
             elif op.type.size:
                 _view(frame, arrays, self.plan.places[step.var])[...] = result
         return 0
+
+
+_REFUSALS = (None, Refusal.MISFIT, Refusal.OUT_OF_BOUNDS, Refusal.MISFIT, Refusal.MISFIT)  # by the driver's status
 
 
 def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
@@ -199,7 +200,10 @@ def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
 
 
 def _as_type(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
-    return (*result[:2], replace(result[2], kind=t.kind)) if result[0] == "number" and isinstance(t, ArrayType) else result
+    """Where a result is found, and as what it is handed out."""
+    if result[0] == "number" and isinstance(t, ArrayType):
+        return (*result[:2], replace(result[2], kind=t.kind))
+    return (*result, t) if result[0] == "value" else result
 
 
 def _binding_kind(t: ArrayType) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..types import ArrayType
+from ..types import ArrayType, Type
 from .layout import Place
 
 # Of the frame's numbers, the output arrays and the frame's head: the results in their containers.
@@ -26,7 +26,7 @@ def collector(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec) -> tu
     """The function that collects the results, and the words of the frame that hold its float64 numbers."""
     words = [r[1].offset // 8 for r in results if r[0] == "number" and r[2].dtype.name == "float64"]
     numbers = slice(words[0], words[-1] + 1) if words else slice(0, 0)
-    names: dict[str, Any] = {"float64": np.float64, "array": np.asarray, "read": _read, "unflatten": optree.tree_unflatten}
+    names: dict[str, Any] = {"float64": np.float64, "array": np.asarray, "read": _read, "unflatten": optree.tree_unflatten, "copy": np.array}
     leaves = []
     for i, (kind, *rest) in enumerate(results):
         if kind == "output":
@@ -34,13 +34,22 @@ def collector(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec) -> tu
         elif kind == "number":
             text = _number(*rest, first=numbers.start, name=f"t{i}", names=names)
         else:
-            text, names[f"c{i}"] = f"c{i}", rest[0]
+            text, names[f"c{i}"] = _constant(f"c{i}", *rest)
         leaves.append(_Leaf(text))
     text = _text(optree.tree_unflatten(spec, leaves))
     if text is None:  # containers of the user's own
         names["spec"] = spec
         text = f"unflatten(spec, ({''.join(leaf.text + ', ' for leaf in leaves)}))"
     return eval(f"lambda n, o, head: {text}", names), numbers
+
+
+def _constant(name: str, value: Any, t: Type) -> tuple[str, Any]:
+    """A result that is the same at every call; arrays are copied."""
+    if not isinstance(t, ArrayType) or value is None:
+        return name, value
+    if t.kind == "array":
+        return f"copy({name})", np.asarray(value, t.dtype)
+    return name, t.dtype.type(value) if t.kind == "scalar" else np.asarray(value).item()
 
 
 def _number(place: Place, t: ArrayType, first: int, name: str, names: dict[str, Any]) -> str:

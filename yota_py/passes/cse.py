@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Constant, Operation, Variable
+from ..operations import Call, Constant, Guard, Operation, Variable
 from ..registry import primitive_of
 from ..tape import Tape
 from .rewrite import rewrite
@@ -21,6 +21,8 @@ def cse(tape: Tape) -> Tape:
             key = (op.fn, _key(op.args), _key(dict(op.kwargs)), op.type)
         elif isinstance(op, Constant):
             key = ("constant", op.captured, op.type, id(op.value) if isinstance(op.value, np.ndarray) else _key(op.value))
+        elif isinstance(op, Guard):
+            key = ("guard", op.var, op.test, _key(op.expected))
         else:
             return out.append(op)
         if key not in known:

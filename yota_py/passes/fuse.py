@@ -8,12 +8,13 @@ dependencies, so an operation joins the first cluster of its space that stands b
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from ..dispatch import decided
 from ..operations import Call, Guard, Variable, operands
 from ..registry import Primitive, primitive_of
 from ..tangents import astype
@@ -37,11 +38,12 @@ class Item:
     """One operation of a cluster.
 
     ``reads`` are its operands, each with the dtype it is cast to. A "pad" has its box as ``(first, extent)`` per
-    dimension, a "reduce" its mode and the reduced axes; "gather" and "scatter" read data first, then the indices.
+    dimension, a "reduce" its mode and the reduced axes; "gather" and "scatter" read data first, then the indices;
+    "require" is a guard, whose ``emit`` gives a mask that must be true in all elements.
     """
 
     var: Variable
-    kind: Literal["map", "pad", "gather", "reduce", "scatter"]
+    kind: Literal["map", "pad", "gather", "reduce", "scatter", "require"]
     reads: tuple[tuple[Any, str], ...]
     dtype: str
     emit: Any = None
@@ -110,16 +112,14 @@ def fuse(tape: Tape) -> Schedule:
     inside: dict[Variable, int] = {}  # the cluster that has it in registers, in its iteration space
     by_space: dict[tuple[int, ...], list[int]] = {}
     for var, op in tape:
-        if not isinstance(op, Call):
-            if isinstance(op, Guard):
-                raise ValueError("a tape with guards cannot be scheduled")
+        if not isinstance(op, Call | Guard):
             continue
         behind = max((home[x] + 1 for x in operands(op) if x in home), default=0)
-        if (base := _view_base(tape, op)) is not None:
+        if isinstance(op, Call) and (base := _view_base(tape, op)) is not None:
             schedule.views[var] = base
             home[var] = behind - 1
             continue
-        classified = _classify(tape, var, op)
+        classified = _require(tape, var, op) if isinstance(op, Guard) else _classify(tape, var, op)
         if not isinstance(classified, Item):
             home[var] = len(schedule.steps)
             schedule.steps.append(classified)
@@ -128,7 +128,7 @@ def fuse(tape: Tape) -> Schedule:
         first = 0
         for x, _ in classified.reads:
             if isinstance(x, Variable) and x in home:
-                fits = x in inside and classified.kind in ("map", "reduce") and type_of(tape, x).shape == space
+                fits = x in inside and classified.kind in ("map", "reduce", "require") and type_of(tape, x).shape == space
                 first = max(first, inside[x] if fits else home[x] + 1)
         at = next((i for i in by_space.get(space, ()) if i >= first and _has_room(schedule.steps[i])), None)
         if classified.kind == "scatter" or at is None:
@@ -150,7 +150,7 @@ def _has_room(step: Step) -> bool:
 
 
 def _space(tape: Tape, item: Item) -> tuple[int, ...]:
-    x = item.reads[0][0] if item.kind in ("reduce", "scatter") else item.var
+    x = item.reads[0][0] if item.kind in ("reduce", "scatter", "require") else item.var
     shape = type_of(tape, x).shape
     assert isinstance(shape, tuple)
     return shape
@@ -176,6 +176,35 @@ def _shares_memory(op: Call, base: ArrayType) -> bool:
     array = np.empty(base.shape, base.dtype)
     view = op.fn(array, *op.args[1:], **op.kwargs)  # type: ignore[operator]
     return isinstance(view, np.ndarray) and (not view.size or np.may_share_memory(view, array))
+
+
+# The tests of guards that kernels can check: masks of a value and what was expected.
+_TESTS: dict[Any, Callable[..., Any]] = {
+    bool: lambda k, x, expected: k.logical_not(k.logical_xor(k.ne(x, k.const(0, x)), k.ne(expected, k.const(0, expected)))),
+    np.all: lambda k, x, expected: k.ne(x, k.const(0, x)),
+    int: lambda k, x, expected: k.eq(k.trunc(x), expected),
+    operator.index: lambda k, x, expected: k.eq(x, expected),
+    float: lambda k, x, expected: k.eq(x, expected),
+    decided: lambda k, x, expected: k.eq(x, expected),
+}  # fmt: skip
+
+
+def checkable(tape: Tape) -> bool:
+    """Whether all guards of a lowered tape can be checked by kernels."""
+    return all(_require(tape, var, op) is not None for var, op in tape if isinstance(op, Guard))
+
+
+def _require(tape: Tape, var: Variable, op: Guard) -> Item | None:
+    t = type_of(tape, op.var)
+    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.dtype.name not in SUPPORTED or not t.size:
+        return None
+    if not isinstance(op.expected, bool | int | float | np.number | np.bool_) or (op.test is int and t.dtype.kind != "f"):
+        if not (op.test is int and t.dtype.kind in "biu"):
+            return None
+    if op.test is not np.all and t.shape != ():
+        return None
+    test = operator.index if op.test is int and t.dtype.kind in "biu" else op.test
+    return Item(var, "require", ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
 def _classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:

@@ -42,7 +42,7 @@ def lower(source: Recorder) -> Recorder:
             args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
             env[var] = fn(*args, **kwargs)
         elif isinstance(op, Guard):
-            env[var] = trace.guard(env[op.var], op.test) if type(env[op.var]) is Tracer else op.expected
+            env[var] = _guard(trace, env[op.var], op)
         elif isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
             env[var] = op.value  # what is computed from it alone is computed now
         else:
@@ -52,6 +52,15 @@ def lower(source: Recorder) -> Recorder:
     tape.leaves = [_untraced(substitute(leaf, env.__getitem__)) for leaf in source.tape.leaves]
     tape.results = [_untraced(substitute(result, env.__getitem__)) for result in source.tape.results]
     return trace
+
+
+def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
+    """A decision; one on an array is that all its elements are as expected."""
+    if type(value) is not Tracer:
+        return op.expected
+    if isinstance(op.expected, np.ndarray):
+        return trace.guard(np.equal(value, op.expected), np.all)
+    return trace.guard(value, op.test)
 
 
 def _untraced(value: Any) -> Any:

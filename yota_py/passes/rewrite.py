@@ -26,6 +26,8 @@ def rewrite(tape: Tape, visit: Visit) -> Tape:
             args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
             op = replace(op, fn=fn, args=args, kwargs=kwargs)
         elif isinstance(op, Guard):
+            if not isinstance(env[op.var], Variable):
+                continue  # a decision on a number that is known is always the same
             op = replace(op, var=env[op.var])
         env[var] = visit(out, op)
     out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
