@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs-check clean
+.PHONY: help demo test bench lint ruff mypy docs-check clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | awk -F': ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -23,8 +23,12 @@ test: $(VENV)/.installed-test ## run the tests
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run
 
-lint: $(VENV)/.installed-dev ## ruff and mypy
+lint: ruff mypy ## ruff and mypy
+
+ruff: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+
+mypy: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 docs-check: $(VENV)/.installed-test ## run every example in the documentation

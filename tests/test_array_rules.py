@@ -12,7 +12,8 @@ import yota_py.rules  # noqa: F401 - registers the rules
 from yota_py.rules.indexing import unindex
 
 from yota_py.errors import GuardError, MissingRuleError
-from yota_py.gradient import differentiate, record_call
+from yota_py.gradient import differentiate
+from yota_py.recording import record_call
 from yota_py.operations import Call, Guard, substitute
 from yota_py.passes.lower import lower
 from yota_py.registry import apply_rule, primitive_of

@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
 from yota_py.errors import LostDerivativeError
-from yota_py.gradient import differentiate, record_call
+from yota_py.gradient import differentiate
+from yota_py.recording import record_call
 from yota_py.operations import Variable
 from yota_py.testing import check_grads
 

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from .captures import Captures, watched
+from .captures import Captures
 from .dispatch import is_traced
 from .engine import Refusal, compile_tape
-from .gradient import differentiate, flatten, is_traceable, record_call, unflatten
+from .gradient import differentiate
 from .operations import Guard, Input, Variable
 from .passes import optimise
 from .passes.fuse import checkable
 from .passes.lower import lower
 from .recorder import Recorder
+from .recording import record_call, record_watched
 from .tape import Tape
 from .tracer import Trace
+from .trees import flatten, is_traceable, unflatten
 from .types import ArrayType, Type, typeof
 
 if TYPE_CHECKING:
@@ -148,13 +150,13 @@ class FunctionCache:
 
     def _miss(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         leaves, spec = flatten((args, dict(kwargs), seed))
-        with self._lock:
-            source, captures = traced_call(f, args, kwargs, self.mode)
-            gradient = differentiate(source, seed, self.mode.argnums, has_aux=self.mode.has_aux)
-            guard = repeatable(source, captures)
-            arrays = guard(f) if guard is not None else None
-            if guard is not None and arrays is not None:
-                path = path_of(source.tape)
+        source, captures = record_watched(f, args, kwargs, self.mode.active)
+        gradient = differentiate(source, seed, self.mode.argnums, has_aux=self.mode.has_aux)
+        guard = repeatable(source, captures)
+        arrays = guard(f) if guard is not None else None
+        if guard is not None and arrays is not None:
+            path = path_of(source.tape)
+            with self._lock:
                 known = next((e for e in self.entries if e.fits(leaves, spec) and e.serves(f, arrays, path)), None)
                 if known is None:
                     self.entries.insert(0, Entry(spec, leaves, guard, arrays, path))
@@ -169,20 +171,6 @@ def path_of(tape: Tape) -> tuple[Any, ...]:
     """The decisions of a trace: two calls with the same decisions have the same tape."""
     guards = (op for op in tape.ops if isinstance(op, Guard))
     return tuple((op.site, op.expected.tobytes() if isinstance(op.expected, np.ndarray) else repr(op.expected)) for op in guards)
-
-
-def traced_call(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
-) -> tuple[Trace, Captures]:
-    """Trace a call and what it reads."""
-    seen: list[Captures] = []
-
-    def watch(trace: Trace, f: Callable[..., Any]) -> Any:
-        seen.append(Captures(trace, f))
-        return watched(seen[0])
-
-    trace = record_call(f, args, kwargs, mode.active, watch)
-    return trace, seen[0]
 
 
 def repeatable(source: Trace, captures: Captures) -> Callable[[Any], Any] | None:

@@ -6,127 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import optree
 
-from . import operators as _operators  # puts the operators on tracers
 from .dispatch import is_traced
-from .errors import LostDerivativeError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
-from .operations import Call, Guard, Input, Site, Variable, operands, paths, site_of, substitute, user_site
-from .patching import exclusive, installed
+from .errors import NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
+from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder
 from .registry import apply_rule, primitive_of
 from .show import name_of
 from .tangents import add, getfield, zeros_like
 from .tape import NAMESPACE, Tape
-from .tracer import Trace, Tracer
-from .types import ArrayType, Type, is_inexact, typeof
-
-Leaf = Any
-
-
-def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
-    """Leaves and structure of a container; ``None`` is a leaf."""
-    return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
-
-
-def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
-    """The container of this structure."""
-    return optree.tree_unflatten(spec, leaves)
-
-
-def is_traceable(leaf: Leaf) -> bool:
-    """Whether a leaf becomes an input of the tape; ints, bools, strings and the like are static."""
-    if isinstance(leaf, np.ndarray):
-        return leaf.dtype.kind in "fcbiu"
-    return is_inexact(leaf)
-
-
-# ------------------------------------------------------------------------------------------------ tracing
-
-
-def record_call(
-    f: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    active: Callable[[int], bool] = lambda argnum: True,
-    watch: Callable[[Trace, Callable[..., Any]], AbstractContextManager[Any]] = lambda trace, f: nullcontext(),
-) -> Trace:
-    """Run ``f`` on tracers; returns the recording.
-
-    ``active(argnum)`` tells whose derivatives are wanted; ``watch`` is a context that follows what ``f`` reads.
-    """
-    flat, in_spec = flatten((args, dict(kwargs)))
-    tape = Tape(name_of(f), _site_of_function(f), in_spec=in_spec)
-    trace = Trace(tape)
-    tracers = []
-    for (argnum, name), leaf in zip(_leaf_names(f, in_spec), flat, strict=True):
-        _check_leaf(leaf, name)
-        if is_traceable(leaf):
-            wanted = argnum is not None and active(argnum) and is_inexact(leaf)
-            var = trace.input(_plain(leaf), name, active=wanted)
-            tape.leaves.append(var)
-            tracers.append(trace.tracer(var))
-        else:
-            tape.leaves.append(leaf)
-            tracers.append(leaf)
-    new_args, new_kwargs = unflatten(in_spec, tracers)
-    with exclusive, watch(trace, f), installed(trace, getattr(f, "__globals__", None)):
-        try:
-            out = f(*new_args, **new_kwargs)
-        finally:
-            trace.alive = False
-    results, tape.out_spec = flatten(out)
-    tape.results = [_result(trace, leaf) for leaf in results]
-    return trace
-
-
-def _plain(leaf: Leaf) -> Leaf:
-    return leaf.view(np.ndarray) if isinstance(leaf, np.memmap) and not is_traced(leaf) else leaf
-
-
-def _check_leaf(leaf: Leaf, name: str) -> None:
-    if isinstance(leaf, np.ndarray) and not is_traced(leaf):
-        if leaf.dtype.hasobject:
-            raise LostDerivativeError(f"{user_site()}: the argument {name} is an array of Python objects (dtype=object); "
-                                      "pass a numeric array, or a list or dict of numbers and arrays")  # fmt: skip
-        if type(leaf) is not np.ndarray and not isinstance(leaf, np.memmap):
-            raise TypeError(f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from "
-                            "an array's; pass np.asarray(...) of it")  # fmt: skip
-
-
-def _result(trace: Trace, leaf: Leaf) -> Any:
-    """A leaf of the output as it stands in ``tape.results``."""
-    if type(leaf) is Tracer and leaf._trace is trace:
-        return leaf.current()[0]
-    return leaf
-
-
-def _site_of_function(f: Callable[..., Any]) -> Site | None:
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
-    return site_of(code) if code is not None else user_site()
-
-
-def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
-    """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code is not None else ()
-    if hasattr(f, "__self__"):
-        names = names[1:]
-    out: list[tuple[int | None, str]] = []
-    for path in optree.treespec_paths(in_spec):
-        if path[0] == 1:
-            argnum, name, rest = None, str(path[1]), path[2:]
-        else:
-            argnum, rest = path[1], path[2:]
-            name = names[argnum] if argnum < len(names) else f"args[{argnum}]"
-        out.append((argnum, name + "".join(f"[{key!r}]" for key in rest)))
-    return out
-
+from .trees import flatten, unflatten
+from .types import ArrayType, Type, typeof
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -342,7 +237,7 @@ def require_active(tape: Tape, site: Site | None) -> None:
 
 
 def differentiate(
-    source: Trace, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
 ) -> Recorder:
     """The whole path on a recorded call: the gradient tape with its values; its results are ``(value, grads)``.
 

@@ -81,7 +81,7 @@ def install(x: Tracer, new: Any) -> None:
 
 
 def _check_dtype(x: Tracer, value: Any) -> None:
-    if type(value) is Tracer and value.carries() and x.dtype.kind not in "fc":
+    if isinstance(value, Tracer) and value.carries() and x.dtype.kind not in "fc":
         raise LostDerivativeError(f"{user_site()}: writing a traced {typeof(value)} into an array of dtype {x.dtype} would drop its "
                                   f"derivative. Make the array with a floating dtype: np.zeros(n), not np.zeros(n, {x.dtype})")  # fmt: skip
 

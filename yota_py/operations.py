@@ -42,13 +42,14 @@ class Site:
 # Code that is not the user's: sites skip over it, and patched functions answer it as usual.
 LIBRARIES = frozenset(
     "numpy scipy yota_py numba llvmlite optree functools contextlib pandas sklearn matplotlib "
-    "autograd jax torch pytest _pytest hypothesis".split()
+    "autograd jax torch pytest _pytest hypothesis IPython".split()
 )
 
 
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""
-    return module is not None and module.partition(".")[0] in LIBRARIES
+    root = module.partition(".")[0] if module is not None else ""
+    return root in LIBRARIES or root in sys.stdlib_module_names
 
 
 def user_site() -> Site | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .mutation import assign, fill, overwrite, write_result
 from .registry import methods
-from .tracer import Tracer, record, unsupported
+from .tracer import ArrayTracer, Tracer, record, unsupported
 
 _REDUCTIONS = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
@@ -110,7 +110,7 @@ def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
 _BINARY = [
     ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
     ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
-    ("mod", operator.mod, np.remainder), ("divmod", divmod, np.divmod), ("pow", operator.pow, np.power),
+    ("mod", operator.mod, np.remainder), ("pow", operator.pow, np.power),
     ("matmul", operator.matmul, np.matmul), ("and", operator.and_, np.bitwise_and), ("or", operator.or_, np.bitwise_or),
     ("xor", operator.xor, np.bitwise_xor), ("lshift", operator.lshift, np.left_shift),
     ("rshift", operator.rshift, np.right_shift), ("lt", operator.lt, np.less), ("le", operator.le, np.less_equal),
@@ -126,14 +126,16 @@ _UNARY = [
 
 def _install() -> None:
     operators: Any = Tracer
-    operators.__array_ufunc__, operators.__array_function__, operators.__setitem__ = array_ufunc, array_function, assign
+    operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
+    operators.__divmod__ = lambda self, other: (self // other, self % other)
+    operators.__rdivmod__ = lambda self, other: (other // self, other % self)
+    ArrayTracer.__setitem__ = assign  # type: ignore[attr-defined]
     for name, python, ufunc in _BINARY:
         forward, reflected = _binary(python, ufunc)
         setattr(operators, f"__{name}__", forward)
         if name not in _COMPARISONS:
             setattr(operators, f"__r{name}__", reflected)
-            if name != "divmod":
-                setattr(operators, f"__i{name}__", _in_place(forward))
+            setattr(operators, f"__i{name}__", _in_place(forward))
     for name, python, ufunc in _UNARY:
         setattr(operators, f"__{name}__", _unary(python, ufunc))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
@@ -54,28 +55,20 @@ def suspended() -> Iterator[None]:
 
 
 @contextmanager
-def installed(trace: Any, namespace: dict[str, Any] | None = None) -> Iterator[None]:
-    """Stand-ins in place for the time of a trace; also under names imported into ``namespace`` (``from math import sin``)."""
+def installed(trace: Any) -> Iterator[None]:
+    """Stand-ins in the places of their originals for the time of a trace."""
     global _users
-    mine: list[tuple[dict[str, Any], str, Any]] = []
     with _lock:
-        stand_ins = _stand_ins()
         if _users == 0:
-            for (module, name), stand_in in stand_ins.items():
+            for (module, name), stand_in in _stand_ins().items():
                 _exchange(vars(module), name, stand_in, _installed)
         _users += 1
-        if namespace is not None and not is_library(namespace.get("__name__")):
-            by_original = {id(stand_in.__wrapped__): stand_in for stand_in in stand_ins.values()}  # type: ignore[attr-defined]
-            for name, value in list(namespace.items()):
-                if (stand_in := by_original.get(id(value))) is not None:
-                    _exchange(namespace, name, stand_in, mine)
     state.traces.append(trace)
     try:
         yield
     finally:
         state.traces.pop()
         with _lock:
-            _restore(mine)
             _users -= 1
             if _users == 0:
                 _restore(_installed)
@@ -102,6 +95,25 @@ def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
     return _gates
 
 
+def stand_in_for(value: Any) -> Callable[..., Any] | None:
+    """The stand-in for a function that was imported by name (``from math import sin``); ``None`` if there is none."""
+    if len(_by_original) != len(_stand_ins()):
+        _by_original.update((id(gate.__wrapped__), gate) for gate in _gates.values())  # type: ignore[attr-defined]
+    gate = _by_original.get(id(value))
+    return gate if gate is not None and gate.__wrapped__ is value else None  # type: ignore[attr-defined]
+
+
+_by_original: dict[int, Callable[..., Any]] = {}
+
+
+def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
+    """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
+    for place, gate in _stand_ins().items():
+        if f is gate or f is gate.__wrapped__:  # type: ignore[attr-defined]
+            return patched.get(place, f)
+    return f
+
+
 def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
@@ -119,10 +131,13 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
 
 
 @lru_cache(maxsize=4096)
-def _callees(code: CodeType) -> dict[int, str]:
-    """For each call in a code object, by offset: the name that is called, read off the positions in the source."""
+def _callees(code: CodeType) -> tuple[list[int], list[str]]:
+    """The offsets of a code object's instructions, and for those that are calls the name that is called.
+
+    A call and the name it calls begin at the same position in the source.
+    """
     starts: dict[Any, tuple[Any, str]] = {}
-    calls: dict[int, str] = {}
+    names = []
     instructions = list(dis.get_instructions(code))
     for instruction in instructions:
         at = instruction.positions
@@ -135,14 +150,15 @@ def _callees(code: CodeType) -> dict[int, str]:
                 starts[at.lineno, at.col_offset] = end, str(instruction.argval)
     for instruction in instructions:
         at = instruction.positions
-        if instruction.opname.startswith(("CALL", "PRECALL")) and at is not None:
-            calls[instruction.offset] = starts.get((at.lineno, at.col_offset), (None, ""))[1]
-    return calls
+        is_call = instruction.opname.startswith(("CALL", "PRECALL")) and at is not None
+        names.append(starts.get((at.lineno, at.col_offset), (None, ""))[1] if is_call and at is not None else "")
+    return [instruction.offset for instruction in instructions], names
 
 
 def called_name(frame: FrameType) -> str:
     """The name of the function that a frame is calling at the moment, as its source says; empty if unknown."""
-    return _callees(frame.f_code).get(frame.f_lasti, "")
+    offsets, names = _callees(frame.f_code)
+    return names[bisect_right(offsets, frame.f_lasti) - 1]  # the last instruction may be an inline cache
 
 
 def _reads_array(values: Any) -> bool:

@@ -65,7 +65,7 @@ class Trace(Recorder):
             self._status[var] = ACTIVE if op.active else INACTIVE
         elif isinstance(op, Constant) and op.captured is not None:
             self._status[var] = INACTIVE
-        return Tracer(self, var, self[var])
+        return make_tracer(self, var, self[var])
 
     def capture(self, value: np.ndarray) -> Tracer:
         """A tracer for an array that the function reads from elsewhere, by reference."""
@@ -91,7 +91,7 @@ class Trace(Recorder):
 
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
-        if type(structure) is Tracer:  # one of an outer trace is a constant to this one
+        if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
             return structure.current() if structure._trace is self else (structure, structure)
         if isinstance(structure, np.ndarray):
             return self.foreign(structure), structure
@@ -104,7 +104,7 @@ class Trace(Recorder):
             return {key: p[0] for key, p in both.items()}, {key: p[1] for key, p in both.items()}
         if isinstance(structure, slice):
             # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
-            bounds = [operator.index(b) if type(b) is Tracer else b for b in (structure.start, structure.stop, structure.step)]
+            bounds = [operator.index(b) if isinstance(b, Tracer) else b for b in (structure.start, structure.stop, structure.step)]
             return slice(*bounds), slice(*bounds)
         return structure, structure
 
@@ -142,7 +142,7 @@ class Trace(Recorder):
             if status != CONSTANT and value is not None:
                 self.problems.append(f"{self.site or user_site()}: a {type(value).__name__} is made from traced values")
             return value
-        return Tracer(self, var, value)
+        return make_tracer(self, var, value)
 
     def guard(self, tracer: Tracer, test: Callable[[Any], Any]) -> Any:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
@@ -168,8 +168,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
     for tracer in tracers:
         if not tracer._trace.alive:
-            raise YotaError(f"{user_site()}: {name_of(fn)} got {tracer.describe()} after its trace had ended. "
-                            "A traced value lives only while the function runs: return it instead of storing it.")
+            raise leaked(tracer, name_of(fn))
     if entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None):
         if any(t._trace.status(t.current()[0]) == ACTIVE for t in tracers):
             raise missing_rule(fn)
@@ -179,7 +178,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 
 
 def _tracers(structure: Any) -> Iterator[Tracer]:
-    if type(structure) is Tracer:
+    if isinstance(structure, Tracer):
         yield structure
     elif isinstance(structure, tuple | list):
         for item in structure:
@@ -191,7 +190,7 @@ def _tracers(structure: Any) -> Iterator[Tracer]:
 
 def elsewhere(structure: Any) -> Any:
     """Arguments with the tracers of other threads replaced by their values."""
-    if type(structure) is Tracer:
+    if isinstance(structure, Tracer):
         return structure if structure._trace.thread == threading.get_ident() else shadow(structure)
     if isinstance(structure, tuple | list):
         return type(structure)(map(elsewhere, structure))
@@ -201,7 +200,7 @@ def elsewhere(structure: Any) -> Any:
 
 
 def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
-    if type(result) is not Tracer or type(args[0]) is not Tracer or args[0]._trace is not result._trace:
+    if not isinstance(result, Tracer) or not isinstance(args[0], Tracer) or args[0]._trace is not result._trace:
         return False
     have, of = shadow(result), shadow(args[0])
     return isinstance(have, np.ndarray) and isinstance(of, np.ndarray) and np.may_share_memory(have, of)
@@ -209,7 +208,7 @@ def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
 
 def shadow(structure: Any) -> Any:
     """The plain values behind tracers, for functions that look at shapes and dtypes only."""
-    while type(structure) is Tracer:
+    while isinstance(structure, Tracer):
         structure = structure.current()[1]
     if isinstance(structure, tuple | list):
         return type(structure)(map(shadow, structure))
@@ -311,7 +310,10 @@ class Tracer:
         return self._decide(operator.index)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self._decide(round) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
+        if digits is None:
+            return self._decide(round)
+        rounded = np.round(self, digits)  # type: ignore[call-overload]
+        return rounded if isinstance(self, np.ndarray | np.generic) else methods["item"](rounded)
 
     def __floor__(self) -> int:
         return int(np.floor(self))
@@ -325,12 +327,12 @@ class Tracer:
     def __hash__(self) -> int:
         return self._decide(hash)
 
-    def __contains__(self, item: Any) -> bool:
-        return bool(np.any(self == item))
-
     def _decide(self, test: Callable[[Any], Any]) -> Any:
-        recording = self._trace.alive and self.is_here()
-        return self._trace.guard(self, test) if recording else test(self.current()[1])
+        if not self.is_here():
+            return test(shadow(self))
+        if not self._trace.alive:
+            raise leaked(self, "a decision")
+        return self._trace.guard(self, test)
 
     # -- what would lose the derivative: refused, unless there is none
 
@@ -360,29 +362,24 @@ class Tracer:
         return self._trace.status(self.current()[0]) == ACTIVE and self.is_here()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.carries():
+            return self._decide(decided).__reduce_ex__(protocol)
         raise lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
 
-    # -- containers and printing
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-    def __iter__(self) -> Iterator[Any]:
-        if np.ndim(self) == 0:
-            raise TypeError(f"iteration over a 0-d {self.__class__.__name__}")
-        return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, index: Any) -> Any:
-        return record(operator.getitem, (self, guarded_masks(index)), {})
+    # -- printing and attributes
 
     def __repr__(self) -> str:
-        return f"{self.current()[0]}={self._decide(repr)}"
+        return f"{self.current()[0]}={self._text(repr)}"
 
     def __str__(self) -> str:
-        return self._decide(str)
+        return self._text(str)
 
     def __format__(self, spec: str) -> str:
-        return self._decide(lambda value: format(value, spec))
+        return self._text(lambda value: format(value, spec))
+
+    def _text(self, test: Callable[[Any], str]) -> str:
+        """A text may be compared, so it is a decision; but a tracer that outlived its trace can still be printed."""
+        return self._decide(test) if self._trace.alive else test(shadow(self))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._value, name):
@@ -401,13 +398,46 @@ class Tracer:
         object.__setattr__(self, name, value)
 
 
+class ArrayTracer(Tracer):
+    """The tracer of an array: a container, which a number is not."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if np.ndim(self) == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return record(operator.getitem, (self, guarded_masks(index)), {})
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(self == item))
+
+
+def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
+    """A tracer of the kind that the value needs."""
+    return (ArrayTracer if isinstance(value, np.ndarray) else Tracer)(trace, var, value)
+
+
 def guarded_masks(index: Any) -> Any:
     """A traced boolean mask in an index decides a shape: its value becomes a guard."""
     parts = index if isinstance(index, tuple) else (index,)
-    if not any(type(p) is Tracer for p in parts):
+    if not any(isinstance(p, Tracer) for p in parts):
         return index
-    out = tuple(decided(p) if type(p) is Tracer and p.__yota_type__().dtype.kind == "b" else p for p in parts)  # type: ignore[union-attr]
+    out = tuple(decided(p) if isinstance(p, Tracer) and p.__yota_type__().dtype.kind == "b" else p for p in parts)  # type: ignore[union-attr]
     return out if isinstance(index, tuple) else out[0]
+
+
+def leaked(tracer: Tracer, what: str) -> YotaError:
+    """The error for a tracer that outlived its trace."""
+    return YotaError(
+        f"{user_site()}: {what} got {tracer.describe()} after its trace had ended. A traced value lives only while the "
+        "function runs: return it instead of storing it."
+    )
 
 
 def lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:

@@ -11,18 +11,18 @@ from .gradient import (
     backprop,
     differentiate,
     finish,
-    record_call,
     require_active,
     seed_leaves,
     seed_pairs,
     to_rrules,
-    unflatten,
 )
 from .operations import substitute, user_site
 from .patching import tracing
 from .recorder import Recorder
+from .recording import record_call
 from .show import name_of
 from .tape import Tape
+from .trees import unflatten
 
 _GRAD = Mode()
 _MAX_FUNCTIONS = 2048

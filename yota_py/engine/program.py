@@ -136,8 +136,8 @@ class Program:
         out = list(values)
         for i in self._wrap:
             t = self._bound[i][1]
-            if type(out[i]) is (complex if t.kind == "python" else t.dtype.type):
-                out[i] = np.asarray(out[i])
+            fits = type(out[i]) is (complex if t.kind == "python" else t.dtype.type)
+            out[i] = np.asarray(out[i]) if fits else None  # what is no array does not fit its binding
         return tuple(out)
 
     def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -56,7 +56,7 @@ def lower(source: Recorder) -> Recorder:
 
 def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
     """A decision; one on an array is that all its elements are as expected."""
-    if type(value) is not Tracer:
+    if not isinstance(value, Tracer):
         return op.expected
     if isinstance(op.expected, np.ndarray):
         return trace.guard(np.equal(value, op.expected), np.all)
@@ -64,4 +64,4 @@ def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
 
 
 def _untraced(value: Any) -> Any:
-    return value.current()[0] if type(value) is Tracer else value
+    return value.current()[0] if isinstance(value, Tracer) else value

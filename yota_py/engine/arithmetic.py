@@ -1,0 +1,236 @@
+"""Elementwise arithmetic on LLVM values: vectors of `lanes` elements, or scalars when `lanes` is 1."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from .formats import DOUBLE, FLOAT, FORMATS, I1, I32, I64, Format
+
+Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
+Unary = Callable[["Arithmetic", Value], Value]
+Binary = Callable[["Arithmetic", Value, Value], Value]
+
+# a*b + c may be fused; nothing else may change a result (NaN, infinities and signed zeros stay right).
+CONTRACT = ("contract",)
+
+
+@functools.cache
+def _constant(element: ir.Type, lanes: int, number: str) -> ir.Constant:
+    """One object for each constant of a process: it keeps its text, and to write eight numbers takes long."""
+    value = float.fromhex(number) if element in FORMATS else int(number)
+    if lanes == 1:
+        return ir.Constant(element, value)
+    return ir.Constant(ir.VectorType(element, lanes), [ir.Constant(element, value)] * lanes)
+
+
+def _intrinsic(stem: str) -> Unary:
+    def method(self: Arithmetic, x: Value) -> Value:
+        return self.intrinsic(stem, x)
+
+    return method
+
+
+def _arithmetic(on_floats: str, on_ints: str, on_bools: str) -> Binary:
+    def method(self: Arithmetic, a: Value, b: Value) -> Value:
+        element = self.element(a)
+        if element in FORMATS:
+            return getattr(self.builder, on_floats)(a, b, flags=CONTRACT)
+        return getattr(self.builder, on_bools if element == I1 else on_ints)(a, b)
+
+    return method
+
+
+def _comparison(operator: str) -> Binary:
+    def method(self: Arithmetic, a: Value, b: Value) -> Value:
+        element = self.element(a)
+        if element in FORMATS:
+            # NumPy: a comparison with NaN is false, but NaN != NaN.
+            compare = self.builder.fcmp_unordered if operator == "!=" else self.builder.fcmp_ordered
+        else:
+            compare = self.builder.icmp_unsigned if element == I1 else self.builder.icmp_signed
+        return compare(operator, a, b)
+
+    return method
+
+
+def _bitwise(instruction: str) -> Binary:
+    def method(self: Arithmetic, a: Value, b: Value) -> Value:
+        return getattr(self.builder, instruction)(a, b)
+
+    return method
+
+
+class Arithmetic:
+    """What needs no approximation: constants, casts, arithmetic, comparisons, choice, calls of intrinsics and libm.
+
+    Values are `<lanes x T>` vectors, or plain `T` when `lanes` is 1, with T one of double, float, i64, i32,
+    i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum`, the comparisons and
+    `bitwise_*`; all else wants floats. More lanes than a register holds are allowed, and hide the latency of a long
+    expression.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
+        self.builder = builder
+        self.lanes = lanes
+
+    # ---------------------------------------------------------------- types and constants
+
+    def type(self, element: ir.Type) -> ir.Type:
+        """The type of a value whose elements are of type `element`."""
+        return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
+
+    def element(self, value: Value) -> ir.Type:
+        """The type of one element of `value`."""
+        return value.type if self.lanes == 1 else value.type.element
+
+    def const(self, number: float | int | bool, like: Value | ir.Type) -> Value:
+        """`number` in all lanes, with the element type of a value, or with a given element type."""
+        element = like if isinstance(like, ir.Type) else self.element(like)
+        # By its text, as 0.0 == -0.0 and NaN != NaN.
+        return _constant(element, self.lanes, float(number).hex() if element in FORMATS else str(int(number)))
+
+    def cast(self, value: Value, element: ir.Type) -> Value:
+        """Convert as `astype` does; a float that does not fit an integer gives an unspecified integer."""
+        source, target = self.element(value), self.type(element)
+        if source == element:
+            return value
+        if element == I1:
+            return self.ne(value, self.const(0, value))
+        if source in FORMATS and element in FORMATS:
+            return (self.builder.fpext if element == DOUBLE else self.builder.fptrunc)(value, target)
+        if source in FORMATS:
+            return self.builder.fptosi(value, target)
+        if element in FORMATS:
+            return (self.builder.uitofp if source == I1 else self.builder.sitofp)(value, target)
+        if source == I1:
+            return self.builder.zext(value, target)
+        return (self.builder.sext if element.width > source.width else self.builder.trunc)(value, target)
+
+    # ---------------------------------------------------------------- arithmetic
+
+    add = _arithmetic("fadd", "add", "or_")
+    sub = _arithmetic("fsub", "sub", "xor")
+    mul = _arithmetic("fmul", "mul", "and_")
+
+    def div(self, a: Value, b: Value) -> Value:
+        """True division of floats."""
+        return self.builder.fdiv(a, b, flags=CONTRACT)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a*b + c, rounded once where the machine can."""
+        return self.intrinsic("llvm.fmuladd", a, b, c)
+
+    def neg(self, x: Value) -> Value:
+        return self.builder.fneg(x) if self.element(x) in FORMATS else self.builder.sub(self.const(0, x), x)
+
+    def abs(self, x: Value) -> Value:
+        if self.element(x) in FORMATS:
+            return self.intrinsic("llvm.fabs", x)
+        return self.select(self.lt(x, self.const(0, x)), self.neg(x), x)
+
+    sqrt = _intrinsic("llvm.sqrt")
+    floor = _intrinsic("llvm.floor")
+    ceil = _intrinsic("llvm.ceil")
+    trunc = _intrinsic("llvm.trunc")
+    rint = _intrinsic("llvm.rint")
+
+    def square(self, x: Value) -> Value:
+        return self.mul(x, x)
+
+    def reciprocal(self, x: Value) -> Value:
+        return self.div(self.const(1, x), x)
+
+    def copysign(self, a: Value, b: Value) -> Value:
+        return self.intrinsic("llvm.copysign", a, b)
+
+    def sign(self, x: Value) -> Value:
+        zero = self.const(0, x)
+        # What is neither positive, negative nor zero is NaN, and stays.
+        rest = self.select(self.eq(x, zero), zero, x)
+        rest = self.select(self.lt(x, zero), self.const(-1, x), rest)
+        return self.select(self.gt(x, zero), self.const(1, x), rest)
+
+    # ---------------------------------------------------------------- comparisons, booleans, choice
+
+    lt, le, gt = _comparison("<"), _comparison("<="), _comparison(">")
+    ge, eq, ne = _comparison(">="), _comparison("=="), _comparison("!=")
+
+    bitwise_and, bitwise_or, bitwise_xor = _bitwise("and_"), _bitwise("or_"), _bitwise("xor")
+    logical_and, logical_or, logical_xor = bitwise_and, bitwise_or, bitwise_xor
+
+    def bitwise_not(self, x: Value) -> Value:
+        return self.builder.xor(x, self.const(-1, x))
+
+    logical_not = bitwise_not
+
+    def isnan(self, x: Value) -> Value:
+        return self.ne(x, x)
+
+    def isinf(self, x: Value) -> Value:
+        return self.eq(self.abs(x), self.const(float("inf"), x))
+
+    def isfinite(self, x: Value) -> Value:
+        return self.lt(self.abs(x), self.const(float("inf"), x))
+
+    def signbit(self, x: Value) -> Value:
+        bits = self.bits(x)
+        return self.lt(bits, self.const(0, bits))
+
+    def select(self, mask: Value, a: Value, b: Value) -> Value:
+        """a where the mask holds, else b."""
+        return self.builder.select(mask, a, b)
+
+    def maximum(self, a: Value, b: Value) -> Value:
+        return self._extreme(">", a, b, b)
+
+    def minimum(self, a: Value, b: Value) -> Value:
+        return self._extreme("<", a, b, b)
+
+    def fmax(self, a: Value, b: Value) -> Value:
+        return self._extreme(">", a, b, a)
+
+    def fmin(self, a: Value, b: Value) -> Value:
+        return self._extreme("<", a, b, a)
+
+    def _extreme(self, operator: str, a: Value, b: Value, nan_in: Value) -> Value:
+        """b where `b operator a`, else a; but b where `nan_in` is NaN."""
+        result = self.select(_comparison(operator)(self, b, a), b, a)
+        return self.select(self.isnan(nan_in), b, result) if self.element(a) in FORMATS else result
+
+    # ---------------------------------------------------------------- calls, bits
+
+    def _declare(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+        module = self.builder.module
+        if name in module.globals:
+            return module.globals[name]
+        return ir.Function(module, ir.FunctionType(result, arguments), name)
+
+    def intrinsic(self, stem: str, *args: Value) -> Value:
+        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
+        name = f"{stem}.{lanes}{self.format(args[0]).name}"
+        return self.builder.call(self._declare(name, args[0].type, [a.type for a in args]), args)
+
+    def lane_by_lane(self, name: str, *args: Value) -> Value:
+        element = self.element(args[0])
+        function = self._declare(name + FORMATS[element].suffix, element, [element] * len(args))
+        if self.lanes == 1:
+            return self.builder.call(function, args)
+        result = ir.Constant(args[0].type, ir.Undefined)
+        for lane in range(self.lanes):
+            index = ir.Constant(I32, lane)
+            scalars = [self.builder.extract_element(a, index) for a in args]
+            result = self.builder.insert_element(result, self.builder.call(function, scalars), index)
+        return result
+
+    def format(self, value: Value) -> Format:
+        return FORMATS[self.element(value)]
+
+    def bits(self, x: Value) -> Value:
+        return self.builder.bitcast(x, self.type(self.format(x).integer))
+
+    def number(self, bits: Value) -> Value:
+        return self.builder.bitcast(bits, self.type(DOUBLE if self.element(bits) == I64 else FLOAT))

@@ -1,0 +1,97 @@
+"""Recording a call: the arguments become tracers, the function runs, its results are found on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import optree
+
+from . import operators as _operators  # noqa: F401 - puts the operators on tracers
+from .captures import Captures, watched
+from .operations import Site, site_of, user_site
+from .patching import exclusive, installed, noticing, tracing
+from .registry import load_pending
+from .show import name_of
+from .tape import Tape
+from .tracer import Trace, Tracer
+from .trees import check_leaf, flatten, is_traceable, unflatten
+from .types import is_inexact
+
+LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
+
+
+def record_call(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    active: Callable[[int], bool] = lambda argnum: True,
+) -> Trace:
+    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted."""
+    return record_watched(f, args, kwargs, active)[0]
+
+
+def record_watched(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    active: Callable[[int], bool],
+) -> tuple[Trace, Captures]:
+    """``record_call``, and what ``f`` has read besides its arguments."""
+    load_pending()
+    f = noticing(f)
+    flat, in_spec = flatten((args, dict(kwargs)))
+    trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
+    tracers = []
+    for (argnum, name), leaf in zip(_leaf_names(f, in_spec), flat, strict=True):
+        if is_traceable(leaf):
+            wanted = argnum is not None and active(argnum) and is_inexact(leaf)
+            var = trace.input(check_leaf(leaf, name), name, active=wanted)
+            trace.tape.leaves.append(var)
+            tracers.append(trace.tracer(var))
+        else:
+            trace.tape.leaves.append(check_leaf(leaf, name))
+            tracers.append(leaf)
+    new_args, new_kwargs = unflatten(in_spec, tracers)
+    captures = Captures(trace, f)
+    alone = exclusive.acquire(timeout=LOCK_SECONDS)
+    try:
+        if not alone:
+            trace.problems.append("another thread was tracing for a long time")
+        watch = nullcontext() if tracing() or not alone else watched(captures)
+        with installed(trace), watch:
+            try:
+                out = f(*new_args, **new_kwargs)
+            finally:
+                trace.alive = False
+    finally:
+        if alone:
+            exclusive.release()
+    results, trace.tape.out_spec = flatten(out)
+    trace.tape.results = [
+        leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf for leaf in results
+    ]
+    return trace, captures
+
+
+def _site_of_function(f: Callable[..., Any]) -> Site | None:
+    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    return site_of(code) if code is not None else user_site()
+
+
+def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
+    """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
+    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if hasattr(f, "__self__"):
+        names = names[1:]
+    out: list[tuple[int | None, str]] = []
+    for path in optree.treespec_paths(in_spec):
+        if path[0] == 1:
+            argnum, name, rest = None, str(path[1]), path[2:]
+        else:
+            argnum, rest = path[1], path[2:]
+            name = names[argnum] if argnum < len(names) else f"args[{argnum}]"
+        out.append((argnum, name + "".join(f"[{key!r}]" for key in rest)))
+    return out
