@@ -22,7 +22,7 @@ _plain_array, _plain_arange = np.array, np.arange
 _templates = lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())]  # noqa: E731
 nondiff(np.zeros_like, emit=lambda k, x: k.const(0, x), cases=_templates)
 nondiff(np.ones_like, emit=lambda k, x: k.const(1, x), cases=_templates)
-nondiff(np.empty_like)
+nondiff(np.empty_like, emit=lambda k, x: k.const(0, x))
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
 
@@ -151,6 +151,19 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]
 patch(np, "array", _array)
 for _name, _ndmin in [("asarray", 0), ("asanyarray", 0), ("ascontiguousarray", 1), ("asfortranarray", 0)]:
     patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin))
+
+def _of_list(original: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy does not look for traced values in the items of a list that stands for an array."""
+
+    def stand_in(a: Any, *args: Any, **kwargs: Any) -> Any:
+        is_list = isinstance(a, tuple | list) and find_traced(a, 64) is not None
+        return original(_assemble(a) if is_list else a, *args, **kwargs)
+
+    return stand_in
+
+
+for _name in "sum mean max min amax amin prod std var median cumsum argmax argmin sort any all".split():
+    patch(np, _name, _of_list(getattr(np, _name)))
 
 # ------------------------------------------------------------------------------------------ filled arrays
 

@@ -95,8 +95,10 @@ elementwise(np.hypot, lambda y, a, b: a / _not_zero(y), lambda y, a, b: b / _not
             on=[REAL, POSITIVE])  # fmt: skip
 elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, emit="copysign",
             on=[REAL, POSITIVE], python=[_m("copysign")])  # fmt: skip
-elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), on=[REAL, POSITIVE], python=[operator.mod])
-elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), on=[REAL, POSITIVE], python=[_m("fmod")])
+elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), emit="remainder",
+            on=[REAL, POSITIVE], python=[operator.mod])  # fmt: skip
+elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), emit="fmod",
+            on=[REAL, POSITIVE], python=[_m("fmod")])  # fmt: skip
 elementwise(np.deg2rad, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL], python=[_m("radians")])
 elementwise(np.radians, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL])
 elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL], python=[_m("degrees")])
@@ -120,7 +122,7 @@ elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT],
 elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1),
             emit="logaddexp", on=[REAL, REAL])  # fmt: skip
 elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a, b: _first_share(b, a, LN2),
-            on=[REAL, REAL])  # fmt: skip
+            emit="logaddexp2", on=[REAL, REAL])  # fmt: skip
 
 
 def _first_share(a: Any, b: Any, scale: float) -> Any:
@@ -298,7 +300,7 @@ for _fn in _logical:
 nondiff(np.logical_not, emit="logical_not", cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
 for _fn in _rounding:
     nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
-nondiff(np.floor_divide, aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
+nondiff(np.floor_divide, emit="floor_divide", aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
 for _fn in _without_kernel:
     nondiff(_fn)
 

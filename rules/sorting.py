@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.registry import Case, Sample, case, methods, nondiff
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
-from .indexing import getitem, index_along, take_along_axis_rule, unindex
+from .indexing import getitem, take_along_axis_rule, unindex
 from .support import (
     Axis,
     Pullback,
@@ -78,6 +78,13 @@ def _lines(a: Any, axis: Axis) -> tuple[Any, Pullback]:
     return lines, lambda dx: (np.moveaxis(np.reshape(dx, shape_of(moved)), last, axes),)
 
 
+def _shared(dy: Any, y: Any, lines: Any) -> Any:
+    """The cotangents of elements ``y`` of each line, shared equally by all elements that are equal to them."""
+    same = np.equal(lines[..., None, :], y[..., None])
+    ties = np.sum(np.where(same, 1.0, 0.0), axis=-1)
+    return np.sum(np.where(same, np.divide(dy, np.maximum(ties, 1))[..., None], 0), axis=-2)
+
+
 def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
     """Cotangents of ``a`` and ``q``: a quantile lies on the line between the two nearest elements."""
     lines, from_lines = _lines(a, axis)
@@ -86,14 +93,14 @@ def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
     place = np.multiply(levels, n - 1)
     below = astype(np.minimum(np.floor(place), max(n - 2, 0)), np.dtype(np.intp))
     part = np.subtract(place, below)
-    order = np.argsort(lines, -1, kind="stable")
-    low, high = (index_along(order[..., i], shape_of(lines), -1) for i in (below, np.minimum(np.add(below, 1), n - 1)))
+    ordered = np.sort(lines, -1)
+    low, high = (getitem(ordered, (Ellipsis, i)) for i in (below, np.minimum(np.add(below, 1), n - 1)))
     each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
-    dlines = unindex(each * (1 - part), low, shape_of(lines)) + unindex(each * part, high, shape_of(lines))
+    dlines = _shared(each * (1 - part), low, lines) + _shared(each * part, high, lines)
     da = like(from_lines(dlines)[0], a)
     if not is_inexact(q):
         return da, None
-    slope = np.multiply(each, np.subtract(getitem(lines, high), getitem(lines, low))) * (n - 1)
+    slope = np.multiply(each, np.subtract(high, low)) * (n - 1)
     return da, like(np.reshape(np.sum(slope, axis=tuple(range(len(rest)))), shape_of(q)), q)
 
 
@@ -139,8 +146,8 @@ _quantile(np.percentile, 100.0)
 def median_rule(
     a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> tuple[Any, Pullback]:
-    """``median``: the middle element, or half each for the two in the middle."""
-    return np.median(a, axis, **given(keepdims=keepdims)), lambda dy: _quantile_pullback(a, 0.5, axis, dy)[:1]
+    """``median``: the middle element, or half each for the two in the middle; equal elements share."""
+    return np.median(a, axis, **given(keepdims=keepdims)), lambda dy: _quantile_pullback(operand(a), 0.5, axis, dy)[:1]
 
 
 # -------------------------------------------------------------------------------------- interpolation

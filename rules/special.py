@@ -60,7 +60,7 @@ def _quotient(a: Any, b: Any) -> Any:
 # --------------------------------------------------------------------------- error and normal functions (7.2)
 
 elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL])
-elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), on=[REAL])
+elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), emit="erfc", on=[REAL])
 elementwise(special.erfcx, lambda y, x: 2 * x * y - 2 / SQRT_PI, on=[REAL])
 elementwise(special.erfi, lambda y, x: 2 / SQRT_PI * np.exp(x * x), on=[REAL])
 elementwise(special.erfinv, lambda y, x: SQRT_PI / 2 * np.exp(y * y), on=[UNIT])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import scipy.special  # noqa: F401 - its rules are registered once it is imported
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py.registry import Primitive, primitives

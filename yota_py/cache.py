@@ -57,26 +57,27 @@ class Entry:
         self, spec: optree.PyTreeSpec, leaves: Sequence[Any], guard: Callable[[Any], Any], arrays: Sequence[Any], path: Any
     ) -> None:
         self.spec, self.guard, self.path = spec, guard, path
-        self.array_types = [typeof(array) for array in arrays]
+        self.array_types = [_type_as_traced(array) for array in arrays]
         self.dynamic = [is_traceable(leaf) for leaf in leaves]
-        self.types = [typeof(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
+        self.types = [_type_as_traced(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
         args = spec.child(0)
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
         self.flat = all(self.dynamic[:-1]) and leaves[-1] is None and args.num_leaves == args.num_children == len(leaves) - 1
         self.program: Program | None = None
         self.problem = ""  # why it is never compiled
-        self._order: list[int] = []
+        self._order: list[int] = []  # captured arrays that the program reads, and those of which it needs the type only
+        self._unbound: list[tuple[int, Type]] = []
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
         """Whether the arguments have this entry's structure, static values and types."""
         return spec == self.spec and len(leaves) == len(self.types) and all(
-            (is_traceable(leaf) and typeof(leaf) == known) if dynamic else _same_static(leaf, known)
+            (is_traceable(leaf) and _type_as_traced(leaf) == known) if dynamic else _same_static(leaf, known)
             for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True)
         )
 
     def serves(self, f: Any, arrays: Sequence[Any], path: Any) -> bool:
         """Whether a trace with these captured arrays and decisions is this entry's."""
-        return self.path == path and self.array_types == [typeof(a) for a in arrays] and self.guard(f) is not None
+        return self.path == path and self.array_types == [_type_as_traced(a) for a in arrays] and self.guard(f) is not None
 
     def compile(self, gradient: Recorder) -> None:
         """Lower, optimise and compile the gradient tape of a call of this signature."""
@@ -88,12 +89,15 @@ class Entry:
             return
         program = compile_tape(low, result_types(tape), tape.out_spec)
         self._order = [k for k in program.captured if k is not None]
+        self._unbound = [(i, t) for i, t in enumerate(self.array_types) if i not in self._order]
         self.program = program
 
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result, or a ``Refusal``."""
         program = self.program
         if program is None or (arrays := self.guard(f)) is None:
+            return Refusal.MISFIT
+        if self._unbound and any(_type_as_traced(arrays[i]) != t for i, t in self._unbound):
             return Refusal.MISFIT
         if self.flat:
             if kwargs or seed is not None:
@@ -112,6 +116,11 @@ class Entry:
         if self._order:
             return program(*leaves, *[arrays[i] for i in self._order])
         return program(*leaves)
+
+
+def _type_as_traced(leaf: Any) -> Type:
+    t = typeof(leaf)
+    return t if not isinstance(t, ArrayType) or t.dtype.isnative else replace(t, dtype=t.dtype.newbyteorder("="))
 
 
 def _same_static(leaf: Any, known: Any) -> bool:

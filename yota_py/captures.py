@@ -31,7 +31,7 @@ _MISSING = object()
 # Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
 _REFLECTION = frozenset(["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"])
 _UNTRACEABLE = frozenset(["__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState",
-                          "Generator", "now", "utcnow", "today", "environ"])  # fmt: skip
+                          "Generator", "now", "utcnow", "today", "environ", "getenv"])  # fmt: skip
 # C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"])
 _IMMUTABLE = (
@@ -56,7 +56,7 @@ class Captures:
         self._namespace: dict[str, Any] = {"_missing": _MISSING}
         self._constants: dict[int, str] = {}
         self._restore: list[Callable[[], None]] = []
-        self._codes: set[types.CodeType] = set()
+        self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: set[str] = set()
         self._globals: dict[tuple[int, str], bool] = {}
         self._objects: dict[int, tuple[Any, str, set[str]]] = {}
@@ -107,7 +107,7 @@ class Captures:
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
         code = frame.f_code
-        if code in self._codes or is_library(frame.f_globals.get("__name__")):
+        if (id(code), id(frame.f_globals)) in self._codes or is_library(frame.f_globals.get("__name__")):
             return
         if code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
@@ -165,9 +165,10 @@ class Captures:
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
-        if code in self._codes:
+        key = id(code), id(namespace)
+        if key in self._codes:
             return
-        self._codes.add(code)
+        self._codes[key] = code
         for instruction in dis.get_instructions(code):
             name = instruction.argval
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -286,7 +287,7 @@ class Captures:
             return tracer
         name = expression if expression.startswith("v") else self._local(expression)
         self.arrays.append(name)
-        tracer = self.trace.capture(value)
+        tracer = self.trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
         self._tracers[id(value)] = value, tracer, name
         return tracer
 
@@ -404,7 +405,7 @@ def watched(captures: Captures) -> Iterator[None]:
     def profile(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
             captures.enter(frame)
-        elif event == "c_call" and not is_library(frame.f_globals.get("__name__")):
+        elif event == "c_call":
             owner = getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
             if owner in _OUTSIDE_WORLD:
                 captures.problems.append(f"it calls {getattr(arg, '__qualname__', arg)}, whose answer may differ next time")

@@ -70,15 +70,17 @@ def _both_python(x: Any, y: Any) -> bool:
 def _binary(python: Callable[..., Any], ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
 
+    def apply(x: Any, y: Any) -> Any:
+        if not _both_python(x, y):
+            return record(ufunc, (x, y), {})
+        result = record(python, (x, y), {})
+        return result._trace.require_finite(result) if python in _RAISING and isinstance(result, Tracer) else result
+
     def forward(self: Tracer, other: Any) -> Any:
-        if _defers(other):
-            return NotImplemented
-        return record(python if _both_python(self, other) else ufunc, (self, other), {})
+        return NotImplemented if _defers(other) else apply(self, other)
 
     def reflected(self: Tracer, other: Any) -> Any:
-        if _defers(other):
-            return NotImplemented
-        return record(python if _both_python(self, other) else ufunc, (other, self), {})
+        return NotImplemented if _defers(other) else apply(other, self)
 
     return forward, reflected
 
@@ -117,6 +119,7 @@ _BINARY = [
     ("gt", operator.gt, np.greater), ("ge", operator.ge, np.greater_equal), ("eq", operator.eq, np.equal),
     ("ne", operator.ne, np.not_equal),
 ]  # fmt: skip
+_RAISING = (operator.truediv, operator.floordiv, operator.mod, operator.pow)
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY = [
     ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .dispatch import is_traced
 from .operations import is_library
 from .registry import patched
 
@@ -115,11 +116,15 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    in_math = getattr(original, "__module__", "") == "math"
+
     @wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if not state.traces or state.suspended or is_library(sys._getframe(1).f_globals.get("__name__")):
             return original(*args, **kwargs)
         result = traced(*args, **kwargs)
+        if in_math and is_traced(result):
+            return result._trace.require_finite(result)
         if type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
         if called_name(sys._getframe(1)) != original.__name__:  # C code that the user's line has called

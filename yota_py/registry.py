@@ -111,10 +111,6 @@ methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
 
 
-# Python's own operators and math functions, which raise where NumPy gives inf or NaN.
-raising: set[Any] = {operator.truediv, operator.floordiv, operator.mod, operator.pow}
-
-
 def primitive_of(fn: Any) -> Primitive | None:
     """The entry of a function, or ``None`` if nothing is registered for it."""
     try:
@@ -265,8 +261,6 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
     stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
     """
     patched[module, name] = stand_in = stand_in or dispatching(getattr(module, name))
-    if module is math:
-        raising.add(stand_in)
     return stand_in
 
 
@@ -292,7 +286,7 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
     except TypeError as error:
         if not _accepts(entry.rule, args, kwargs):
             raise MissingRuleError(
-                f"{site}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call with the "
+                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call with the "
                 f"arguments that {inspect.signature(entry.rule)} takes."
             ) from None
         raise

@@ -19,16 +19,17 @@ import numpy as np
 
 from .dispatch import decided, find_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
-from .operations import Call, Constant, Guard, Input, Site, Variable, operands, user_site
+from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .patching import suspended
 from .recorder import Recorder
-from .registry import methods, missing_rule, primitive_of, properties, raising
+from .registry import methods, missing_rule, primitive_of, properties
 from .show import name_of
 from .tangents import getfield
 from .tape import Tape
 from .types import ArrayType, Type, typeof
 
 _levels = itertools.count()
+_append = threading.Lock()
 
 
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
@@ -115,8 +116,12 @@ class Trace(Recorder):
             args, kwargs = (args[0], *decided(args[1:])), {key: decided(value) for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs))
-        with suspended():
-            value = fn(*values, **keyvalues)
+        try:
+            with suspended():
+                value = fn(*values, **keyvalues)
+        except Exception:
+            self.problems.append(f"{name_of(fn)} raised an exception")  # which the function may catch: a decision
+            raise
         op = Call(fn, names, keywords, typeof(value), self.site or user_site())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
         if entry is not None and entry.nondiff:
@@ -124,8 +129,17 @@ class Trace(Recorder):
         result = self.wrap(self.append(op, value), value, status)
         if entry is not None and entry.kind in ("view", "index") and _is_view(result, args):
             result.look_at(args[0], fn, args[1:], kwargs)
-        if fn in raising and type(value) is float and status != CONSTANT:
-            self.guard(self.record(np.isfinite, (result,), {}), bool)  # where Python might raise instead
+        return result
+
+    def append(self, op: Operation, value: Any) -> Variable:
+        """Add an operation; worker threads of the traced function may do so at the same time."""
+        with _append:
+            return super().append(op, value)
+
+    def require_finite(self, result: Tracer) -> Tracer:
+        """Guard the result of a Python operation that raises where machine code gives inf or NaN."""
+        if self.status(result._var) != CONSTANT and isinstance(result, float):
+            self.guard(self.record(np.isfinite, (result,), {}), bool)
         return result
 
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
@@ -161,8 +175,11 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         with suspended():
             return fn(*shadow(args), **shadow(dict(kwargs)))
     tracers = list(_tracers((args, kwargs)))
-    if any(t._trace.thread != threading.get_ident() for t in tracers):  # arrays that another thread's trace watches
-        return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
+    if not all(t.is_here() for t in tracers):
+        working = [t._trace for t in tracers if t.carries() and t._trace.alive]
+        if not working:  # arrays that another thread's trace watches
+            return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
+        working[0].problems.append("it computes in threads of its own")
     if entry is not None and entry.inline and entry.lowering is not None:
         return entry.lowering(*args, **kwargs)
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
@@ -358,8 +375,8 @@ class Tracer:
         return self._trace.thread == threading.get_ident()
 
     def carries(self) -> bool:
-        """Whether a derivative would be lost with this tracer, now and in this thread."""
-        return self._trace.status(self.current()[0]) == ACTIVE and self.is_here()
+        """Whether a derivative would be lost with this tracer."""
+        return self._trace.status(self.current()[0]) == ACTIVE
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():
@@ -369,7 +386,7 @@ class Tracer:
     # -- printing and attributes
 
     def __repr__(self) -> str:
-        return f"{self.current()[0]}={self._text(repr)}"
+        return self._text(repr)
 
     def __str__(self) -> str:
         return self._text(str)

@@ -74,7 +74,9 @@ def check_leaf(leaf: Leaf, name: str) -> Leaf:
             "a list or dict of numbers and arrays"
         )
     if isinstance(leaf, np.memmap):
-        return leaf.view(np.ndarray)
+        leaf = leaf.view(np.ndarray)
+    if not leaf.dtype.isnative:
+        leaf = leaf.astype(leaf.dtype.newbyteorder("="))
     if type(leaf) is not np.ndarray:
         raise TypeError(
             f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from an array's; "

@@ -210,11 +210,13 @@ class Arithmetic:
         return ir.Function(module, ir.FunctionType(result, arguments), name)
 
     def intrinsic(self, stem: str, *args: Value) -> Value:
+        """A function of LLVM, such as `llvm.fma`."""
         lanes = "" if self.lanes == 1 else f"v{self.lanes}"
         name = f"{stem}.{lanes}{self.format(args[0]).name}"
         return self.builder.call(self._declare(name, args[0].type, [a.type for a in args]), args)
 
     def lane_by_lane(self, name: str, *args: Value) -> Value:
+        """A function of libm, called for each lane."""
         element = self.element(args[0])
         function = self._declare(name + FORMATS[element].suffix, element, [element] * len(args))
         if self.lanes == 1:
@@ -227,10 +229,13 @@ class Arithmetic:
         return result
 
     def format(self, value: Value) -> Format:
+        """The format of floats."""
         return FORMATS[self.element(value)]
 
     def bits(self, x: Value) -> Value:
+        """Floats as integers of the same bits."""
         return self.builder.bitcast(x, self.type(self.format(x).integer))
 
     def number(self, bits: Value) -> Value:
+        """Integers as floats of the same bits."""
         return self.builder.bitcast(bits, self.type(DOUBLE if self.element(bits) == I64 else FLOAT))

@@ -146,10 +146,10 @@ class Program:
             return None
         out = []
         for x, (_, t) in zip(values, self._bound, strict=True):
-            if isinstance(x, np.ndarray) and t.kind == "array":
-                if x.shape != t.shape or x.dtype != t.dtype:
+            if type(x) in (np.ndarray, np.memmap) and t.kind == "array":
+                if x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
                     return None
-                x = np.array(x, t.dtype.newbyteorder("="), order="C", copy=True, subok=False)
+                x = np.array(x, t.dtype, order="C", copy=True, subok=False)
             out.append(x)
         return tuple(out)
 

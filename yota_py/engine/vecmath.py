@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import division, exponentials, trigonometry
-from .arithmetic import CONTRACT, Arithmetic, Value
-from .formats import BINARY32, BINARY64, DOUBLE, FLOAT, FORMATS, I1, I32, I64, Format
+from .arithmetic import Arithmetic, Value
 
 
 def _libm(name: str) -> Callable[..., Value]:
@@ -41,8 +40,3 @@ class VecMath(Arithmetic):
     arcsinh, arccosh, arctanh = _libm("asinh"), _libm("acosh"), _libm("atanh")
     arctan2, hypot, pow = _libm("atan2"), _libm("hypot"), _libm("pow")
     cbrt, erf, erfc, lgamma = _libm("cbrt"), _libm("erf"), _libm("erfc"), _libm("lgamma")
-
-
-__all__ = [
-    "BINARY32", "BINARY64", "CONTRACT", "DOUBLE", "FLOAT", "FORMATS", "I1", "I32", "I64", "Format", "Value", "VecMath",
-]  # fmt: skip
