@@ -71,6 +71,7 @@ def _differentiable(op: Call, tape: Tape) -> bool:
     return not isinstance(op.type, ArrayType) or op.type.inexact
 
 
+@np.errstate(all="ignore")  # tracing has warned already
 def to_rrules(source: Recorder) -> Linearized:
     """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest."""
     tape = source.tape
@@ -95,6 +96,7 @@ def to_rrules(source: Recorder) -> Linearized:
     return lin
 
 
+@np.errstate(all="ignore")
 def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dict[Variable, Variable]:
     """Walk back from the seeded results, calling pullbacks and adding where a variable has several paths.
 
@@ -110,8 +112,7 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
             continue
         op = lin.primal[y]
         assert isinstance(op, Call)
-        with np.errstate(all="ignore"):  # the forward pass has warned already
-            dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
+        dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
         _check_cotangents(lin, op, lin.out[dxs])
         for path, x in paths(op.args):
             if x not in lin.active:

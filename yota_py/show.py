@@ -63,7 +63,7 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
         kind = "inp " if isinstance(op, Input) else "const " if isinstance(op, Constant) else ""
         lines.append((f"  {kind}{_left(i, folded.get(i))} {_right(op)}", comment))
     lines.append((f"  return {_value(results[0]) if len(results) == 1 else _value(tuple(results))}", ""))
-    return "\n".join(f"{left:<{_COMMENT_COLUMN}}# {right}" if right else left for left, right in lines)
+    return "\n".join(f"{left + ' ':<{_COMMENT_COLUMN}}# {right}" if right else left for left, right in lines)
 
 
 def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:

@@ -152,7 +152,7 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     ``print`` it; ``tape.play(*args)`` computes ``(value, grads)`` for other arguments of the same types.
 
     >>> gradtape(lambda x: x * x, 3.0).play(4.0)
-    (16.0, (8.0,))
+    (16.0, (np.float64(8.0),))
     """
     return differentiate(record_call(f, args, kwargs), seed).tape
 

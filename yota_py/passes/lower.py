@@ -27,6 +27,7 @@ class _Lowering(Trace):
         return super().record(fn, args, kwargs)
 
 
+@np.errstate(all="ignore")  # tracing has warned already
 def lower(source: Recorder) -> Recorder:
     """The same computation in primitives only: no rules, no pullbacks, no tuples of them.
 

@@ -1,0 +1,257 @@
+"""Random NumPy programs for tests: functions built from a list of steps, each a NumPy call on values made before."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+from hypothesis import strategies as st
+
+from yota_py.engine import Refusal, compile_tape
+from yota_py.gradient import differentiate
+from yota_py.operations import Variable
+from yota_py.passes import optimise
+from yota_py.passes.fuse import checkable
+from yota_py.passes.lower import lower
+from yota_py.recording import record_call
+from yota_py.tape import NAMESPACE
+from yota_py.types import typeof
+from yota_py.verify import verify
+
+MAX_SIZE = 2000  # elements of a value
+
+
+@dataclass(frozen=True)
+class Step:
+    """``values.append(fn(*(values[i] for i in reads)))``."""
+
+    text: str
+    reads: tuple[int, ...]
+    fn: Callable[..., Any]
+
+    def __repr__(self) -> str:
+        return self.text.format(*(f"v{i}" for i in self.reads))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of arrays; ``draw`` gives arguments, other values of the same types for every seed."""
+
+    types: tuple[tuple[tuple[int, ...], str], ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    limits: tuple[int, ...]  # of integer arguments, which are indices
+
+    def __call__(self, *args: Any) -> Any:
+        values = list(args)
+        for step in self.steps:
+            values.append(step.fn(*(values[i] for i in step.reads)))
+        return tuple(values[i] for i in self.results)
+
+    def draw(self, seed: int) -> tuple[Any, ...]:
+        rng = np.random.default_rng(seed)
+        return tuple(argument(rng, *t, limit) for t, limit in zip(self.types, self.limits, strict=True))
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"v{i}: {dtype}{list(shape)}" for i, (shape, dtype) in enumerate(self.types))
+        n = len(self.types)
+        lines = [f"    v{n + i} = {step}" for i, step in enumerate(self.steps)]
+        results = ", ".join(f"v{i}" for i in self.results)
+        return "\n".join([f"def f({names}):", *lines, f"    return {results},"])
+
+
+def argument(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, limit: int) -> Any:
+    """An array of this type; integers are indices below the limit, from both ends."""
+    if dtype == "float":
+        return float(rng.normal())
+    if dtype.startswith("float"):
+        return rng.normal(size=shape).astype(dtype)
+    if dtype == "bool":
+        return rng.uniform(size=shape) < 0.5
+    return rng.integers(-limit, limit, shape).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------------------- the steps
+
+
+def _call(name: str, fn: Callable[..., Any], reads: Sequence[int], *more: Any, **kwargs: Any) -> Step:
+    shown = [*("{}" for _ in reads), *(_shown(m) for m in more), *(f"{k}={_shown(v)}" for k, v in kwargs.items())]
+    return Step(f"{name}({', '.join(shown)})", tuple(reads), lambda *xs: fn(*xs, *more, **kwargs))
+
+
+def _shown(x: Any) -> str:
+    return (f"np.{x!r}" if isinstance(x, np.ndarray) else repr(x)).replace("{", "{{").replace("}", "}}")
+
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "np.sin": np.sin, "np.tanh": np.tanh, "np.abs": np.abs, "np.negative": np.negative, "np.square": np.square,
+    "np.exp(-x*x)": lambda x: np.exp(-x * x), "np.sqrt(x*x + 0.3)": lambda x: np.sqrt(x * x + 0.3),
+    "np.log1p(x*x)": lambda x: np.log1p(x * x), "1/(1 + x*x)": lambda x: 1 / (1 + x * x), "x*3": lambda x: x * 3,
+    "2.5 - x": lambda x: 2.5 - x, "x**2": lambda x: x**2, "x**3": lambda x: x**3, "np.maximum(x, 0)": lambda x: np.maximum(x, 0),
+    "np.clip(x, -0.7, 0.9)": lambda x: np.clip(x, -0.7, 0.9), "np.where(x > 0.1, x, 0)": lambda x: np.where(x > 0.1, x, 0.0),
+    "safe log": lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1)), x), "float32": lambda x: x.astype(np.float32),
+    "float64": lambda x: x.astype(np.float64), "np.arctan": np.arctan, "np.cos": np.cos, "x.T": lambda x: x.T,
+    "np.ravel": np.ravel, "np.float32(0.5)*x": lambda x: np.float32(0.5) * x, "x + x": lambda x: x + x,
+    "x[None]": lambda x: x[None], "x[..., None]": lambda x: x[..., None], "x[::-1]": lambda x: x[::-1],
+    "x[..., ::2]": lambda x: x[..., ::2], "x[1:]": lambda x: x[1:], "x[:-1]": lambda x: x[:-1], "x[-1]": lambda x: x[-1],
+    "x[..., 0]": lambda x: x[..., 0], "x[1:] - x[:-1]": lambda x: x[1:] - x[:-1], "np.squeeze": np.squeeze,
+    "np.flip": np.flip, "x[::-2]": lambda x: x[::-2], "np.roll(x, 2, -1)": lambda x: np.roll(x, 2, -1),
+    "np.cumsum(x, 0)": lambda x: np.cumsum(x, 0), "np.atleast_2d": np.atleast_2d, "np.diff": np.diff,
+    "np.tile(x, 2)": lambda x: np.tile(x, 2), "np.repeat(x, 2)": lambda x: np.repeat(x, 2), "np.mean": np.mean,
+    "softmax": lambda x: np.exp(x - np.max(x, -1, keepdims=True)) / np.sum(np.exp(x - np.max(x, -1, keepdims=True)), -1, keepdims=True),
+    "normalise": lambda x: (x - np.mean(x, 0)) / np.sqrt(np.var(x, 0) + 0.1), "x.copy()[0] = 0": lambda x: _assigned(x),
+    "np.sort(x, 0)": lambda x: np.sort(x, 0), "np.floor": np.floor, "np.concatenate([x, x])": lambda x: np.concatenate([x, x]),
+    "np.stack([x, 2*x], -1)": lambda x: np.stack([x, 2 * x], -1), "x @ x.T": lambda x: x @ x.T, "np.outer": lambda x: np.outer(x, x),
+    "x*True": lambda x: x * True, "np.hypot(x, 1)": lambda x: np.hypot(x, 1), "np.remainder(x, 0.7)": lambda x: np.remainder(x, 0.7),
+}  # fmt: skip
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "np.add": operator.add, "np.subtract": operator.sub, "np.multiply": operator.mul, "np.maximum": np.maximum,
+    "np.minimum": np.minimum, "x/(y*y + 0.5)": lambda x, y: x / (y * y + 0.5), "np.hypot": np.hypot, "np.arctan2": np.arctan2,
+    "np.where(x > y + 0.013, x, y)": lambda x, y: np.where(x > y + 0.013, x, y), "np.matmul": operator.matmul, "np.dot": np.dot,
+    "np.concatenate": lambda x, y: np.concatenate([x, y]), "np.concatenate(axis=-1)": lambda x, y: np.concatenate([y, x], -1),
+    "np.stack": lambda x, y: np.stack([x, y]), "x.T @ y": lambda x, y: x.T @ y, "x[::-1] @ y": lambda x, y: x[::-1] @ y,
+    "np.einsum('...i,...i')": lambda x, y: np.einsum("...i,...i->...", x, y), "np.power(x*x + 0.5, y)": lambda x, y: np.power(x * x + 0.5, y),
+    "np.logaddexp": np.logaddexp, "x[..., None]*y": lambda x, y: x[..., None] * y, "x[:2] = y[:2]": lambda x, y: _overwritten(x, y),
+}  # fmt: skip
+_REDUCTIONS = {"np.sum": np.sum, "np.max": np.max, "np.min": np.min, "np.mean": np.mean, "np.prod": np.prod, "np.var": np.var}
+
+
+def _assigned(x: Any) -> Any:
+    x = x.copy()
+    x[0] = 0
+    x[..., -1] *= 2
+    return x
+
+
+def _overwritten(x: Any, y: Any) -> Any:
+    x = 1 * x
+    x[:2] = y[:2]
+    return x
+
+
+@st.composite
+def programs(draw: Any, max_steps: int = 8) -> Program:
+    """Functions of a few arrays and of an index array."""
+    sides = st.sampled_from([1, 2, 3, 3, 5, 17])
+    shapes = st.lists(sides, max_size=3).map(tuple)
+    base = draw(shapes)
+    types: list[tuple[tuple[int, ...], str]] = []
+    for _ in range(draw(st.integers(1, 3))):
+        shape = draw(st.one_of(st.just(base), st.just(base[1:]), st.just(base[::-1]), shapes))
+        dtype = draw(st.sampled_from(["float64", "float64", "float32", "float64", "int64", "bool", "float"]))
+        types.append((() if dtype == "float" else shape, dtype))
+    types.append((draw(st.sampled_from([(4,), (2, 3), (7,)])), draw(st.sampled_from(["int64", "int32"]))))
+    limits = (2,) * (len(types) - 1) + (min((s[0] for s, _ in types[:-1] if s), default=1),)
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    args = [argument(rng, *t, limit) for t, limit in zip(types, limits, strict=True)]
+    values, steps = list(args), []
+    for _ in range(draw(st.integers(1, max_steps))):
+        step = draw(_steps(values, len(types) - 1))
+        with np.errstate(all="ignore"):
+            try:
+                value = step.fn(*(values[i] for i in step.reads))
+            except (ValueError, IndexError, TypeError):
+                continue
+        if not isinstance(value, np.ndarray | float | np.floating) or np.size(value) > MAX_SIZE or not np.size(value):
+            continue
+        if np.asarray(value).dtype.kind == "f" and np.all(np.abs(value) < 1e3):
+            steps.append(step)
+            values.append(value)
+    floats = [i for i, v in enumerate(values) if np.asarray(v).dtype.kind == "f"]
+    results = draw(st.lists(st.sampled_from(floats), max_size=1)) if floats else []
+    return Program(tuple(types), tuple(steps), tuple(dict.fromkeys([*results, len(values) - 1])), limits)
+
+
+@st.composite
+def _steps(draw: Any, values: Sequence[Any], index: int) -> Step:
+    # The newest values most often, so that chains grow long.
+    newest = st.integers(0, len(values) - 1).map(lambda i: len(values) - 1 - i)
+    i, j = draw(newest), draw(st.integers(0, len(values) - 1))
+    kind = draw(st.sampled_from(["unary", "unary", "binary", "binary", "reduce", "reduce", "shape", "fancy"]))
+    ndim = np.ndim(values[i])
+    if kind == "unary":
+        name = draw(st.sampled_from(sorted(_UNARY)))
+        return _call(f"({name})", _UNARY[name], [i])
+    if kind == "binary":
+        name = draw(st.sampled_from(sorted(_BINARY)))
+        return _call(f"({name})", _BINARY[name], [i, j] if draw(st.booleans()) else [j, i])
+    if kind == "reduce":
+        name = draw(st.sampled_from(sorted(_REDUCTIONS)))
+        axes = draw(st.one_of(st.none(), st.lists(st.integers(-ndim, ndim - 1), unique=True, max_size=2))) if ndim else None
+        axis = axes[0] if axes and len(axes) == 1 else None if not axes else tuple(axes)
+        return _call(name, _REDUCTIONS[name], [i], axis=axis, keepdims=draw(st.booleans()))
+    if kind == "shape":
+        shape = np.shape(values[i])
+        target = draw(st.sampled_from([(-1,), (-1, 1), shape[::-1], (1, *shape), (*shape[:-2], -1), (2, -1)]))
+        choices = [
+            _call("np.reshape", np.reshape, [i], target),
+            _call("np.broadcast_to", np.broadcast_to, [i], (2, *shape)),
+            _call("np.transpose", np.transpose, [i], draw(st.permutations(range(ndim)))),
+            _call("np.expand_dims", np.expand_dims, [i], draw(st.integers(0, ndim))),
+        ]
+        return draw(st.sampled_from(choices))
+    return draw(st.sampled_from([
+        Step("{}[{}]", (i, index), lambda x, k: x[k]),
+        Step("{}[..., {}]", (i, index), lambda x, k: x[..., k]),
+        Step("{}[{}, {}]", (i, index, index), lambda x, k, m: x[k, m]),
+        Step("{}[[0, -1, 0, 0]]", (i,), lambda x: x[[0, -1, 0, 0]]),
+        Step("np.take({}, {}, 0, mode='clip')", (i, index), lambda x, k: np.take(x, k, 0, mode="clip")),
+        Step("{}[np.arange(2), 0]", (i,), lambda x: x[np.arange(2), 0]),
+        Step("{}[{}] += {}", (i, index), lambda x, k: _bumped(x, k)),
+    ]))  # fmt: skip
+
+
+def _bumped(x: Any, k: Any) -> Any:
+    x = 1.0 * x
+    x[k] = x[k] * 2
+    return x
+
+
+# ------------------------------------------------------------------------------------------ evaluating them
+
+
+@dataclass
+class Ways:
+    """A gradient tape, the same lowered and optimised, and compiled."""
+
+    gradient: Any
+    lowered: Any
+    program: Any
+
+    @classmethod
+    def of(cls, f: Callable[..., Any], args: tuple[Any, ...], seed: Any = None) -> Ways:
+        """Differentiate at these arguments; every tape on the way is verified."""
+        gradient = differentiate(record_call(f, args, {}), seed)
+        lowered = optimise(verify(lower(gradient).tape), verify)
+        tape = gradient.tape
+        types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
+        spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
+        assert checkable(lowered), "a guard that kernels cannot check"
+        return cls(verify(tape), lowered, compile_tape(lowered, types, spec))
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The compiled program's results, which must share no memory with anything."""
+        results = self.program(*inputs)
+        assert not isinstance(results, Refusal), f"refused: {results}"
+        return results  # type: ignore[no-any-return]
+
+
+def assert_close(have: Any, want: Any, what: str) -> None:
+    """Equal shapes and dtypes, and numbers up to rounding in the scale of the whole array."""
+    if want is None or have is None:
+        assert have is want, what
+        return
+    a, b = np.asarray(have), np.asarray(want)
+    assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{what}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
+    if not b.size:
+        return
+    finite = np.isfinite(b)
+    scale = np.max(np.abs(b[finite]), initial=1e-3)
+    tolerance = (2e-3 if b.dtype.itemsize // (1 + np.iscomplexobj(b)) == 4 else 1e-9) * scale
+    with np.errstate(all="ignore"):
+        good = np.where(finite, np.abs(a - b) <= tolerance, (a == b) | (np.isnan(a) & np.isnan(b)))
+    assert good.all(), f"{what}:\n{a}\nnot\n{b}"
