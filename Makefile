@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
-TORCH ?= torch==2.13.0+cpu
+TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -48,8 +48,8 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable ".[$*]"
 	@touch $@
 
-# PyPI's torch for Linux brings several GB of CUDA along; the CPU build comes first and satisfies the extra.
+# The version is pinned: a build for the CPU that is at hand satisfies the extra; a plain "torch" may bring GBs of CUDA.
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
-	$(PIP) install "$(TORCH)" || $(PIP) install --index-url https://download.pytorch.org/whl/cpu torch
+	$(PIP) install "$(TORCH)"
 	$(PIP) install --editable ".[bench]"
 	@touch $@

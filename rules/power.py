@@ -64,7 +64,10 @@ def _rule_of(fn: Callable[..., Any]) -> Rule:
         y = power(x, p) if fn is np.power else fn(x, p)
 
         def pullback(dy: Any) -> Sequence[Any]:
-            dx = _base_cotangent(dy, x, p) if is_inexact(x) else None
+            if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
+                dx = unbroadcast(strong_multiply(dy, conj(p * y / x)), x)
+            else:
+                dx = _base_cotangent(dy, x, p) if is_inexact(x) else None
             return dx, unbroadcast(strong_multiply(dy, conj(_slope(y, x))), p) if is_inexact(p) else None
 
         return y, pullback

@@ -852,9 +852,9 @@ def test_writes_to_captured_arrays_are_refused_or_right() -> None:
 # -------------------------------------------------------------------------------- randomness, clocks, the outside world
 
 
-def in_a_process(source: str) -> None:
-    """Run in a process of its own: what may crash the interpreter."""
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
+def in_a_process(source: str, seconds: float = 60) -> None:
+    """Run in a process of its own: what may crash the interpreter or wait for ever."""
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=seconds)
     assert run.returncode == 0, f"exit code {run.returncode}\n{run.stderr[-2000:]}"
 
 
@@ -1261,15 +1261,22 @@ def test_two_traces_at_once_of_functions_that_import_by_name() -> None:
 
 
 def test_a_worker_thread_inside_the_function() -> None:
-    def f(x: Any, depth: int) -> Any:
-        if depth == 0:
-            return x * 3.0
-        with ThreadPoolExecutor(1) as pool:
-            inner = pool.submit(grad, f, 2.0, depth - 1)
-            return x * inner.result(timeout=5)[0]
+    in_a_process(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from yota_py import grad
 
-    for x in (1.0, 2.0, 3.0):
-        assert grad(f, x, 1) == (6.0 * x, (6.0, None))
+        def f(x, depth):
+            if depth == 0:
+                return x * 3.0
+            with ThreadPoolExecutor(1) as pool:
+                return x * pool.submit(grad, f, 2.0, depth - 1).result()[0]
+
+        for x in (1.0, 2.0, 3.0):
+            assert grad(f, x, 1) == (6.0 * x, (6.0, None))
+        """,
+        seconds=10,
+    )
 
 
 def test_worker_threads_that_compute_with_traced_values() -> None:

@@ -238,6 +238,7 @@ def require_active(tape: Tape, site: Site | None) -> None:
         )
 
 
+@np.errstate(all="ignore")  # the function itself has warned already, while it was traced
 def differentiate(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
 ) -> Recorder:

@@ -10,9 +10,10 @@ import optree
 
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from .captures import Captures, watched
+from .errors import LostDerivativeError
 from .operations import Site, site_of, user_site
 from .patching import exclusive, installed, noticing, tracing
-from .registry import load_pending
+from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
 from .tracer import Trace, Tracer
@@ -40,7 +41,7 @@ def record_watched(
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments."""
     load_pending()
-    f = noticing(f)
+    stand_ins = len(patched)
     flat, in_spec = flatten((args, dict(kwargs)))
     trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
     tracers = []
@@ -62,9 +63,13 @@ def record_watched(
         watch = nullcontext() if tracing() or not alone else watched(captures)
         with installed(trace), watch:
             try:
-                out = f(*new_args, **new_kwargs)
+                out = noticing(f)(*new_args, **new_kwargs)
             finally:
                 trace.alive = False
+    except LostDerivativeError:
+        if not load_pending() and len(patched) == stand_ins:
+            raise
+        return record_watched(f, args, kwargs, active)  # f has imported a library: now its functions notice tracers
     finally:
         if alone:
             exclusive.release()

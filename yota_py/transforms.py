@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from .cache import FunctionCache, Mode, collect, interpret, result_types, settle
 from .gradient import (
     backprop,
@@ -118,10 +120,12 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     source = record_call(f, args, kwargs)
     tape, site = source.tape, user_site()
     require_active(tape, site)
-    forward = to_rrules(source)
+    with np.errstate(all="ignore"):  # the function itself has warned already
+        forward = to_rrules(source)
     leaves = [substitute(z, source.__getitem__) for z in tape.results]
     assert tape.out_spec is not None
 
+    @np.errstate(all="ignore")
     def run(seeds: Sequence[Any]) -> Recorder:
         lin = forward.copy()
         given = [lin.out.constant(s, note="seed") for s in seeds]

@@ -84,7 +84,7 @@ class _Emitter:
         start, rank = self._at, self.spec.rank
         slot, offset = self._word(), self._word()
         strides = [self._word() for _ in range(rank)]
-        box = [self._word() for _ in range(2 * rank if access == "pad" else 0)]
+        box = [self._word() for _ in range(2 * rank if access in ("pad", "box") else 0)]
         index = [self._word() for _ in range(2 * indices)]
         assert self._at - start == words_of(access, rank, indices)
         address = self.b.load(self.b.gep(self.frame, [slot], source_etype=I64), typ=I64)
@@ -293,7 +293,9 @@ class _Emitter:
         spec = self.spec
         values: list[Value] = []
         for operand, m in zip(spec.operands, loads, strict=True):
-            if operand.access == "pad":
+            if operand.access == "box":
+                value = self._in_box(m, i, mask)
+            elif operand.access == "pad":
                 value = self._load(operand.dtype, operand.inner, m, i, self._in_box(m, i, mask))
             elif operand.access == "gather":
                 byte = self._indexed([values[k] for k in operand.indices], m, mask)

@@ -2,7 +2,7 @@
 
 A ``KernelSpec`` is the identity of compiled code. Sizes, strides, offsets and constants are not part of it: they are
 *words* that the kernel reads at run time, in this order: the extents of the dimensions; per operand its frame slot,
-byte offset and byte strides (then, for "pad", first index and extent per dimension; for "gather" and "scatter",
+byte offset and byte strides (then, for "pad" and "box", first index and extent per dimension; for "gather" and "scatter",
 extent and byte stride per index); per output the same.
 """
 
@@ -21,11 +21,12 @@ DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands."""
+    """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
+    no memory but the mask of a box."""
 
     dtype: str
     inner: Inner
-    access: Literal["plain", "pad", "gather"] = "plain"
+    access: Literal["plain", "pad", "gather", "box"] = "plain"
     indices: tuple[int, ...] = ()
 
 
@@ -69,4 +70,4 @@ class KernelSpec:
 
 def words_of(access: str, rank: int, indices: int) -> int:
     """How many words describe one operand or output."""
-    return 2 + rank + (2 * rank if access == "pad" else 0) + 2 * indices
+    return 2 + rank + (2 * rank if access in ("pad", "box") else 0) + 2 * indices

@@ -12,6 +12,10 @@ from .kernel import KernelSpec, Mode, Node, Operand, Output
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
+def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
+    return k.select(mask, value, k.const(0, value))
+
+
 SHORT_ROW = 8  # elements: one vector
 
 
@@ -69,13 +73,7 @@ class _Builder:
                 value = -len(self.nodes)
             self.values[item.var] = value, item.dtype
         elif item.kind == "pad":
-            source, strides, at = self.memory.place(item.reads[0][0]), [], 0
-            kept = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n != 1]
-            for _, extent in item.box:
-                strides.append(0 if extent == 1 else kept[at][1])
-                at += extent != 1
-            place = Place(source.slot, source.offset, self.space, tuple(strides), source.dtype)
-            self.values[item.var] = self.load(place, "pad", list(item.box)), source.dtype
+            self.values[item.var] = self._pad(item)
         elif item.kind == "gather":
             source = self.memory.place(item.reads[0][0])
             indices, words = self._indices(item, source, len(item.reads) - 1)
@@ -99,6 +97,51 @@ class _Builder:
             self.outputs.append((-len(self.nodes), "require", (), _reference(nowhere), []))
         else:
             self._reduce(item)
+
+    def _pad(self, item: Item) -> tuple[int, str]:
+        """A value inside a box, zero outside: read from memory, or computed from what is read there."""
+        if not item.inner:
+            return self._read_boxed(item.reads[0][0], item)
+        extents = tuple(extent for _, extent in item.box)
+        for inner in item.inner:
+            if (key := (inner.var, item.box)) in self.values:
+                continue
+            arguments = tuple(self._boxed(x, dtype, item) for x, dtype in inner.reads)
+            if inner.emit is None:
+                self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
+            else:
+                self.nodes.append((inner.emit, arguments, inner.dtype))
+                self.values[key] = -len(self.nodes), inner.dtype
+        value, dtype = self.values[item.inner[-1].var, item.box]
+        mask_key = ("box", item.box)
+        if mask_key not in self.values:
+            nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(extents), "bool")
+            self.values[mask_key] = self.load(nowhere, "box", list(item.box)), "bool"
+        self.nodes.append((_select_or_zero, (self.values[mask_key][0], value), dtype))
+        return -len(self.nodes), dtype
+
+    def _boxed(self, x: Any, dtype: str, item: Item) -> int:
+        """An argument of a computation inside a box, as a dtype."""
+        if not isinstance(x, Variable):
+            return self.read(x, dtype)
+        value, have = self.values[x, item.box] if (x, item.box) in self.values else self._read_boxed(x, item)
+        return self._cast(value, have, dtype)
+
+    def _cast(self, value: int, have: str, dtype: str) -> int:
+        if have == dtype:
+            return value
+        self.nodes.append((None, (value,), dtype))
+        return -len(self.nodes)
+
+    def _read_boxed(self, x: Variable, item: Item) -> tuple[int, str]:
+        """The operand that reads an array where it stands in a box; dimensions of extent one may be missing in it."""
+        if (key := (x, item.box)) not in self.values:
+            source = self.memory.place(x).broadcast(item.shape)
+            kept = iter(s for n, s in zip(source.shape, source.strides, strict=True) if n != 1)
+            strides = tuple(0 if n == 1 else next(kept) for _, n in item.box)
+            place = Place(source.slot, source.offset, self.space, strides, source.dtype)
+            self.values[key] = self.load(place, "pad", list(item.box)), source.dtype
+        return self.values[key]
 
     def _indices(self, item: Item, array: Place, k: int) -> tuple[tuple[int, ...], list[int]]:
         """Operands for the index arrays, which run over the leading dimensions of the space; extents and strides."""

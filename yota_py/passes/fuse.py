@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from ..dispatch import decided
-from ..operations import Call, Guard, Variable, operands
+from ..operations import Call, Guard, Variable, operands, paths
 from ..registry import Primitive, primitive_of
-from ..tangents import astype
+from ..tangents import astype, strong_multiply
 from ..tape import Tape
 from ..types import ArrayType, typeof
 from .rewrite import type_of
@@ -39,7 +39,8 @@ class Item:
 
     ``reads`` are its operands, each with the dtype it is cast to. A "pad" has its box as ``(first, extent)`` per
     dimension, a "reduce" its mode and the reduced axes; "gather" and "scatter" read data first, then the indices;
-    "require" is a guard, whose ``emit`` gives a mask that must be true in all elements.
+    "require" is a guard, whose ``emit`` gives a mask that must be true in all elements. A "pad" has the
+    ``shape`` of its operand, and may have ``inner`` items, which compute the operand anew from what they read.
     """
 
     var: Variable
@@ -50,6 +51,8 @@ class Item:
     box: tuple[tuple[int, int], ...] = ()
     mode: str = ""
     axes: tuple[int, ...] = ()
+    inner: tuple[Item, ...] = ()
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -111,6 +114,8 @@ def fuse(tape: Tape) -> Schedule:
     home: dict[Variable, int] = {}  # the step that computes a variable
     inside: dict[Variable, int] = {}  # the cluster that has it in registers, in its iteration space
     by_space: dict[tuple[int, ...], list[int]] = {}
+    items: dict[Variable, Item] = {}
+    only_padded = _only_padded(tape)
     for var, op in tape:
         if not isinstance(op, Call | Guard):
             continue
@@ -124,6 +129,9 @@ def fuse(tape: Tape) -> Schedule:
             home[var] = len(schedule.steps)
             schedule.steps.append(classified)
             continue
+        if classified.kind == "pad" and classified.reads[0][0] in only_padded:
+            classified = _recomputed(tape, classified, items)
+        items[var] = classified
         space = _space(tape, classified)
         first = 0
         for x, _ in classified.reads:
@@ -142,7 +150,67 @@ def fuse(tape: Tape) -> Schedule:
         home[var] = at
         if classified.kind in ("map", "pad", "gather"):
             inside[var] = at
+    _drop_unused(schedule)
     return schedule
+
+
+def _drop_unused(schedule: Schedule) -> None:
+    """Take out elementwise operations whose results are computed anew wherever they are wanted."""
+    used = {x for _, x in paths(schedule.tape.results)} | set(schedule.views.values())
+    for step in reversed(schedule.steps):
+        if not isinstance(step, Cluster):
+            used.update(operands(schedule.tape[step.var]))
+            continue
+        kept = []
+        for item in reversed(step.items):
+            if item.var in used or item.kind == "require":
+                kept.append(item)
+                used.update(x for x, _ in item.reads if isinstance(x, Variable))
+        step.items = kept[::-1]
+    schedule.steps = [step for step in schedule.steps if not isinstance(step, Cluster) or step.items]
+
+
+# Operations that cost about as much as a load: everything else counts as ten of them.
+_LIGHT = _ON_INTEGERS | {np.divide, np.reciprocal, np.sqrt, strong_multiply}
+_RECOMPUTED = 40
+
+
+def _only_padded(tape: Tape) -> set[Variable]:
+    """Elementwise results that nothing needs in memory but adjoints of slices."""
+    stored = {x for _, x in paths(tape.results)}
+    for _, op in tape:
+        if not isinstance(op, Call) or (entry := primitive_of(op.fn)) is None or entry.kind not in ("map", "reduce", "unindex"):
+            stored.update(operands(op))
+        elif entry.kind == "map" and isinstance(op.type, ArrayType):
+            stored.update(x for x in operands(op) if type_of(tape, x).shape != op.type.shape)
+    return {var for var, _ in tape} - stored
+
+
+def _recomputed(tape: Tape, pad: Item, items: dict[Variable, Item]) -> Item:
+    """A pad that computes its operand where it is wanted, if that is cheaper than to write and read it."""
+    source = pad.reads[0][0]
+    shape = type_of(tape, source).shape
+    inner: dict[Variable, Item] = {}
+    leaves: dict[Variable, str] = {}
+    pending, cost = [source], 0
+    while pending:
+        x = pending.pop()
+        item = items.get(x)
+        if x in inner:
+            continue
+        if item is None or item.kind != "map" or type_of(tape, x).shape != shape:
+            if item is not None and item.kind in ("pad", "gather") or x == source:
+                return pad
+            leaves[x] = type_of(tape, x).dtype.name
+            continue
+        op = tape[x]
+        cost += 1 if isinstance(op, Call) and op.fn in _LIGHT else 10
+        if cost > _RECOMPUTED:
+            return pad
+        inner[x] = item
+        pending.extend(y for y, _ in item.reads if isinstance(y, Variable))
+    ordered = tuple(inner[x] for x in sorted(inner, key=lambda x: x.id))
+    return replace(pad, reads=tuple(leaves.items()), inner=ordered)
 
 
 def _has_room(step: Step) -> bool:
@@ -352,7 +420,7 @@ def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | No
     dtype = op.type.dtype.name
     if is_basic(index):
         box = box_of(index, tuple(shape))
-        return None if box is None else Item(var, "pad", ((dy, dtype),), dtype, box=box)
+        return None if box is None else Item(var, "pad", ((dy, dtype),), dtype, box=box, shape=type_of(tape, dy).shape)
     indices = _leading_indices(tape, index, len(shape))
     if indices is None:
         return None
