@@ -44,7 +44,11 @@ def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None
         return cell(b.trunc(word(i), I32))
 
     def flag(i: int) -> Any:
-        return cell(b.select(b.icmp_signed("!=", word(i), ir.Constant(I64, 0)), ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))))
+        return cell(
+            b.select(
+                b.icmp_signed("!=", word(i), ir.Constant(I64, 0)), ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))
+            )
+        )
 
     one, zero, unit = cell(ir.Constant(element, 1.0)), cell(ir.Constant(element, 0.0)), cell(ir.Constant(I32, 1))
     a, x, c = pointer(0), pointer(2), pointer(4)

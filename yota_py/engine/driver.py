@@ -1,9 +1,9 @@
 """The driver: one compiled function that takes NumPy's and Python's own objects and runs a program's kernels.
 
-``call(program, frame, *values)`` reads each object's fields directly (the layout of ``PyArrayObject``, ``PyFloatObject``
-and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the program's bindings,
-puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if the program asks.
-It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel met an index out
+``call(program, frame, *values)`` reads each object's fields directly (the layout of ``PyArrayObject``,
+``PyFloatObject`` and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the
+program's bindings, puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if
+the program asks. It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel met an index out
 of bounds, 3 or more if a guard failed.
 
 A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
@@ -191,7 +191,12 @@ def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: A
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 _METH_FASTCALL = 0x0080

@@ -2,8 +2,8 @@
 
 A ``KernelSpec`` is the identity of compiled code. Sizes, strides, offsets and constants are not part of it: they are
 *words* that the kernel reads at run time, in this order: the extents of the dimensions; per operand its frame slot,
-byte offset and byte strides (then, for "pad" and "box", first index and extent per dimension; for "gather" and "scatter",
-extent and byte stride per index); per output the same.
+byte offset and byte strides (then, for "pad" and "box", first index and extent per dimension; for "gather" and
+"scatter", extent and byte stride per index); per output the same.
 """
 
 from __future__ import annotations

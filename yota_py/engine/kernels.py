@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .blas import emit_product
@@ -23,24 +26,39 @@ class ProductSpec:
 Spec = KernelSpec | ProductSpec
 
 _addresses: dict[Spec, int] = {}
+_numbers = itertools.count()
 _lock = threading.RLock()
 
 
 def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     """Machine code for these structures; those never seen before are compiled in one go."""
+    specs = list(specs)
     with _lock:
         missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
         if missing:
-            module = new_module(f"kernels_{len(_addresses)}")
-            names = {spec: f"kernel_{len(_addresses) + i}" for i, spec in enumerate(missing)}
-            for spec, name in names.items():
-                if isinstance(spec, KernelSpec):
-                    emit_kernel(module, name, spec, vector_bytes())
-                else:
-                    emit_product(module, name, spec.dtype, spec.vector)
-            compiled = compile_module(module, list(names.values()))
+            with _no_collection():
+                names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
+                module = new_module(f"kernels_{next(_numbers)}")
+                for spec, name in names.items():
+                    if isinstance(spec, KernelSpec):
+                        emit_kernel(module, name, spec, vector_bytes())
+                    else:
+                        emit_product(module, name, spec.dtype, spec.vector)
+                compiled = compile_module(module, list(names.values()))
             _addresses.update((spec, compiled[name]) for spec, name in names.items())
         return {spec: _addresses[spec] for spec in specs}
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Building IR makes many objects and no garbage: Python's collector would only cost pauses."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def count() -> int:

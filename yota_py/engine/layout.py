@@ -31,7 +31,8 @@ class Place:
         """The same memory seen in a larger shape: stride 0 along new and repeated dimensions."""
         lead = len(shape) - len(self.shape)
         strides = tuple(
-            0 if d < lead or (self.shape[d - lead] == 1 and n != 1) else self.strides[d - lead] for d, n in enumerate(shape)
+            0 if d < lead or (self.shape[d - lead] == 1 and n != 1) else self.strides[d - lead]
+            for d, n in enumerate(shape)
         )
         return replace(self, shape=tuple(shape), strides=strides)
 

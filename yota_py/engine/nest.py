@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..operations import Variable
-from ..passes.fuse import Cluster, Item
+from ..passes.steps import Cluster, Item
 from .kernel import KernelSpec, Mode, Node, Operand, Output
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
@@ -39,7 +39,7 @@ class _Builder:
         self.operands: list[tuple[str, tuple[int, ...], Reference]] = []
         self.index_words: dict[int, list[int]] = {}
         self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
-        self.outputs: list[tuple[int, str, tuple[int, ...], Reference, list[int]]] = []
+        self.outputs: list[tuple[int, Mode, tuple[int, ...], Reference, list[int]]] = []
         self.values: dict[Any, tuple[int, str]] = {}
 
     def load(self, place: Place, access: str = "plain", box: Any = None, indices: tuple[int, ...] = ()) -> int:
@@ -156,6 +156,7 @@ class _Builder:
         return tuple(out), words
 
     def _reduce(self, item: Item) -> None:
+        mode: Mode = item.mode  # type: ignore[assignment]  # one of them
         value = self.read(item.reads[0][0], item.dtype)
         target = self.memory.place(item.var)
         kept = iter(
@@ -164,7 +165,7 @@ class _Builder:
         )  # fmt: skip
         reduced = [d in item.axes for d in range(len(self.space))]
         reference = Reference(target, [0 if r else next(kept) for r in reduced], reduced)
-        self.outputs.append((value, item.mode, (), reference, []))
+        self.outputs.append((value, mode, (), reference, []))
 
     def store(self, var: Variable) -> None:
         """Write a computed value to its place."""
@@ -179,7 +180,10 @@ class _Builder:
         references = [r for *_, r in self.operands] + [out[3] for out in self.outputs]
         extents = collapse(self.space, references)
         rank, count = len(extents), len(self.operands)
-        number = lambda k: k if k >= 0 else count - k - 1  # noqa: E731
+
+        def number(k: int) -> int:
+            return k if k >= 0 else count - k - 1
+
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(
             rank,

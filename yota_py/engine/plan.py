@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..operations import Call, Constant, Input, Variable, operands, paths
-from ..passes.fuse import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
 from ..passes.rewrite import type_of
+from ..passes.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
 from ..types import ArrayType
 from .kernel import DTYPES
 from .kernels import ProductSpec, Spec
@@ -24,8 +24,8 @@ KernelCall = tuple[Spec, list[int]]
 class Plan:
     """A program before its kernels are compiled.
 
-    ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python. ``inputs`` and
-    ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is found:
+    ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
+    ``inputs`` and ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is found:
     ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
     """
 
@@ -293,7 +293,7 @@ class _Planner(Memory):
             return
         matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
         matrix, transposed, ld = self._matrix(matrix)
-        if vector.strides[0] <= 0 and vector.shape[0] > 1 or vector.strides[0] % itemsize:
+        if (vector.strides[0] <= 0 and vector.shape[0] > 1) or vector.strides[0] % itemsize:
             vector = self.contiguous(vector)
         rows, columns = matrix.shape if not transposed else matrix.shape[::-1]  # as they lie in memory, row by row
         step_words = max(1, vector.strides[0] // itemsize)
@@ -307,7 +307,9 @@ class _Planner(Memory):
         for transposed, (rows, columns) in ((0, (0, 1)), (1, (1, 0))):
             outer, inner = place.strides[rows], place.strides[columns]
             n = place.shape[columns]
-            if (inner == itemsize or n == 1) and (place.shape[rows] == 1 or (outer >= n * itemsize and outer % itemsize == 0)):
+            if (inner == itemsize or n == 1) and (
+                place.shape[rows] == 1 or (outer >= n * itemsize and outer % itemsize == 0)
+            ):
                 return place, transposed, max(1, n, outer // itemsize if place.shape[rows] > 1 else 1)
         return self._matrix(self.contiguous(place))
 

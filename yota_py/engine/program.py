@@ -11,7 +11,8 @@ import optree
 
 from ..errors import YotaError
 from ..operations import Call, Variable, substitute
-from ..passes.fuse import Python, PythonCopy, fuse
+from ..passes.fuse import fuse
+from ..passes.steps import Python, PythonCopy
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
@@ -77,7 +78,7 @@ class Program:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self._template, self.plan.arena_bytes, self._numbers)
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._allocate]
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._allocate] if self._allocate else ()
         if self._wrap:
             values = self._wrapped(values)
         status = self._call(self._address, frame.address, *values, *outputs)
@@ -118,8 +119,9 @@ class Program:
     def _describe(self, plan: Plan) -> int:
         """The address of the program's table; its first run of kernels leaves ``_steps``."""
         first = (0, 0)
-        if self._steps and isinstance(self._steps[0], tuple):
-            first = self._steps.pop(0)
+        if self._steps and isinstance(run := self._steps[0], tuple):
+            first = run
+            self._steps.pop(0)
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
         words = [len(self._bound) + len(plan.outputs), int(work > RELEASE_ABOVE), *first]
         for slot, t in self._bound:

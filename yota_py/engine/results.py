@@ -26,21 +26,27 @@ def collector(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec) -> tu
     """The function that collects the results, and the words of the frame that hold its float64 numbers."""
     words = [r[1].offset // 8 for r in results if r[0] == "number" and r[2].dtype.name == "float64"]
     numbers = slice(words[0], words[-1] + 1) if words else slice(0, 0)
-    names: dict[str, Any] = {"float64": np.float64, "array": np.asarray, "read": _read, "unflatten": optree.tree_unflatten, "copy": np.array}
+    names: dict[str, Any] = {
+        "float64": np.float64,
+        "array": np.asarray,
+        "read": _read,
+        "unflatten": optree.tree_unflatten,
+        "copy": np.array,
+    }
     leaves = []
     for i, (kind, *rest) in enumerate(results):
         if kind == "output":
             text = f"o[{rest[0]}]"
         elif kind == "number":
-            text = _number(*rest, first=numbers.start, name=f"t{i}", names=names)
+            text = _number(rest[0], rest[1], numbers.start, f"t{i}", names)
         else:
             text, names[f"c{i}"] = _constant(f"c{i}", *rest)
         leaves.append(_Leaf(text))
-    text = _text(optree.tree_unflatten(spec, leaves))
-    if text is None:  # containers of the user's own
+    display = _text(optree.tree_unflatten(spec, leaves))
+    if display is None:  # containers of the user's own
         names["spec"] = spec
-        text = f"unflatten(spec, ({''.join(leaf.text + ', ' for leaf in leaves)}))"
-    return eval(f"lambda n, o, head: {text}", names), numbers
+        display = f"unflatten(spec, ({''.join(leaf.text + ', ' for leaf in leaves)}))"
+    return eval(f"lambda n, o, head: {display}", names), numbers
 
 
 def _constant(name: str, value: Any, t: Type) -> tuple[str, Any]:

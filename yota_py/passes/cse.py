@@ -17,10 +17,12 @@ def cse(tape: Tape) -> Tape:
     known: dict[Any, Variable] = {}
 
     def visit(out: Tape, op: Operation) -> Any:
+        key: tuple[Any, ...]
         if isinstance(op, Call) and primitive_of(op.fn) is not None:
             key = (op.fn, _key(op.args), _key(dict(op.kwargs)), op.type)
         elif isinstance(op, Constant):
-            key = ("constant", op.captured, op.type, id(op.value) if isinstance(op.value, np.ndarray) else _key(op.value))
+            value = id(op.value) if isinstance(op.value, np.ndarray) else _key(op.value)
+            key = ("constant", op.captured, op.type, value)
         elif isinstance(op, Guard):
             key = ("guard", op.var, op.test, _key(op.expected))
         else:
@@ -33,7 +35,7 @@ def cse(tape: Tape) -> Tape:
 
 
 def _key(x: Any) -> Any:
-    """A hashable stand-in that is equal only for interchangeable arguments (1, 1.0 and True are not; nor 0.0 and -0.0)."""
+    """A hashable stand-in, equal only for interchangeable arguments (1, 1.0 and True are not; nor 0.0 and -0.0)."""
     if isinstance(x, Variable):
         return x
     if isinstance(x, tuple | list):

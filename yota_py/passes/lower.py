@@ -11,7 +11,8 @@ from ..operations import Call, Constant, Guard, Variable, substitute
 from ..recorder import Recorder
 from ..registry import primitive_of
 from ..tape import Tape
-from ..tracer import Trace, Tracer
+from ..trace import Trace
+from ..tracer import Tracer
 
 
 class _Lowering(Trace):
@@ -21,20 +22,22 @@ class _Lowering(Trace):
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         entry = primitive_of(fn)
-        if entry is not None and entry.lowering is not None:
-            if (written := entry.lowering(*args, **kwargs)) is not NotImplemented:  # not for these arguments
-                return written
-        return super().record(fn, args, kwargs)
+        if entry is None or entry.lowering is None:
+            return super().record(fn, args, kwargs)
+        written = entry.lowering(*args, **kwargs)
+        return super().record(fn, args, kwargs) if written is NotImplemented else written  # not for these arguments
 
 
 @np.errstate(all="ignore")  # tracing has warned already
 def lower(source: Recorder) -> Recorder:
     """The same computation in primitives only: no rules, no pullbacks, no tuples of them.
 
-    Captured arrays and the seed become tracers too, so that nothing computed from them is baked in: captured arrays are
-    read again at every call, and the seed stays a variable until it is folded.
+    Captured arrays and the seed become tracers too, so that nothing computed from them is baked in: captured arrays
+    are read again at every call, and the seed stays a variable until it is folded.
     """
-    trace = _Lowering(Tape(source.tape.name, source.tape.site, in_spec=source.tape.in_spec, out_spec=source.tape.out_spec))
+    trace = _Lowering(
+        Tape(source.tape.name, source.tape.site, in_spec=source.tape.in_spec, out_spec=source.tape.out_spec)
+    )
     env: dict[Variable, Any] = {}
     for var, op in source.tape:
         trace.site = op.site or trace.site
@@ -60,7 +63,8 @@ def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
     if not isinstance(value, Tracer):
         return op.expected
     if isinstance(op.expected, np.ndarray):
-        return trace.guard(np.equal(value, op.expected), np.all)
+        agreement: Any = np.equal(value, op.expected)
+        return trace.guard(agreement, np.all)
     return trace.guard(value, op.test)
 
 

@@ -25,8 +25,8 @@ class Term:
     args: tuple[Any, ...]
 
 
-def _term(fn: Any, *args: Any) -> Term:
-    return Term(fn, args)
+def _product(x: Any, y: Any) -> Term:
+    return Term(np.multiply, (x, y))
 
 
 class View:
@@ -54,10 +54,15 @@ class View:
         op = self.tape[x] if isinstance(x, Variable) else None
         return op.args if isinstance(op, Call) and op.fn in fns and not op.kwargs else None
 
-    def same_type(self, x: Any, y: Any) -> bool:
-        """Whether two operands have one shape and dtype."""
-        a, b = type_of(self.tape, x), type_of(self.tape, y)
-        return isinstance(a, ArrayType) and isinstance(b, ArrayType) and (a.shape, a.dtype) == (b.shape, b.dtype)
+    def only_inner(self, x: Any, *fns: Any) -> Any:
+        """The argument of x if it is a call of one of these functions with one argument."""
+        inner = self.inner(x, *fns)
+        return inner[0] if inner is not None and len(inner) == 1 else None
+
+
+def _reshape_twice(v: View, x: Any, shape: Any) -> Term | None:
+    inner = v.inner(x, np.reshape)
+    return Term(np.reshape, (inner[0], shape)) if inner is not None else None
 
 
 # Each row: functions on the left-hand side, the equation, and the right-hand side (None where it does not apply).
@@ -69,24 +74,24 @@ _POW = (np.power, operator.pow)
 EQUATIONS: list[Equation] = [
     (_MUL, "x * 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
     (_MUL, "1 * x = x", lambda v, x, y: y if v.is_(x, 1) else None),
-    (_MUL, "x * -1 = -x", lambda v, x, y: _term(np.negative, x) if v.is_(y, -1) else None),
-    (_MUL, "-1 * x = -x", lambda v, x, y: _term(np.negative, y) if v.is_(x, -1) else None),
+    (_MUL, "x * -1 = -x", lambda v, x, y: Term(np.negative, (x,)) if v.is_(y, -1) else None),
+    (_MUL, "-1 * x = -x", lambda v, x, y: Term(np.negative, (y,)) if v.is_(x, -1) else None),
     ((np.divide, operator.truediv), "x / 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
     ((np.subtract, operator.sub), "x - 0 = x", lambda v, x, y: x if v.is_(y, 0) else None),
-    (_NEG, "-(-x) = x", lambda v, x: inner[0] if (inner := v.inner(x, *_NEG)) else None),
+    (_NEG, "-(-x) = x", lambda v, x: v.only_inner(x, *_NEG)),
     ((np.positive, operator.pos), "+x = x", lambda v, x: x),
     (_POW, "x ** 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
-    (_POW, "x ** 2 = x * x", lambda v, x, y: _term(np.multiply, x, x) if v.is_(y, 2) else None),
-    (_POW, "x ** 3 = x * x * x", lambda v, x, y: _term(np.multiply, x, _term(np.multiply, x, x)) if v.is_(y, 3) else None),
-    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: _term(np.sqrt, x) if v.is_(y, 0.5) else None),
-    (_POW, "x ** -1 = 1 / x", lambda v, x, y: _term(np.divide, 1.0, x) if v.is_(y, -1) else None),
+    (_POW, "x ** 2 = x * x", lambda v, x, y: _product(x, x) if v.is_(y, 2) else None),
+    (_POW, "x ** 3 = x * x * x", lambda v, x, y: _product(x, _product(x, x)) if v.is_(y, 3) else None),
+    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_(y, 0.5) else None),
+    (_POW, "x ** -1 = 1 / x", lambda v, x, y: Term(np.divide, (1.0, x)) if v.is_(y, -1) else None),
     ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) else None),
-    ((strong_multiply,), "c * p, c known and not 0", lambda v, dy, p: _term(np.multiply, dy, p) if v.finite_nonzero(dy) else None),
+    ((strong_multiply,), "c * p, c not 0", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(dy) else None),
     ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) else None),
-    ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _term(np.multiply, dy, p) if v.finite_nonzero(p) else None),
-    ((np.transpose,), "x.T.T = x", lambda v, x: inner[0] if (inner := v.inner(x, np.transpose)) and len(inner) == 1 else None),
+    ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(p) else None),
+    ((np.transpose,), "x.T.T = x", lambda v, x: v.only_inner(x, np.transpose)),
     ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
-    ((np.reshape,), "reshape of reshape", lambda v, x, shape: _term(np.reshape, inner[0], shape) if (inner := v.inner(x, np.reshape)) else None),
+    ((np.reshape,), "reshape of reshape", _reshape_twice),
     ((astype,), "to its own dtype", lambda v, x, dtype: x if type_of(v.tape, x).dtype == np.dtype(dtype) else None),
     ((np.conj, np.real), "of a real value", lambda v, x: x if type_of(v.tape, x).dtype.kind != "c" else None),
 ]  # fmt: skip
@@ -94,7 +99,7 @@ EQUATIONS: list[Equation] = [
 
 def _has_shape(v: View, x: Any, shape: Any) -> bool:
     t = type_of(v.tape, x)
-    return t.kind == "array" and t.shape == (tuple(shape) if isinstance(shape, tuple | list) else (shape,))
+    return bool(t.kind == "array" and t.shape == (tuple(shape) if isinstance(shape, tuple | list) else (shape,)))
 
 
 _TABLE: dict[Any, list[Equation]] = {}
@@ -127,13 +132,16 @@ def _visit(out: Tape, op: Operation) -> Any:
 
 
 def _stands_for(have: Any, want: ArrayType) -> bool:
-    return isinstance(have, ArrayType) and (have.shape, have.dtype, have.kind == "array") == (want.shape, want.dtype, want.kind == "array")
+    return isinstance(have, ArrayType) and (have.shape, have.dtype, have.kind == "array") == (
+        want.shape,
+        want.dtype,
+        want.kind == "array",
+    )
 
 
 def _build(out: Tape, op: Call, term: Term) -> Variable:
     args = tuple(_build(out, op, arg) if isinstance(arg, Term) else arg for arg in term.args)
-    new = call(out, op, term.fn, *args)
-    return new
+    return call(out, op, term.fn, *args)
 
 
 def _unbroadcast_operands(out: Tape, op: Call) -> Call:
