@@ -3,8 +3,8 @@
 ``call(program, frame, *values)`` reads each object's fields directly (the layout of ``PyArrayObject``,
 ``PyFloatObject`` and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the
 program's bindings, puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if
-the program asks. It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel met an index out
-of bounds, 3 or more if a guard failed.
+the program asks. It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel
+met an index out of bounds, 3 or more if a guard failed.
 
 A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
 the kernel table, then the bindings ``kind, slot, descriptor, ndim, *shape``. The kernel table holds per kernel:

@@ -25,8 +25,8 @@ class Plan:
     """A program before its kernels are compiled.
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
-    ``inputs`` and ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is found:
-    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
+    ``inputs`` and ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is
+    found: ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
     """
 
     schedule: Schedule
