@@ -17,7 +17,7 @@ from .kernel import DTYPES, KernelSpec, Output
 from .memory import ELEMENTS, I1, I32, I64, PTR, Memory, MemoryEmitter, Value
 from .vecmath import VecMath
 
-BLOCK = 128  # iterations per partial sum
+BLOCK, SHORT_BLOCK = 128, 16  # iterations per partial sum; in float32
 LONG_BODY = 6  # operations
 ERROR_SLOT = 1
 OUT_OF_BOUNDS, GUARD_FAILED = 1, 2  # faults, which add up
@@ -70,6 +70,7 @@ class _Emitter(MemoryEmitter):
 
     def run(self) -> None:
         """Emit everything."""
+        self.totals: dict[int, Any] = {}
         spec, rank = self.spec, self.spec.rank
         extents = [self._word() for _ in range(rank)]
         loads = [self._memory(o.access, len(o.indices)) for o in spec.operands]
@@ -77,44 +78,49 @@ class _Emitter(MemoryEmitter):
         self._nest(extents, loads, stores)
 
     def _nest(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
+        """The loops from the current depth inwards. A total lives outside of all loops that it runs over without a
+        break, so that it is kept in a register and in double precision."""
         depth = len(self.outer)
+        totalled = [k for k, o in enumerate(self.spec.outputs) if _total_depth(o) == depth]
+        for k in totalled:
+            kind = self._total_type(self.spec.outputs[k])
+            self.totals[k] = self._variable(kind)
+            self.b.store(self._identity(self.spec.outputs[k], kind), self.totals[k])
         if depth + 1 < self.spec.rank:
             with self._loop(extents[depth], 1) as i:
                 self.outer.append(i)
                 self._nest(extents, loads, stores)
                 self.outer.pop()
-            return
-        self._enter_row(extents, loads, stores)
-        if self.spec.rank == 0:
-            self._body(None, ir.Constant(I1, 1), extents, loads, stores, {})
         else:
-            self._inner(extents, loads, stores)
+            self._enter_row(extents, loads, stores)
+            if self.spec.rank == 0:
+                self._body(None, ir.Constant(I1, 1), extents, loads, stores, {})
+            else:
+                self._inner(extents, loads, stores)
+        for k in totalled:
+            self._finish(self.spec.outputs[k], stores[k], self.totals[k])
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
+        """The innermost loop, in blocks if something is reduced over it."""
         n, step = extents[-1], self.lanes
-        inner_reduced = [k for k, o in enumerate(self.spec.outputs) if o.reduced and o.reduced[-1]]
-        if not inner_reduced:
+        if not self.totals:
             with self._loop(n, step) as i:
                 self._body(i, self._mask(i, n), extents, loads, stores, {})
             return
-        totals: dict[int, Any] = {}
-        for k in inner_reduced:
-            totals[k] = self._variable(self._total_type(self.spec.outputs[k]))
-            self.b.store(self._identity(self.spec.outputs[k], self._total_type(self.spec.outputs[k])), totals[k])
-        with self._loop(n, self.lanes * BLOCK) as start:
-            end = self.b.add(start, ir.Constant(I64, self.lanes * BLOCK))
+        narrow = any(self.spec.outputs[k].dtype == "float32" for k in self.totals)
+        block = self.lanes * (SHORT_BLOCK if narrow else BLOCK)
+        with self._loop(n, block) as start:
+            end = self.b.add(start, ir.Constant(I64, block))
             end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
             partial = {}
-            for k in inner_reduced:
+            for k in self.totals:
                 vector = self._vector(ELEMENTS[self.spec.outputs[k].dtype])
                 partial[k] = self._variable(vector)
                 self.b.store(self._identity(self.spec.outputs[k], vector), partial[k])
             with self._loop(end, step, start) as i:
                 self._body(i, self._mask(i, end), extents, loads, stores, partial)
-            for k in inner_reduced:
-                self._add_block(self.spec.outputs[k], totals[k], partial[k])
-        for k in inner_reduced:
-            self._finish(self.spec.outputs[k], stores[k], totals[k])
+            for k, total in self.totals.items():
+                self._add_block(self.spec.outputs[k], total, partial[k])
 
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
@@ -238,8 +244,8 @@ class _Emitter(MemoryEmitter):
     def _finish(self, out: Output, m: Memory, total: Any) -> None:
         element = ELEMENTS[out.dtype]
         value = self.scalar.cast(self.b.load(total, typ=self._total_type(out)), element)
-        pointer = m.row
-        if any(out.reduced[:-1]):
+        pointer = self._address(m)
+        if any(out.reduced[: len(self.outer)]):
             old = self.b.load(pointer, typ=element, align=1)
             value = self.b.select(self._first(out), value, self._combine(self.scalar, out, old, value))
         self.b.store(value, pointer, align=1)
@@ -247,7 +253,7 @@ class _Emitter(MemoryEmitter):
     def _first(self, out: Output) -> Value:
         """Whether this is the first visit to an output element."""
         first: Value = ir.Constant(I1, 1)
-        for i, reduced in zip(self.outer, out.reduced[:-1], strict=True):
+        for i, reduced in zip(self.outer, out.reduced, strict=False):
             if reduced:
                 first = self.b.and_(first, self.b.icmp_signed("==", i, ir.Constant(I64, 0)))
         return first
@@ -278,3 +284,13 @@ class _Emitter(MemoryEmitter):
                 pointer = self._offset(row, offset)
                 old = self.b.load(pointer, typ=element, align=1)
                 self.b.store(self.scalar.add(old, part), pointer, align=1)
+
+
+def _total_depth(out: Output) -> int | None:
+    """The depth of the outermost loop from which on inwards all are reduced; ``None`` if the innermost is not."""
+    if not out.reduced or not out.reduced[-1]:
+        return None
+    depth = len(out.reduced)
+    while depth and out.reduced[depth - 1]:
+        depth -= 1
+    return depth

@@ -65,14 +65,19 @@ class MemoryEmitter:
     def _offset(self, pointer: Value, byte: Value) -> Value:
         return self.b.gep(pointer, [byte], source_etype=I8)
 
+    def _address(self, m: Memory) -> Value:
+        """The address for the current outer indices."""
+        pointer = m.base
+        for d, i in enumerate(self.outer):
+            if m.box:
+                i = self.b.sub(i, m.box[d])
+            pointer = self._offset(pointer, self.b.mul(i, m.strides[d]))
+        return pointer
+
     def _enter_row(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """What does not change along a row: addresses, and operands that are one value in it."""
         for m in (*loads, *stores):
-            m.row = m.base
-            for d, i in enumerate(self.outer):
-                if m.box:
-                    i = self.b.sub(i, m.box[d])
-                m.row = self._offset(m.row, self.b.mul(i, m.strides[d]))
+            m.row = self._address(m)
         for operand, m in zip(self.spec.operands, loads, strict=True):
             if operand.access == "plain" and operand.inner == "zero":
                 m.uniform = self._load_one(operand.dtype, m)
