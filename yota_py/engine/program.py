@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,7 +56,7 @@ class Program:
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
         self.captured = [op.captured for _, _, op in plan.arrays if op.captured is not None]
         self._bound = [*plan.inputs, *((slot, t) for slot, t, op in plan.arrays if op.captured is not None)]
-        self._wrap = [i for i, (_, t) in enumerate(self._bound) if t.kind != "array" and t.dtype.name != "float64"]
+        self._wrap = any(t.kind != "array" and t.dtype.name != "float64" for _, t in self._bound)
         self._owned = {slot: np.ascontiguousarray(op.value) for slot, _, op in plan.arrays if op.captured is None}
         results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
         self._collect, self._numbers = collector(results, spec)
@@ -66,6 +66,7 @@ class Program:
         self._steps, self._tables = self._link(plan)
         self._address = self._describe(plan)
         self._frames: list[_Frame] = []
+        self.run = self._runner()
 
     @property
     def python_steps(self) -> list[Variable]:
@@ -74,22 +75,42 @@ class Program:
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = _Frame(self._template, self.plan.arena_bytes, self._numbers)
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._allocate] if self._allocate else ()
-        if self._wrap:
-            values = self._wrapped(values)
-        status = self._call(self._address, frame.address, *values, *outputs)
-        if status == MISFIT and (converted := self._converted(values)) is not None:
-            values = converted
-            status = self._call(self._address, frame.address, *values, *outputs)
-        if self._steps and not status:
-            status = self._go_on(frame, values, outputs)
-        results = _REFUSALS[status] if status else self._collect(frame.numbers.tolist(), outputs, frame.head)
-        self._frames.append(frame)
-        return results
+        return self.run(*values)
+
+    def _runner(self) -> Callable[..., Any]:
+        """The function behind ``run``: everything that a call needs is a local name of it, for speed."""
+        frames, template, arena_bytes, numbers = self._frames, self._template, self.plan.arena_bytes, self._numbers
+        call, address, collect, allocate, empty = self._call, self._address, self._collect, self._allocate, np.empty
+        take, give = frames.pop, frames.append
+
+        def run(*values: Any) -> Any:
+            try:
+                frame = take()
+            except IndexError:
+                frame = _Frame(template, arena_bytes, numbers)
+            outputs = [empty(shape, dtype) for shape, dtype in allocate] if allocate else ()
+            status = call(address, frame.address, *values, *outputs)
+            results = _REFUSALS[status] if status else collect(frame.numbers.tolist(), outputs, frame.head)
+            give(frame)
+            return results
+
+        def run_in_parts(*values: Any) -> Any:
+            """With scalars to wrap, arrays to convert, or Python steps."""
+            frame = take() if frames else _Frame(template, arena_bytes, numbers)
+            outputs = [empty(shape, dtype) for shape, dtype in allocate]
+            values = self._converted(values)
+            status = call(address, frame.address, *values, *outputs) if values else MISFIT
+            if self._steps and not status:
+                status = self._go_on(frame, values, outputs)
+            results = _REFUSALS[status] if status else collect(frame.numbers.tolist(), outputs, frame.head)
+            give(frame)
+            return results
+
+        def run_or_convert(*values: Any) -> Any:
+            results = run(*values)
+            return run_in_parts(*values) if results is Refusal.MISFIT else results
+
+        return run_in_parts if self._wrap or self._steps else run_or_convert
 
     # -- tables for the driver
 
@@ -133,25 +154,22 @@ class Program:
 
     # -- values in
 
-    def _wrapped(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Scalars other than float64 as arrays; a value of another type than was traced does not fit later."""
-        out = list(values)
-        for i in self._wrap:
-            t = self._bound[i][1]
-            fits = type(out[i]) is (complex if t.kind == "python" else t.dtype.type)
-            out[i] = np.asarray(out[i]) if fits else None  # what is no array does not fit its binding
-        return tuple(out)
-
-    def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Arrays in C order, aligned and in native byte order: copies of those that are not."""
+    def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values as the driver wants them: arrays in C order, aligned and in native byte order (copies of those
+        that are not), scalars other than float64 as arrays. Empty if one has another type than was traced."""
         if len(values) != len(self._bound):
-            return None
+            return ()
         out = []
         for x, (_, t) in zip(values, self._bound, strict=True):
-            if type(x) in (np.ndarray, np.memmap) and t.kind == "array":
-                if x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
-                    return None
-                x = np.array(x, t.dtype, order="C", copy=True, subok=False)
+            if t.kind == "array":
+                if type(x) not in (np.ndarray, np.memmap) or x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
+                    return ()
+                if not (x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative and type(x) is np.ndarray):
+                    x = np.array(x, t.dtype, order="C", copy=True, subok=False)
+            elif t.dtype.name != "float64":
+                if type(x) is not (complex if t.kind == "python" else t.dtype.type):
+                    return ()
+                x = np.asarray(x)
             out.append(x)
         return tuple(out)
 
