@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.dispatch import find_traced
 from yota_py.functional import set_view, setitem
 from yota_py.registry import Case, Sample, case, rrule
-from yota_py.tangents import is_inexact, unbroadcast
+from yota_py.tangents import is_inexact, like, unbroadcast
 
-from .indexing import is_basic
+from .indices import is_basic, unindex
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -27,7 +28,49 @@ def _setitem_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@rrule(setitem, cases=_setitem_cases)
+def _written(x: Any, value: Any, view: Callable[[Any], Any]) -> Any:
+    """``x`` with ``value`` where ``view`` looks at it: gathered from the value, by positions that are known beforehand."""
+    shape, places = np.shape(x), view(np.reshape(np.arange(np.size(x)), np.shape(x)))
+    source = np.full(np.size(x), -1)
+    source[np.ravel(places)] = np.arange(np.size(places))
+    source = np.reshape(source, shape)
+    if np.ndim(value):
+        value = np.ravel(_fitted(value, np.shape(places)))[np.maximum(source, 0)]
+    return like(np.where(source >= 0, value, x), x)
+
+
+def _fitted(value: Any, shape: tuple[int, ...]) -> Any:
+    """The value as an assignment spreads it, which may have more axes of length one in front."""
+    have = np.shape(value)
+    return np.broadcast_to(np.reshape(value, have[max(0, len(have) - len(shape)) :]), shape)
+
+
+def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
+    """A choice between the old elements and the new, unless there are few new ones: then a copy is quicker."""
+    if find_traced((index,)) is not None or not np.size(x):
+        return NotImplemented
+    taken = np.empty(np.shape(x))[index]
+    if _FEW * taken.size < np.size(x):
+        return NotImplemented
+    if not is_basic(index) or np.ndim(value) == 0:
+        return _written(x, value, lambda positions: positions[index])
+    inside = np.zeros(np.shape(x), bool)
+    inside[index] = True
+    return like(np.where(inside, unindex(_fitted(value, taken.shape), index, np.shape(x)), x), x)
+
+
+_FEW = 32  # a loop over many elements would choose anew among all of them for each
+
+
+def _lowered_set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if find_traced((args, dict(kwargs))) is not None or not np.size(x):
+        return NotImplemented
+    if _FEW * np.size(view(np.empty(np.shape(x)), *args, **kwargs)) < np.size(x):
+        return NotImplemented
+    return _written(x, value, lambda positions: view(positions, *args, **kwargs))
+
+
+@rrule(setitem, lowering=_lowered_setitem, cases=_setitem_cases)
 def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
     """What is overwritten gets no cotangent; of values that meet in one element, the last one gets it."""
 
@@ -45,7 +88,7 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
     return setitem(x, index, value), pullback
 
 
-@rrule(set_view, cases=lambda s: [
+@rrule(set_view, lowering=_lowered_set_view, cases=lambda s: [
     case(s(3, 4), s(4, 3), np.transpose, (), {}), case(s(3, 4), s(2, 6), np.reshape, ((2, 6),), {}),
     case(s(3, 4), s(4), operator.getitem, (1,), {}), case(s(3, 4), s(3, 2), operator.getitem, ((slice(None), slice(0, 4, 2)),), {}),
 ])  # fmt: skip

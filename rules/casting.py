@@ -43,7 +43,8 @@ def _as_array(x: Any) -> tuple[Any, Pullback]:
     return as_array(x), lambda dy: (dy,)
 
 
-@rrule(np.copy, emit=lambda k, x, *order: x, cases=lambda s: [
+@rrule(np.copy, emit=lambda k, x: x, lowering=lambda a, *order, **options: np.copy(a) if order or options else NotImplemented,
+       cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
 ])  # fmt: skip
 def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
@@ -185,7 +186,12 @@ def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, 
     )  # fmt: skip
 
 
-@rrule(full_like, aliases=(np.full_like,), cases=lambda s: [
+def _full_like_lowering(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, shape: Any = None, **kwargs: Any) -> Any:
+    y = np.broadcast_to(fill_value, np.shape(a) if shape is None else shape)
+    return astype(y, dtype_of(a) if dtype is None else np.dtype(dtype))
+
+
+@rrule(full_like, lowering=_full_like_lowering, aliases=(np.full_like,), cases=lambda s: [
     case(s(3, 4), s.number()), case(s(2, 3), s(3)), case(s(3, dtype=np.float32), s.number()), case(s(3), s()),
 ])  # fmt: skip
 def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
@@ -194,7 +200,21 @@ def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any,
     )  # fmt: skip
 
 
-@rrule(np.linspace, cases=lambda s: [
+def _linspace_lowering(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Means of the two ends with changing weights."""
+    if retstep or find_traced((num,)) is not None:
+        return NotImplemented
+    if dtype is None:
+        dtype = np.result_type(dtype_of(start), dtype_of(stop), 1.0)
+    t = np.linspace(0.0, 1.0, num, endpoint)
+    t = np.reshape(t, (-1, *(1,) * len(np.broadcast_shapes(np.shape(start), np.shape(stop)))))
+    y = astype(np.add(np.multiply(start, 1 - t), np.multiply(stop, t)), np.dtype(dtype))
+    return y if axis == 0 else np.moveaxis(y, 0, axis)
+
+
+@rrule(np.linspace, lowering=_linspace_lowering, cases=lambda s: [
     case(s.number(), s.number(), 5), case(s(3), s(3), 4), case(s(3), s(2, 1), num=4),
     case(s.number(), 2.0, 4, endpoint=False), case(s(3), 1.0, 4, axis=-1),
     case(s.number(), s.number(), 1), case(s.number(), s.number(), 0),

@@ -19,6 +19,7 @@ from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, r
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
+from .support import dtype_of
 
 REAL: Domain = (-2.0, 2.0)
 POSITIVE: Domain = (0.2, 3.0)
@@ -161,7 +162,12 @@ elementwise(np.arccosh, lambda y, x: np.divide(1, np.sqrt(x - 1) * np.sqrt(x + 1
             on=[ABOVE_ONE], python=[_m("acosh")], complex=True)  # fmt: skip
 elementwise(np.arctanh, lambda y, x: np.divide(1, 1 - x * x), emit="arctanh",
             on=[UNIT], python=[_m("atanh")], complex=True)  # fmt: skip
-elementwise(np.sinc, lambda y, x: _sinc_slope(y, x), on=[REAL], complex=True)
+elementwise(np.sinc, lambda y, x: _sinc_slope(y, x), emit=lambda k, x: _sinc(k, x), on=[REAL], complex=True)
+
+
+def _sinc(k: Any, x: Any) -> Any:
+    nowhere, t = k.eq(x, k.const(0, x)), k.mul(x, k.const(math.pi, x))
+    return k.select(nowhere, k.const(1, x), k.div(k.sin(t), k.select(nowhere, k.const(1, x), t)))
 
 
 def _sinc_slope(y: Any, x: Any) -> Any:
@@ -250,7 +256,18 @@ def _clip(x: Any, *bounds: Any, min: Any = None, max: Any = None) -> tuple[Any, 
     return y, pullback
 
 
-@rrule(np.nan_to_num, cases=lambda s: [
+def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    dtype = dtype_of(x)
+    if dtype.kind != "f":
+        return NotImplemented
+    ends = np.finfo(dtype).max if posinf is None else posinf, np.finfo(dtype).min if neginf is None else neginf
+    y = np.where(np.isnan(x), nan, x)
+    for infinity, end in zip((math.inf, -math.inf), ends, strict=True):
+        y = np.where(np.equal(x, infinity), end, y)
+    return y if isinstance(x, np.ndarray) else y[()]
+
+
+@rrule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32)), case(s(2, dtype=complex)),
     case(s(3), nan=1.0), case(s.number()),
 ])  # fmt: skip
@@ -284,7 +301,7 @@ _of_numbers: _Functions = [
 _logical: list[Any] = [np.logical_and, np.logical_or, np.logical_xor]
 _rounding: list[Any] = [np.signbit, np.floor, np.ceil, np.trunc, np.rint]
 _without_kernel: list[Any] = [
-    np.left_shift, np.right_shift, np.round, np.around, np.fix, np.spacing, np.isclose, np.allclose, np.array_equal,
+    np.left_shift, np.right_shift, np.spacing, np.allclose, np.array_equal,
     np.array_equiv, np.isposinf, np.isneginf, patch(math, "isclose"),
 ]  # fmt: skip
 
@@ -297,17 +314,44 @@ for _fn, _name, _python in _of_numbers:
 nondiff(np.invert, emit="bitwise_not", aliases=(operator.invert,), cases=lambda s: [case(s.mask(3, 4))])
 for _fn in _logical:
     nondiff(_fn, emit=_fn.__name__, cases=lambda s: [case(s.mask(3, 4), s.mask(4)), case(s(3), s.mask(3))])
-nondiff(np.logical_not, emit="logical_not", cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
+nondiff(np.logical_not, emit=lambda k, x: k.eq(x, k.const(0, x)), cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
 for _fn in _rounding:
     nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
 nondiff(np.floor_divide, emit="floor_divide", aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
 for _fn in _without_kernel:
     nondiff(_fn)
 
+
+def _round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    if dtype_of(a).kind != "f" or is_traced(decimals):
+        return NotImplemented
+    scale = 10.0 ** abs(decimals)
+    if not decimals:
+        return np.rint(a)
+    up, down = (np.multiply, np.divide) if decimals > 0 else (np.divide, np.multiply)
+    return down(np.rint(up(a, scale)), scale)
+
+
+def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    if equal_nan or not {dtype_of(a).kind, dtype_of(b).kind} <= {"f"}:
+        return NotImplemented
+    near = np.less_equal(np.abs(np.subtract(a, b)), np.add(atol, np.multiply(rtol, np.abs(b))))
+    return np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
+
+
+_roundable: Cases = lambda s: [  # noqa: E731
+    case(s(3, 4)), case(10 * s(5), 1), case(100 * s(5), decimals=-1), case(s(3, dtype=np.float32)), case(s()),
+]  # fmt: skip
+nondiff(np.round, lowering=_round, aliases=(np.around,), cases=_roundable)
+nondiff(np.fix, lowering=lambda x: np.trunc(x) if dtype_of(x).kind == "f" else NotImplemented, cases=arrays(REAL))
+nondiff(np.isclose, lowering=_isclose, cases=lambda s: [
+    case(s(3), s(3)), case(np.array([1.0, np.inf, np.nan]), np.array([1.0 + 1e-9, np.inf, np.nan])), case(s(2, 3), s(3), 1.0),
+])  # fmt: skip
+
 # ------------------------------------------------------------------------------- two results, our own functions
 
 
-@rrule(np.divmod, cases=lambda s: [case(s(3, 4), s(4, low=0.3)), case(s.number(), 0.7)])
+@rrule(np.divmod, lowering=lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)), cases=lambda s: [case(s(3, 4), s(4, low=0.3)), case(s.number(), 0.7)])
 def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     y = np.divmod(a, b)
 
@@ -320,7 +364,13 @@ def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     return y, pullback
 
 
-@rrule(np.modf, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())])
+def _parts(x: Any) -> Any:
+    """Both parts have the sign of ``x``, also if they are zero."""
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0, np.subtract(x, whole)), x), whole
+
+
+@rrule(np.modf, lowering=_parts, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())])
 def _modf(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     return np.modf(x), lambda dy: (dy[0],)
 

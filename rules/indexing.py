@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, dispatching, find_traced, is_traced
+from yota_py.dispatch import decided
 from yota_py.registry import Case, Sample, case, methods, nondiff
 from yota_py.tangents import astype, unbroadcast
 
+from .indices import getitem, lowered_getitem, lowered_unindex, unindex
 from .support import (
     Pullback,
     along,
@@ -26,36 +27,6 @@ from .support import (
     shape_of,
     unsupported,
 )  # fmt: skip
-
-
-def getitem(x: Any, index: Any) -> Any:
-    """``x[index]``, recorded also if only the index is traced."""
-    if not is_traced(x) and (traced := find_traced((index,))) is not None:
-        return type(traced).__yota_record__(operator.getitem, (x, index), {})
-    return x[index]
-
-
-@dispatching
-def unindex(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of ``shape`` with ``dy`` added at ``index``: the adjoint of ``x[index]``; repeated indices add up."""
-    dx = np.zeros(shape, dtype_of(dy))
-    if is_basic(index):
-        dx[index] = dy
-    else:
-        np.add.at(dx, index, dy)
-    return dx
-
-
-def is_basic(index: Any) -> bool:
-    """Whether an index takes a view: made of integers, slices, ``None`` and ``...`` only."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None
-        or part is Ellipsis
-        or isinstance(part, slice)
-        or (isinstance(part, int | np.integer) and not isinstance(part, bool))
-        for part in parts
-    )
 
 
 def _getitem_cases(s: Sample) -> Iterable[Case]:
@@ -81,7 +52,7 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
     return [case(x, index) for x, index in basic + fancy]
 
 
-@array_rule(operator.getitem, kind="index", cases=_getitem_cases)
+@array_rule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
 def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     """``x[index]``: the cotangent goes back to where the elements came from."""
     shape = shape_of(x)
@@ -91,6 +62,7 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
 @array_rule(
     unindex,
     kind="unindex",
+    lowering=lowered_unindex,
     cases=lambda s: [
         case(s(2), slice(1, 3), (5,)), case(s(), 2, (4,)), case(s(3), np.array([0, 0, 2]), (4,)),
         case(s(2, 3), (slice(None), np.array([1, 1, 0])), (2, 2)), case(s(2, 1), (Ellipsis, None, 1), (2, 3)),

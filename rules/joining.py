@@ -9,9 +9,9 @@ import numpy as np
 
 from yota_py.dispatch import decided
 from yota_py.registry import Case, Sample, case, methods
-from yota_py.tangents import like, unbroadcast
+from yota_py.tangents import astype, like, unbroadcast
 
-from .indexing import unindex
+from .indices import unindex
 from .support import Pullback, along, array_rule, axis_of, composite, dtype_of, shape_of, unsupported
 
 # ------------------------------------------------------------------------------------------- joining
@@ -33,7 +33,18 @@ def _concatenate_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@array_rule(np.concatenate, kind="concatenate", aliases=[np.concat], cases=_concatenate_cases)
+def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: Any = None, **options: Any) -> Any:
+    """Flattened, cast to one dtype, and without the empty parts."""
+    parts = parts_of(arrays)[0]
+    wanted = np.result_type(*map(dtype_of, parts)) if dtype is None else np.dtype(dtype)
+    full = [p for p in parts if 0 not in shape_of(p)] or parts[:1]
+    if axis is not None and len(full) == len(parts) and all(dtype_of(p) == wanted for p in parts):
+        return NotImplemented
+    cast = [p if dtype_of(p) == wanted else astype(p, wanted) for p in full]
+    return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
+
+
+@array_rule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
 def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **options: Any) -> tuple[Any, Pullback]:
     """``concatenate``: the cotangent is cut where the pieces met."""
     parts, gather = parts_of(arrays)

@@ -16,6 +16,7 @@ from .support import (
     axis_of,
     composite,
     count_along,
+    dtype_of,
     operand,
     rule_of,
     shape_of,
@@ -78,7 +79,28 @@ def _stack_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@array_rule(np.matmul, kind="matmul", cases=lambda s: [*_matmul_cases(s), *_stack_cases(s)])
+_SMALL = 64  # multiplications per matrix of a stack, up to which one loop is quicker than a call of BLAS for each
+
+
+def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
+    """Dot products are sums; a stack times one matrix is one tall product; a stack of small products is one sum."""
+    a, b = operand(x1), operand(x2)
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if max(na, nb) == 2 or dtype_of(a) != dtype_of(b) or dtype_of(a).char not in "fd":
+        return NotImplemented
+    if na == nb == 1:
+        return np.sum(np.multiply(a, b))
+    if nb <= 2:
+        tall = np.reshape(a, (count_along(shape_of(a)[:-1], None), shape_of(a)[-1]))
+        return np.reshape(np.matmul(tall, b), (*shape_of(a)[:-1], *shape_of(b)[1:]))
+    if na == 1 or shape_of(a)[-2] * shape_of(a)[-1] * shape_of(b)[-1] > _SMALL:
+        return NotImplemented
+    return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
+
+
+@array_rule(
+    np.matmul, kind="matmul", lowering=_lowered_matmul, cases=lambda s: [*_matmul_cases(s), *_stack_cases(s)]
+)
 def matmul_rule(x1: Any, x2: Any, out: None = None) -> tuple[Any, Pullback]:
     """``a @ b``."""
     a, b = operand(x1), operand(x2)

@@ -38,7 +38,7 @@ def _log_with_base(x: Any, *base: Any) -> Any:
     return _log(x) / _log(*base) if base else _log(x)
 
 
-@rrule(_hypot, cases=lambda s: [
+@rrule(_hypot, emit=lambda k, x, *rest: reduce(k.hypot, rest, k.abs(x)), cases=lambda s: [
     case(s.number(), s.number()), case(s.number(), s.number(), s.number()), case(s.number()),
 ])  # fmt: skip
 def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:

@@ -9,9 +9,23 @@ import numpy as np
 
 from yota_py.dispatch import dispatching
 from yota_py.registry import Case, Sample, case, methods, nondiff
-from yota_py.tangents import conj, is_inexact, like, unbroadcast
+from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
-from .support import NOTHING, Axis, Pullback, array_rule, axes_of, count_along, dtype_of, given, keep, shape_of, spread
+from .support import (
+    NOTHING,
+    Axis,
+    Pullback,
+    array_rule,
+    axes_of,
+    axis_of,
+    count_along,
+    dtype_of,
+    given,
+    keep,
+    rule_of,
+    shape_of,
+    spread,
+)
 
 
 def reduction_cases(s: Sample) -> Iterable[Case]:
@@ -46,7 +60,32 @@ def _sum_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@array_rule(np.sum, kind="reduce", cases=_sum_cases)
+def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
+    """Masks, first values and dtypes of a reduction as operations of their own; ``None``: masked elements are ``initial``."""
+
+    def lowering(
+        a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING,
+        initial: Any = NOTHING, where: Any = NOTHING,
+    ) -> Any:  # fmt: skip
+        if not given(dtype=dtype) and initial is NOTHING and where is NOTHING:
+            return NotImplemented
+        x = a if dtype is None else astype(a, np.dtype(dtype))
+        if where is not NOTHING:
+            x = like(np.where(where, x, initial if neutral is None else neutral), x)
+        y = fn(x, axis=axis, **given(keepdims=keepdims))
+        return y if initial is NOTHING else like(combine(y, initial), y)
+
+    return lowering
+
+
+def _without_dtype(lowering: Any) -> Any:
+    def shorter(a: Any, axis: Axis = None, out: None = None, *rest: Any, **options: Any) -> Any:
+        return lowering(a, axis, None, out, *rest, **options)
+
+    return shorter
+
+
+@array_rule(np.sum, kind="reduce", lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
 def sum_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -109,8 +148,11 @@ def _extremum_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-array_rule(np.max, kind="reduce", aliases=[np.amax], cases=_extremum_cases)(_extremum_rule(np.max, np.less))
-array_rule(np.min, kind="reduce", aliases=[np.amin], cases=reduction_cases)(_extremum_rule(np.min, np.greater))
+for _extremum, _combine, _beyond, _aliases in [
+    (np.max, np.maximum, np.less, [np.amax]), (np.min, np.minimum, np.greater, [np.amin]),
+]:  # fmt: skip
+    array_rule(_extremum, kind="reduce", lowering=_without_dtype(_lowered(_extremum, _combine, None)), aliases=_aliases,
+               cases=_extremum_cases)(_extremum_rule(_extremum, _beyond))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -169,7 +211,46 @@ def _prod_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@array_rule(np.prod, kind="reduce", cases=_prod_cases)
+@dispatching
+def product_of_others(x: Any) -> Any:
+    """For each element of the last axis the product of all others, without a division: right with zeros too."""
+    return _product_before(x) * np.flip(_product_before(np.flip(x, -1)), -1)
+
+
+def _product_of_others(x: Any) -> Any:
+    """With at most one zero it is a quotient; what this gets wrong at zeros is the slope, which the rule takes elsewhere."""
+    if dtype_of(x).kind != "f":
+        return NotImplemented
+    zero = np.equal(x, 0)
+    zeros = np.sum(np.where(zero, 1.0, 0.0), axis=-1, keepdims=True)
+    others = np.prod(np.where(zero, 1, x), axis=-1, keepdims=True)
+    quotient = np.where(np.equal(zeros, 0), others / np.where(zero, 1, x), 0)
+    return like(np.where(zero, np.where(np.equal(zeros, 1), others, 0), quotient), x)
+
+
+@array_rule(
+    product_of_others,
+    lowering=_product_of_others,
+    cases=lambda s: [case(s(4)), case(s(2, 3)), case(s(1)), case(np.array([[2.0, 0.0, 3.0], [0.0, 1.0, 0.0]])),
+                     case(s(3, dtype=np.complex128))],
+)  # fmt: skip
+def product_of_others_rule(x: Any) -> tuple[Any, Pullback]:
+    """A product of two products: of what stands before, and of what stands behind."""
+    before, behind = _product_before(x), np.flip(_product_before(np.flip(x, -1)), -1)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        back = np.flip(_product_before_pullback(np.flip(x, -1), np.flip(dy * conj(before), -1)), -1)
+        return (_product_before_pullback(x, dy * conj(behind)) + back,)
+
+    return before * behind, pullback
+
+
+def _product_before_pullback(x: Any, dy: Any) -> Any:
+    dx = rule_of(np.cumprod, x[..., :-1], axis=-1)[1](dy[..., 1:])[0]
+    return np.concatenate((dx, np.zeros_like(x[..., :1])), axis=-1)
+
+
+@array_rule(np.prod, kind="reduce", lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
 def prod_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -183,8 +264,7 @@ def prod_rule(
         last = tuple(range(len(shape) - len(axes), len(shape)))
         moved = np.moveaxis(x, axes, last)
         lines = np.reshape(moved, (*shape_of(moved)[: len(shape) - len(axes)], count_along(shape, axis)))
-        others = _product_before(lines) * np.flip(_product_before(np.flip(lines, -1)), -1)
-        others = np.moveaxis(np.reshape(others, shape_of(moved)), last, axes)
+        others = np.moveaxis(np.reshape(product_of_others(lines), shape_of(moved)), last, axes)
         dx = spread(dy, shape, axis) * conj(others)
         if initial is not NOTHING:
             dx = dx * conj(initial)
@@ -251,7 +331,52 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
     return y, pullback
 
 
-for _fn in (np.any, np.all, np.count_nonzero, np.argmax, np.argmin, np.array_equal, np.array_equiv, np.allclose):
+# ------------------------------------------------------------------------------- truth and positions
+
+
+def _counted(a: Any, axis: Axis, wanted: bool, **options: Any) -> Any:
+    """How many elements are true, or false."""
+    true = a if dtype_of(a).kind == "b" else np.not_equal(a, 0)
+    return np.sum(np.where(true, int(wanted), int(not wanted)), axis=axis, **options)
+
+
+def _any(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+    return np.greater(_counted(a, axis, True, **given(keepdims=keepdims)), 0)
+
+
+def _all(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+    return np.equal(_counted(a, axis, False, **given(keepdims=keepdims)), 0)
+
+
+def _position(extremum: Any) -> Any:
+    def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+        """The first element that is the extremum, or NaN."""
+        if dtype_of(a).kind != "f" or given(keepdims=keepdims):
+            return NotImplemented
+        x, at = (np.ravel(a), 0) if axis is None else (a, axis_of(axis, len(shape_of(a))))
+        n = shape_of(x)[at]
+        found = np.logical_or(np.equal(x, extremum(x, axis=at, keepdims=True)), np.isnan(x))
+        places = np.reshape(np.arange(n), tuple(n if i == at else 1 for i in range(len(shape_of(x)))))
+        return np.min(np.where(found, places, n), axis=at)
+
+    return lowering
+
+
+def _truth_cases(s: Sample) -> Iterable[Case]:
+    return [case(x, **options) for x in (s.mask(3, 4), s(3, 4), np.ones((3, 4)), np.zeros((3, 4)))
+            for options in ({}, {"axis": 0}, {"axis": 1, "keepdims": True})]  # fmt: skip
+
+
+def _position_cases(s: Sample) -> Iterable[Case]:
+    return [case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(np.array([1.0, np.nan, 3.0, np.nan])),
+            case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32))]  # fmt: skip
+
+
+nondiff(np.any, lowering=_any, cases=_truth_cases)
+nondiff(np.all, lowering=_all, cases=_truth_cases)
+nondiff(np.argmax, lowering=_position(np.max), cases=_position_cases)
+nondiff(np.argmin, lowering=_position(np.min), cases=_position_cases)
+for _fn in (np.count_nonzero, np.array_equal, np.array_equiv, np.allclose):
     nondiff(_fn)
 
 methods |= {

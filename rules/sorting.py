@@ -10,7 +10,8 @@ import numpy as np
 from yota_py.registry import Case, Sample, case, methods, nondiff
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
-from .indexing import getitem, take_along_axis_rule, unindex
+from .indexing import take_along_axis_rule
+from .indices import getitem, unindex
 from .support import (
     Axis,
     Pullback,
@@ -18,7 +19,9 @@ from .support import (
     axes_of,
     composite,
     count_along,
+    dtype_of,
     given,
+    keep,
     operand,
     rule_of,
     shape_of,
@@ -41,17 +44,17 @@ def _order_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@composite(np.sort, cases=_order_cases)
+@array_rule(np.sort, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")])
 def sort_rule(
     a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None
 ) -> tuple[Any, Pullback]:
-    """``sort``: every cotangent goes back to where its element was; equal elements keep their order."""
+    """``sort``: every cotangent goes back to where its element was, as ``argsort`` of the same kind has it."""
     x = operand(a)
     if axis is None:
         x, from_flat = rule_of(np.ravel, x)
-        y, pullback = sort_rule(x, 0)
+        y, pullback = sort_rule(x, 0, kind, stable=stable)
         return y, lambda dy: from_flat(pullback(dy)[0])
-    return take_along_axis_rule(x, np.argsort(x, axis, kind="stable"), axis)
+    return take_along_axis_rule(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
 
 
 @array_rule(np.partition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
@@ -135,8 +138,24 @@ _quantile(np.quantile, 1.0)
 _quantile(np.percentile, 100.0)
 
 
+def _median(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """The mean of the two in the middle; NaN if there is one, which stands last."""
+    if dtype_of(a).char not in "fd" or not shape_of(a):
+        return NotImplemented
+    ordered = np.sort(_lines(a, axis)[0], -1)
+    n = shape_of(ordered)[-1]
+    if not n:
+        return NotImplemented
+    y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    y = np.where(np.isnan(ordered[..., -1]), np.nan, y)[()]
+    return keep(y, shape_of(a), axis) if keepdims else y
+
+
 @array_rule(
     np.median,
+    lowering=_median,
     cases=lambda s: [
         case(s(5)), case(s(4)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 4), axis=(0, -1)),
         case(s(3, 4), axis=1, keepdims=True),

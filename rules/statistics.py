@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.registry import Case, Cases, Sample, case, methods
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
-from .indexing import unindex
+from .indices import unindex
 from .reductions import reduction_cases
 from .support import (
     NOTHING,
@@ -236,8 +236,14 @@ def nanmean_rule(
     return np.divide(total, n), lambda dy: (like(pullback(np.divide(dy, n))[0], a),)
 
 
-def _nan_extremum(fn: Any) -> None:
-    @array_rule(fn, cases=_with_nans)
+def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
+    def lowering(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+        """NaN where there is nothing else."""
+        absent, options = np.isnan(a), {"axis": axis, **given(keepdims=keepdims)}
+        y = extremum(np.where(absent, worst, a), **options)
+        return like(np.where(np.all(absent, **options), np.nan, y)[()], y)
+
+    @array_rule(fn, lowering=lowering, cases=_with_nans)
     def rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
         """The extremum of what is not NaN; ties share the cotangent equally."""
         shape = shape_of(a)
@@ -251,8 +257,8 @@ def _nan_extremum(fn: Any) -> None:
         return y, pullback
 
 
-_nan_extremum(np.nanmax)
-_nan_extremum(np.nanmin)
+_nan_extremum(np.nanmax, np.max, -np.inf)
+_nan_extremum(np.nanmin, np.min, np.inf)
 
 
 # ---------------------------------------------------------------------------------------- differences

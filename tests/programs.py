@@ -15,10 +15,9 @@ from yota_py.engine import Refusal, compile_tape
 from yota_py.gradient import differentiate
 from yota_py.operations import Input, Variable
 from yota_py.passes import optimise
-from yota_py.passes.fuse import checkable
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
-from yota_py.tape import NAMESPACE
+from yota_py.trees import NAMESPACE
 from yota_py.types import typeof
 from yota_py.verify import verify
 
@@ -50,7 +49,8 @@ class Program:
         values = list(args)
         for step in self.steps:
             values.append(step.fn(*(values[i] for i in step.reads)))
-        return tuple(values[i] for i in self.results)
+        total = sum(np.mean(v) * (0.3 + i) for i, v in enumerate(values))
+        return (total, *(values[i] for i in self.results))
 
     def draw(self, seed: int) -> tuple[Any, ...]:
         rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class Program:
         n = len(self.types)
         lines = [f"    v{n + i} = {step}" for i, step in enumerate(self.steps)]
         results = ", ".join(f"v{i}" for i in self.results)
-        return "\n".join([f"def f({names}):", *lines, f"    return {results},"])
+        return "\n".join([f"def f({names}):", *lines, f"    return total, {results},"])
 
 
 def argument(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, limit: int) -> Any:
@@ -142,7 +142,7 @@ def _overwritten(x: Any, y: Any) -> Any:
 def programs(draw: Any, max_steps: int = 8) -> Program:
     """Functions of a few arrays and of an index array."""
     sides = st.sampled_from([1, 2, 3, 3, 5, 17])
-    shapes = st.lists(sides, max_size=3).map(tuple)
+    shapes = st.sampled_from([0, 1, 1, 2, 2, 2, 3, 3]).flatmap(lambda n: st.lists(sides, min_size=n, max_size=n)).map(tuple)
     base = draw(shapes)
     types: list[tuple[tuple[int, ...], str]] = []
     for i in range(draw(st.integers(1, 3))):
@@ -235,7 +235,6 @@ class Ways:
         tape = gradient.tape
         types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
         spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
-        assert checkable(lowered), "a guard that kernels cannot check"
         return cls(verify(tape), lowered, compile_tape(lowered, types, spec))
 
     def fit(self, inputs: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yota_py.rules  # noqa: F401 - registers the rules
-from yota_py.rules.indexing import unindex
+from yota_py.rules.indices import unindex
 
 from yota_py.errors import GuardError, MissingRuleError
 from yota_py.gradient import differentiate

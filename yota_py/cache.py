@@ -21,12 +21,12 @@ from .engine import Refusal, compile_tape
 from .gradient import differentiate
 from .operations import Guard, Input, Variable
 from .passes import optimise
-from .passes.fuse import checkable
+from .passes.classify import checkable
 from .passes.lower import lower
 from .recorder import Recorder
 from .recording import record_call, record_watched
 from .tape import Tape
-from .tracer import Trace
+from .trace import Trace
 from .trees import flatten, is_traceable, unflatten
 from .types import ArrayType, Type, typeof
 
@@ -187,7 +187,7 @@ def repeatable(source: Trace, captures: Captures) -> Callable[[Any], Any] | None
     for result in source.tape.results:
         if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
             captures.problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
-    return None if captures.problems else captures.guard()
+    return None if captures.problems else captures.guards.function()
 
 
 def interpret(

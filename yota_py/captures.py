@@ -8,7 +8,6 @@ functions, modules and objects by identity, containers item by item. What cannot
 
 from __future__ import annotations
 
-import builtins
 import dis
 import functools
 import operator
@@ -22,86 +21,67 @@ from typing import Any
 import numpy as np
 
 from .dispatch import find_traced, is_traced
+from .guards import Guards
 from .operations import Variable, is_library
 from .patching import stand_in_for
-from .tracer import Trace, Tracer, shadow
+from .trace import Trace
+from .tracer import Tracer, shadow
+from .trees import map_items, rebuild
 
 MAX_READS = 3000
-_MISSING = object()
 # Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
-_REFLECTION = frozenset(["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"])
-_UNTRACEABLE = frozenset(["__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState",
-                          "Generator", "now", "utcnow", "today", "environ", "getenv"])  # fmt: skip
-# C functions whose answer is not a function of their arguments.
-_OUTSIDE_WORLD = frozenset(["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"])
+_REFLECTION = frozenset(
+    ["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"]
+)
+_UNTRACEABLE = frozenset([
+    "__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState", "Generator",
+    "now", "utcnow", "today", "environ", "getenv",
+])  # fmt: skip
+# Modules of C functions whose answer is not a function of their arguments.
+_OUTSIDE_WORLD = frozenset(
+    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"]
+)
 _IMMUTABLE = (
-    int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis), frozenset,
+    int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
+    frozenset,
 )  # fmt: skip
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 _OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
 _CACHED = type(functools.lru_cache(lambda: None))
-_LEAF_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias)
+_BUILTIN = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias,
+)  # fmt: skip
+Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
 
 class Captures:
-    """The reads of one trace: guards as lines of Python, and the arrays that became inputs."""
+    """The reads of one trace: the guards on them, and the arrays that became inputs."""
 
     def __init__(self, trace: Trace, f: Callable[..., Any]) -> None:
         self.trace = trace
         self.f = f
         self.problems = trace.problems
-        self.arrays: list[str] = []  # the guard function's local names of captured arrays, in the order of capture
-        self._lines: list[str] = []
-        self._namespace: dict[str, Any] = {"_missing": _MISSING}
-        self._constants: dict[int, str] = {}
+        self.guards = Guards()
         self._restore: list[Callable[[], None]] = []
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: set[str] = set()
-        self._globals: dict[tuple[int, str], bool] = {}
-        self._objects: dict[int, tuple[Any, str, set[str]]] = {}
+        self._globals: set[tuple[int, str]] = set()
+        self._objects: dict[int, tuple[Any, set[str]]] = {}  # with the attributes that have been read
         self._functions: set[int] = set()
-        self._reads = 0
-        self._path: list[int] = []
+        self._path: list[int] = []  # the containers around the one being read
         self._tracers: dict[int, tuple[np.ndarray, Tracer, str]] = {}
         self._mutable: dict[int, Any] = {}  # lists and dicts (also of objects) in which traced values may be left behind
-
-    # -- lines of the guard function
-
-    def _constant(self, value: Any) -> str:
-        name = self._constants.get(id(value))
-        if name is None:
-            name = self._constants[id(value)] = f"k{len(self._constants)}"
-            self._namespace[name] = value
-        return name
-
-    def _local(self, expression: str) -> str:
-        self._reads += 1
-        name = f"v{self._reads}"
-        self._lines.append(f"{name} = {expression}")
-        return name
-
-    def _require(self, condition: str) -> None:
-        self._lines.append(f"if not ({condition}): return None")
-
-    def guard(self) -> Callable[[Any], tuple[Any, ...] | None]:
-        """A function of ``f``: the captured arrays as they are now, or ``None`` if something else has changed."""
-        arrays = ", ".join(self.arrays)
-        lines = [*self._lines, f"return ({arrays}{',' if self.arrays else ''})"]
-        text = "def guard(f):\n try:\n" + "".join(f"  {line}\n" for line in lines)
-        text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError):\n  return None\n"
-        exec(compile(text, "<guards>", "exec"), self._namespace)
-        return self._namespace["guard"]  # type: ignore[no-any-return]
 
     # -- the walk
 
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
-        self._require(f"type(f) is {self._constant(type(self.f))}")
+        self.guards.require_is("type(f)", type(self.f))
         self._callable(self.f, "f")
         for leaf in self.trace.tape.leaves:
             if not isinstance(leaf, (Variable, *_IMMUTABLE)):
-                self._value(leaf, self._constant(leaf))
+                self._value(leaf, self.guards.constant(leaf))
         self._settle()
 
     def enter(self, frame: types.FrameType) -> None:
@@ -116,20 +96,20 @@ class Captures:
 
     def _callable(self, fn: Any, expression: str) -> None:
         if isinstance(fn, types.MethodType):
-            self._require(f"type({expression}) is {self._constant(types.MethodType)}")
-            function = self._local(f"{expression}.__func__")
-            self._require(f"{function} is {self._constant(fn.__func__)}")
-            self._value(fn.__self__, self._local(f"{expression}.__self__"))
-            self._function(fn.__func__, function)
+            self.guards.require_is(f"type({expression})", types.MethodType)
+            function = self.guards.local(f"{expression}.__func__")
+            self.guards.require_is(function, fn.__func__)
+            self._value(fn.__self__, self.guards.local(f"{expression}.__self__"))
+            self._callable(fn.__func__, function)
         elif isinstance(fn, types.FunctionType):
             self._function(fn, expression)
         elif isinstance(fn, functools.partial):
-            self._value(fn.func, self._local(f"{expression}.func"))
+            self._value(fn.func, self.guards.local(f"{expression}.func"))
             for name, value in (("args", fn.args), ("keywords", fn.keywords)):
-                if self._value(value, self._local(f"{expression}.{name}")) is not value:
+                if self._value(value, self.guards.local(f"{expression}.{name}")) is not value:
                     self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
-        elif isinstance(fn, type) or isinstance(fn, _LEAF_TYPES) or is_library(type(fn).__module__):
-            self._require(f"{expression} is {self._constant(fn)}")
+        elif isinstance(fn, (type, *_BUILTIN)) or is_library(type(fn).__module__):
+            self.guards.require_is(expression, fn)
         else:
             self._value(fn, expression)
 
@@ -140,27 +120,23 @@ class Captures:
         self._functions.add(id(fn))
         if is_library(fn.__module__):
             return
-        self._require(f"{expression}.__code__ is {self._constant(fn.__code__)} and "
-                      f"{expression}.__globals__ is {self._constant(fn.__globals__)}")  # fmt: skip
+        self.guards.require_is(f"{expression}.__code__", fn.__code__)
+        self.guards.require_is(f"{expression}.__globals__", fn.__globals__)
         for i, cell in enumerate(fn.__closure__ or ()):
             try:
                 value = cell.cell_contents
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
-            new = self._value(value, self._local(f"{expression}.__closure__[{i}].cell_contents"))
-            if new is not value:
-                self._exchange(value, new, lambda v, c=cell: setattr(c, "cell_contents", v), lambda c=cell: c.cell_contents)
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", _attribute(cell, "cell_contents"))
         if fn.__dict__:
-            self._objects.setdefault(id(fn), (fn, self._constant(fn), set()))
+            self._watch(fn)
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(fn, name)
             if value is None:
-                self._require(f"{expression}.{name} is None")
-                continue
-            new = self._value(value, self._local(f"{expression}.{name}"))
-            if new is not value:
-                self._exchange(value, new, lambda v, n=name: setattr(fn, n, v), lambda n=name: getattr(fn, n))
+                self.guards.require(f"{expression}.{name} is None")
+            else:
+                self._read(value, f"{expression}.{name}", _attribute(fn, name))
         self._code(fn.__code__, fn.__globals__)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -182,7 +158,7 @@ class Captures:
             elif instruction.opname == "IMPORT_NAME" and not is_library(name):
                 module = sys.modules.get(name)
                 if module is not None:
-                    self._value(module, self._constant(module))
+                    self._value(module, self.guards.constant(module))
             elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.problems.append(f"{code.co_name} changes the global name {name}")
         for constant in code.co_consts:
@@ -193,33 +169,40 @@ class Captures:
         key = (id(namespace), name)
         if key in self._globals:
             return
-        self._globals[key] = True
-        names = self._constant(namespace)
-        if name not in namespace:
-            self._require(f"{name!r} not in {names}")
-            if hasattr(builtins, name):
-                if name in _REFLECTION:
-                    self.problems.append(f"it calls {name}(), whose reads cannot be followed")
+        self._globals.add(key)
+        names = self.guards.constant(namespace)
+        if name in namespace:
+            self._read(namespace[name], f"{names}[{name!r}]", _item(namespace, name))
             return
-        value = namespace[name]
-        new = self._value(value, self._local(f"{names}[{name!r}]"))
-        if new is not value:
-            self._exchange(value, new, lambda v: namespace.__setitem__(name, v), lambda: namespace.get(name))
+        self.guards.require(f"{name!r} not in {names}")
+        if name in _REFLECTION:
+            self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _settle(self) -> None:
         """Read attributes of known objects until no new object turns up."""
         while True:
-            before = self._reads
-            for obj, expression, done in list(self._objects.values()):
+            before = self.guards.reads
+            for obj, done in list(self._objects.values()):
                 names = self._attributes - done
                 done |= names
-                self._attributes_of(obj, expression, names)
-            if self._reads == before:
+                self._attributes_of(obj, names)
+            if self.guards.reads == before:
                 return
+
+    def _watch(self, obj: Any) -> None:
+        """From now on, the attributes of this object are read by the names that the code uses."""
+        self._objects.setdefault(id(obj), (obj, set()))
+
+    def _read(self, value: Any, expression: str, place: Place) -> Any:
+        """Guard what stands in a place, and put there what takes its place while tracing."""
+        new = self._value(value, self.guards.local(expression))
+        if new is not value:
+            self._exchange(value, new, place)
+        return new
 
     def _value(self, value: Any, expression: str) -> Any:
         """Guard one value; returns what takes its place while tracing (itself, unless there are arrays in it)."""
-        if self._reads > MAX_READS:
+        if self.guards.reads > MAX_READS:
             if len(self.problems) < 5:
                 self.problems.append(f"it reads more than {MAX_READS} captured values")
             return value
@@ -229,134 +212,137 @@ class Captures:
         if isinstance(value, np.ndarray):
             return self._array(value, expression)
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
-            self._require(f"{expression} is {self._constant(value)}")
+            self.guards.require_is(expression, value)
             return stand_in
         if isinstance(value, _IMMUTABLE):
             self._immutable(value, expression)
             return value
         if isinstance(value, tuple | list | dict):
             return self._container(value, expression)
-        self._require(f"{expression} is {self._constant(value)}")
+        self.guards.require_is(expression, value)
+        if isinstance(value, _CACHED):  # its memory must not meet traced values: the function itself takes its place
+            self._callable(value.__wrapped__, f"{self.guards.constant(value)}.__wrapped__")
+            return value.__wrapped__
+        self._object(value)
+        return value
+
+    def _object(self, value: Any) -> None:
+        """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
-            self._callable(value, self._constant(value))
+            self._callable(value, self.guards.constant(value))
         elif isinstance(value, _RANDOM) or _module_of(value) in _RANDOM_MODULES:
             self.problems.append("it reads a random number generator")
         elif isinstance(value, _OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
-        elif isinstance(value, _CACHED):  # its memory must not meet traced values: the function itself takes its place
-            self._callable(value.__wrapped__, f"{self._constant(value)}.__wrapped__")
-            return value.__wrapped__
         elif isinstance(value, functools.partial):
-            self._callable(value, self._constant(value))
-        elif isinstance(value, _LEAF_TYPES):
-            pass
+            self._callable(value, self.guards.constant(value))
+        elif isinstance(value, (*_BUILTIN, staticmethod, classmethod, property)):
+            pass  # nothing to read, or reached through their class: called functions are entered
         elif isinstance(value, types.ModuleType):
-            if not is_library(value.__name__) and value.__name__ not in sys.stdlib_module_names:
-                self._objects.setdefault(id(value), (value, self._constant(value), set()))
+            if not is_library(value.__name__):
+                self._watch(value)
         elif isinstance(value, type):
-            if not is_library(value.__module__) and value.__module__ not in sys.stdlib_module_names:
+            if not is_library(value.__module__):
                 self._class(value)
-        elif isinstance(value, staticmethod | classmethod | property):
-            pass  # reached through their class; called functions are entered
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(type(value), "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
-            self._objects.setdefault(id(value), (value, self._constant(value), set()))
-            self._require(f"type({expression}) is {self._constant(type(value))}")
+            self._watch(value)
+            self.guards.require_is(f"type({self.guards.constant(value)})", type(value))
             for cls in type(value).__mro__[:-1]:
                 if not is_library(cls.__module__):
                     self._class(cls)
-        return value
 
     def _class(self, cls: type) -> None:
         """A class of the user's: attributes by name, and its special methods, which are read without naming them."""
-        if id(cls) not in self._objects:
-            self._objects[id(cls)] = cls, self._constant(cls), set()
-            for name, value in list(vars(cls).items()):
-                if name.startswith("__") and isinstance(value, types.FunctionType):
-                    self._value(value, self._local(f"{self._constant(cls)}.__dict__[{name!r}]"))
+        if id(cls) in self._objects:
+            return
+        self._watch(cls)
+        known = self.guards.constant(cls)
+        for name, value in list(vars(cls).items()):
+            if name.startswith("__") and isinstance(value, types.FunctionType):
+                self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
 
     def _array(self, value: np.ndarray, expression: str) -> Any:
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":
-            self._require(f"{expression} is {self._constant(value)}")
+            self.guards.require_is(expression, value)
             self.problems.append(f"it reads an array of type {type(value).__name__} with dtype {value.dtype}")
             return value
         if id(value) in self._tracers:  # two names of one array
-            _, tracer, name = self._tracers[id(value)]
-            self._require(f"{expression} is {name}")
+            _, tracer, known = self._tracers[id(value)]
+            self.guards.require(f"{expression} is {known}")
             return tracer
-        name = expression if expression.startswith("v") else self._local(expression)
-        self.arrays.append(name)
+        self.guards.arrays.append(expression)
         tracer = self.trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
-        self._tracers[id(value)] = value, tracer, name
+        self._tracers[id(value)] = value, tracer, expression
         return tracer
 
     def _immutable(self, value: Any, expression: str) -> None:
-        constant = self._constant(value)
-        equal = ""
-        if isinstance(value, int | float | str | np.number) and value == value and (value != 0 or isinstance(value, int)):
-            equal = f" or (type({expression}) is {self._constant(type(value))} and {expression} == {constant})"
-        self._require(f"{expression} is {constant}{equal}")
+        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal only themselves."""
+        constant, cls = self.guards.constant(value), self.guards.constant(type(value))
+        condition = f"{expression} is {constant}"
+        if isinstance(value, int | str) or (isinstance(value, float | np.number) and value == value and value != 0):
+            condition += f" or (type({expression}) is {cls} and {expression} == {constant})"
+        self.guards.require(condition)
 
     def _container(self, value: Any, expression: str) -> Any:
         if id(value) in self._path:
             self.problems.append(f"it reads a {type(value).__name__} that contains itself")
             return value
-        same = f"tuple({expression}) == {self._constant(tuple(value))}" if isinstance(value, dict) else f"len({expression}) == {len(value)}"
-        self._require(f"type({expression}) is {self._constant(type(value))} and {same}")
+        self.guards.require_is(f"type({expression})", type(value))
+        if isinstance(value, dict):
+            self.guards.require(f"tuple({expression}) == {self.guards.constant(tuple(value))}")
+        else:
+            self.guards.require(f"len({expression}) == {len(value)}")
         if not isinstance(value, tuple):
             self._mutable[id(value)] = value
         self._path.append(id(value))
-        items = list(value.items() if isinstance(value, dict) else enumerate(value))
         new = []
-        for key, item in items:
-            if isinstance(value, dict) and not isinstance(key, _IMMUTABLE):
+        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            if not isinstance(key, _IMMUTABLE):
                 self.problems.append("it reads a dict with keys that are not numbers or strings")
                 break
-            index = repr(key) if type(key) in (int, str) else self._constant(key)
-            replacement = self._value(item, self._local(f"{expression}[{index}]"))
-            new.append(replacement)
-            if replacement is not item and not isinstance(value, tuple):
-                self._exchange(item, replacement, lambda v, k=key: value.__setitem__(k, v), lambda k=key: value[k])
+            at = f"{expression}[{repr(key) if type(key) in (int, str) else self.guards.constant(key)}]"
+            if isinstance(value, tuple):
+                new.append(self._value(item, self.guards.local(at)))
+            else:
+                self._read(item, at, _item(value, key))
         self._path.pop()
-        if isinstance(value, tuple) and any(a is not b for (_, b), a in zip(items, new, strict=False)):
-            return type(value)(*new) if hasattr(value, "_fields") else tuple(new)
+        if any(a is not b for a, b in zip(new, value, strict=False)):
+            return rebuild(value, new)
         return value
 
-    def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
-        own = getattr(obj, "__dict__", {})
+    def _attributes_of(self, obj: Any, names: set[str]) -> None:
+        expression, own = self.guards.constant(obj), getattr(obj, "__dict__", {})
         if isinstance(own, dict):
             self._mutable[id(own)] = own
+        slots = [getattr(cls, "__slots__", ()) for cls in type(obj).__mro__]
         for name in sorted(names):
             if name in own:
-                value = own[name]
-                new = self._value(value, self._local(f"{expression}.__dict__[{name!r}]"))
+                self._read(own[name], f"{expression}.__dict__[{name!r}]", _attribute(obj, name))
             elif isinstance(obj, types.FunctionType):
-                continue
+                pass
             elif isinstance(obj, types.ModuleType | type):
-                self._require(f"{name!r} not in {expression}.__dict__")
-                continue
-            elif any(name in getattr(cls, "__slots__", ()) for cls in type(obj).__mro__) and hasattr(obj, name):
-                value = getattr(obj, name)
-                new = self._value(value, self._local(f"{expression}.{name}"))
+                self.guards.require(f"{name!r} not in {expression}.__dict__")
+            elif any(name in listed for listed in slots) and hasattr(obj, name):
+                self._read(getattr(obj, name), f"{expression}.{name}", _attribute(obj, name))
             else:
-                if own is not None:
-                    self._require(f"{name!r} not in getattr({expression}, '__dict__', ())")
-                continue
-            if new is not value:
-                self._exchange(
-                    value, new, lambda v, o=obj, n=name: _set_attribute(o, n, v), lambda o=obj, n=name: getattr(o, n, None)
-                )
+                self.guards.require(f"{name!r} not in getattr({expression}, '__dict__', ())")
 
     # -- exchange while tracing
 
-    def _exchange(self, old: Any, new: Any, put: Callable[[Any], Any], get: Callable[[], Any]) -> None:
+    def _exchange(self, old: Any, new: Any, place: Place) -> None:
+        get, put = place
         put(new)
 
         def restore() -> None:
-            if get() is new:
+            try:
+                untouched = get() is new
+            except (AttributeError, LookupError, ValueError):  # deleted
+                untouched = False
+            if untouched:
                 put(old)
-            elif "rebound" not in self.problems:
+            else:
                 self.problems.append("it rebinds or replaces a captured array while it runs")
 
         self._restore.append(restore)
@@ -374,9 +360,7 @@ class Captures:
     def _plain(self, value: Any) -> Any:
         if is_traced(value):
             return shadow(value) if value._trace is self.trace else value
-        if isinstance(value, tuple | list):
-            return type(value)(map(self._plain, value)) if not hasattr(value, "_fields") else type(value)(*map(self._plain, value))
-        return {key: self._plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return map_items(self._plain, value)
 
 
 def _module_of(value: Any) -> str:
@@ -384,6 +368,16 @@ def _module_of(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return value.__name__
     return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
+
+
+def _item(container: Any, key: Any) -> Place:
+    """An item of a list or dict."""
+    return functools.partial(operator.getitem, container, key), functools.partial(operator.setitem, container, key)
+
+
+def _attribute(obj: Any, name: str) -> Place:
+    """An attribute of an object, a module, a class, a closure's cell or a function."""
+    return functools.partial(getattr, obj, name), functools.partial(_set_attribute, obj, name)
 
 
 def _set_attribute(obj: Any, name: str, value: Any) -> None:
@@ -406,9 +400,9 @@ def watched(captures: Captures) -> Iterator[None]:
         if event == "call":
             captures.enter(frame)
         elif event == "c_call":
-            owner = getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
-            if owner in _OUTSIDE_WORLD:
-                captures.problems.append(f"it calls {getattr(arg, '__qualname__', arg)}, whose answer may differ next time")
+            if _module_of(arg) in _OUTSIDE_WORLD:
+                name = getattr(arg, "__qualname__", arg)
+                captures.problems.append(f"it calls {name}, whose answer may differ next time")
 
     try:
         captures.start()

@@ -19,8 +19,8 @@ from .recorder import Recorder
 from .registry import apply_rule, primitive_of
 from .show import name_of
 from .tangents import add, getfield, zeros_like
-from .tape import NAMESPACE, Tape
-from .trees import flatten, unflatten
+from .tape import Tape
+from .trees import NAMESPACE, flatten, unflatten
 from .types import ArrayType, Type, typeof
 
 # --------------------------------------------------------------------------------- the three verbs

@@ -35,16 +35,13 @@ def assign(x: Tracer, index: Any, value: Any) -> None:
 
 def fill(x: Tracer, value: Any) -> None:
     """``x[...] = value``, broadcast."""
-    if not is_traced(x):
-        write_result(x, value)
+    _require_own(x)
     assign(x, ..., value)
 
 
 def write_result(out: Any, result: Any) -> Any:
     """What ``out=`` does; returns ``out``."""
-    if not is_traced(out):
-        raise MutationError(f"{user_site()}: out= is an array that the function has not made itself (a {typeof(out)}), into which "
-                            "a traced result cannot be written. Use the returned value: y = f(x)")  # fmt: skip
+    _require_own(out)
     overwrite(out, result)
     return out
 
@@ -55,11 +52,14 @@ def overwrite(x: Tracer, value: Any) -> None:
         shadow(x)[...] = value
         return
     _check_dtype(x, value)
-    if np.shape(value) != x.shape:
-        raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast shape {np.shape(value)}")
-    if not np.can_cast(np.result_type(value), x.dtype, "same_kind"):
-        raise TypeError(f"{user_site()}: cannot cast the result from {np.result_type(value)} to {x.dtype} with casting rule 'same_kind'")
-    install(x, astype(value, x.dtype) if np.result_type(value) != x.dtype else np.positive(value))
+    shape, dtype = np.shape(value), np.result_type(value)
+    if shape != x.shape:
+        raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast "
+                         f"shape {shape}")
+    if not np.can_cast(dtype, x.dtype, "same_kind"):
+        raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
+                        "'same_kind'")
+    install(x, astype(value, x.dtype) if dtype != x.dtype else np.positive(value))
 
 
 def install(x: Tracer, new: Any) -> None:
@@ -67,23 +67,27 @@ def install(x: Tracer, new: Any) -> None:
     if not shadow(x).flags.writeable:
         raise ValueError("assignment destination is read-only")
     if x.is_captured():
-        raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads from "
-                            "elsewhere. Return the new values instead, or work on a copy: y = x.copy()")  # fmt: skip
+        raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
+                            "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
     if not is_traced(new) or new._trace is not x._trace:
-        raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array outside of it; "
-                            "return it instead")  # fmt: skip
+        raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array "
+                            "outside of it; return it instead")
     if x._look is not None:
         parent, fn, args, kwargs = x._look
-        install(parent, set_view(parent, new, fn, args, dict(kwargs)))
+        install(parent, set_view(parent, new, fn, args, kwargs))
     else:
         x._version += 1
     x.point_to(new)
 
 
+def _require_own(out: Any) -> None:
+    if not is_traced(out):
+        raise MutationError(f"{user_site()}: out= is an array that the function has not made itself (a {typeof(out)}), "
+                            "into which a traced result cannot be written. Use the returned value: y = f(x)")
+
+
 def _check_dtype(x: Tracer, value: Any) -> None:
     if isinstance(value, Tracer) and value.carries() and x.dtype.kind not in "fc":
-        raise LostDerivativeError(f"{user_site()}: writing a traced {typeof(value)} into an array of dtype {x.dtype} would drop its "
-                                  f"derivative. Make the array with a floating dtype: np.zeros(n), not np.zeros(n, {x.dtype})")  # fmt: skip
-
-
-__all__ = ["assign", "fill", "install", "overwrite", "write_result"]
+        raise LostDerivativeError(f"{user_site()}: writing a traced {typeof(value)} into an array of dtype {x.dtype} "
+                                  "would drop its derivative. Make the array with a floating dtype: np.zeros(n), not "
+                                  f"np.zeros(n, {x.dtype})")

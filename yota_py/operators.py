@@ -13,13 +13,15 @@ import numpy as np
 
 from .mutation import assign, fill, overwrite, write_result
 from .registry import methods
-from .tracer import ArrayTracer, Tracer, record, unsupported
+from .show import name_of
+from .trace import record
+from .tracer import ArrayTracer, Tracer, unsupported
 
-_REDUCTIONS = {
+_REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
     np.logical_and: np.all, np.logical_or: np.any,
 }  # fmt: skip
-_ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+_ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -27,7 +29,7 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     out = kwargs.pop("out", None)
     if out is not None and any(x is not None for x in out):
         if len(out) != 1:
-            raise unsupported(ufunc, "several out=")
+            raise unsupported(f"{name_of(ufunc)} with several out=")
         return write_result(out[0], array_ufunc(self, ufunc, method, *inputs, **kwargs))
     if method == "__call__":
         return record(ufunc, inputs, kwargs)
@@ -41,7 +43,7 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if method == "outer" and not kwargs:
         a, b = inputs
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
-    raise unsupported(ufunc, f".{method}")
+    raise unsupported(f"{name_of(ufunc)}.{method}")
 
 
 def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -67,7 +69,7 @@ def _both_python(x: Any, y: Any) -> bool:
     return all(isinstance(v, int | float | complex) and not isinstance(v, np.generic) for v in (x, y))
 
 
-def _binary(python: Callable[..., Any], ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
 
     def apply(x: Any, y: Any) -> Any:
@@ -109,7 +111,7 @@ def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-_BINARY = [
+_BINARY: list[tuple[str, Any, Any]] = [
     ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
     ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
     ("mod", operator.mod, np.remainder), ("pow", operator.pow, np.power),
@@ -121,7 +123,7 @@ _BINARY = [
 ]  # fmt: skip
 _RAISING = (operator.truediv, operator.floordiv, operator.mod, operator.pow)
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_UNARY = [
+_UNARY: list[tuple[str, Any, Any]] = [
     ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
     ("invert", operator.invert, np.invert),
 ]  # fmt: skip
@@ -132,7 +134,8 @@ def _install() -> None:
     operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
     operators.__divmod__ = lambda self, other: (self // other, self % other)
     operators.__rdivmod__ = lambda self, other: (other // self, other % self)
-    ArrayTracer.__setitem__ = assign  # type: ignore[attr-defined]
+    arrays: Any = ArrayTracer
+    arrays.__setitem__ = assign
     for name, python, ufunc in _BINARY:
         forward, reflected = _binary(python, ufunc)
         setattr(operators, f"__{name}__", forward)

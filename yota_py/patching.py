@@ -129,7 +129,8 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
             return result
         if called_name(sys._getframe(1)) != original.__name__:  # C code that the user's line has called
             return result
-        return state.traces[-1].constant(result)  # made from nothing but numbers: known to be the same next time
+        trace = state.traces[-1]
+        return trace.tracer(trace.constant(result))  # made from nothing but numbers: known to be the same next time
 
     stand_in.__wrapped__ = original  # type: ignore[attr-defined]
     return stand_in

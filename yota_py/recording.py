@@ -16,7 +16,8 @@ from .patching import exclusive, installed, noticing, tracing
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
-from .tracer import Trace, Tracer
+from .trace import Trace
+from .tracer import Tracer
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact
 

@@ -14,11 +14,10 @@ from typing import Any
 import optree
 
 from .errors import GuardError
-from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, same, substitute
+from .operations import Call, Constant, Input, Operation, Site, Variable, same, substitute
 from .show import Style, show
+from .trees import flatten, unflatten
 from .types import Type
-
-NAMESPACE = "yota_py"  # of containers registered with optree
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class Tape:
         ``GuardError`` if the function would have taken another branch for these arguments, ``TypeError`` if their
         structure or a static argument differs.
         """
-        flat, spec = optree.tree_flatten((args, kwargs), none_is_leaf=True, namespace=NAMESPACE)
+        flat, spec = flatten((args, kwargs))
         if self.in_spec is not None and spec != self.in_spec:
             raise TypeError(f"{self.name}: the arguments' structure {spec} is not the traced one, {self.in_spec}")
         inputs = []
@@ -80,15 +79,18 @@ class Tape:
             elif given is not leaf and not same(given, leaf):
                 raise TypeError(f"{self.name}: traced with the static argument {leaf!r}, played with {given!r}")
         if seed is not None:
-            inputs += optree.tree_leaves(seed, none_is_leaf=True, namespace=NAMESPACE)
+            inputs += flatten(seed)[0]
         results = self.play_flat(inputs)
-        return results if self.out_spec is None else optree.tree_unflatten(self.out_spec, results)
+        return results if self.out_spec is None else unflatten(self.out_spec, results)
 
     def play_flat(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the flat list of input values; returns the flat list of results."""
         values: list[Any] = [None]
-        lookup = lambda var: values[var.id]  # noqa: E731 - one name for the closure used below
         given = iter(inputs)
+
+        def lookup(var: Variable) -> Any:
+            return values[var.id]
+
         for op in self.ops:
             if isinstance(op, Call):
                 fn = values[op.fn.id] if isinstance(op.fn, Variable) else op.fn

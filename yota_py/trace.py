@@ -1,0 +1,240 @@
+"""The recording of a call: operations on tracers, appended to a tape with their values.
+
+``Trace`` is one recording; ``record`` finds the recording that a call belongs to. Traces nest: an operation belongs to
+the innermost one among its arguments, and to that one the tracers of the outer ones are constants.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .dispatch import decided, find_traced
+from .errors import MissingRuleError
+from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from .patching import suspended
+from .recorder import Recorder
+from .registry import Primitive, missing_rule, primitive_of
+from .show import name_of
+from .tangents import getfield
+from .tape import Tape
+from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
+from .trees import rebuild
+from .types import ArrayType, typeof
+
+T = TypeVar("T")
+
+_levels = itertools.count()
+_append = threading.Lock()
+
+CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
+
+
+class Trace(Recorder):
+    """One recording in progress.
+
+    ``level`` orders nested traces, the innermost has the highest. ``problems`` are reasons why another call might not
+    record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
+    arrays that the function reads from elsewhere.
+    """
+
+    __slots__ = ("_foreign", "_status", "alive", "captured", "level", "problems", "site", "thread")
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self.level = next(_levels)
+        self.alive = True
+        self.thread = threading.get_ident()
+        self.site: Site | None = None
+        self.problems: list[str] = []
+        self.captured = 0
+        self._status: dict[Variable, int] = {}
+        self._foreign: dict[int, tuple[Any, Variable]] = {}
+
+    def status(self, var: Variable) -> int:
+        """``CONSTANT``, ``INACTIVE`` or ``ACTIVE``."""
+        return self._status.get(var, CONSTANT)
+
+    def is_active(self, var: Variable) -> bool:
+        """Whether the value depends on an input whose derivative is wanted."""
+        return self.status(var) == ACTIVE
+
+    def origin(self) -> Site | None:
+        """The line of the user's code that the next operation comes from."""
+        return self.site or user_site()
+
+    def tracer(self, var: Variable) -> Tracer:
+        """A tracer for an input or constant of this recording."""
+        op = self.tape[var]
+        if isinstance(op, Input):
+            self._status[var] = ACTIVE if op.active else INACTIVE
+        elif isinstance(op, Constant) and op.captured is not None:
+            self._status[var] = INACTIVE
+        return make_tracer(self, var, self[var])
+
+    def capture(self, value: np.ndarray) -> Tracer:
+        """A tracer for an array that the function reads from elsewhere, by reference."""
+        op = Constant(value, typeof(value), "captured", captured=self.captured)
+        self.captured += 1
+        return self.tracer(self.append(op, value))
+
+    def foreign(self, value: np.ndarray) -> Variable:
+        """The variable of a plain array that turns up among the arguments of a traced call."""
+        known = self._foreign.get(id(value))
+        if known is None:
+            if type(value) is not np.ndarray:
+                raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
+                                "from an array's, pass np.asarray(...) of it")
+            self.problems.append(f"{self.origin()}: an array comes from somewhere that cannot be followed")
+            known = self._foreign[id(value)] = value, self.constant(value)
+        return known[1]
+
+    def split(self, structure: Any) -> tuple[Any, Any]:
+        """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
+        if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
+            return structure.current() if structure._trace is self else (structure, structure)
+        if isinstance(structure, np.ndarray):
+            return self.foreign(structure), structure
+        if isinstance(structure, tuple | list):
+            pairs = [self.split(item) for item in structure]
+            names, values = [p[0] for p in pairs], [p[1] for p in pairs]
+            return (names, values) if isinstance(structure, list) else (tuple(names), tuple(values))
+        if isinstance(structure, dict):
+            both = {key: self.split(item) for key, item in structure.items()}
+            return {key: p[0] for key, p in both.items()}, {key: p[1] for key, p in both.items()}
+        if isinstance(structure, slice):
+            # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
+            parts = (structure.start, structure.stop, structure.step)
+            structure = slice(*(operator.index(part) if isinstance(part, Tracer) else part for part in parts))
+        return structure, structure
+
+    def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
+        entry = primitive_of(fn)
+        if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
+            args, kwargs = (args[0], *_extents(args[1:])), {key: _extents(value) for key, value in kwargs.items()}
+        names, values = self.split(args)
+        keywords, keyvalues = self.split(dict(kwargs))
+        try:
+            with suspended():
+                value = fn(*values, **keyvalues)
+        except Exception:
+            self.problems.append(f"{name_of(fn)} raised an exception")  # which the function may catch: a decision
+            raise
+        op = Call(fn, names, keywords, typeof(value), self.origin())
+        status = max((self.status(x) for x in operands(op)), default=CONSTANT)
+        if entry is not None and entry.nondiff:
+            status = min(status, INACTIVE)
+        result = self.wrap(self.append(op, value), value, status)
+        if entry is not None and entry.kind in ("view", "index") and _is_view(result, args):
+            result.look_at(args[0], fn, args[1:], kwargs)
+        return result
+
+    def append(self, op: Operation, value: Any) -> Variable:
+        """Add an operation; worker threads of the traced function may do so at the same time."""
+        with _append:
+            return super().append(op, value)
+
+    def require_finite(self, result: Tracer) -> Tracer:
+        """Guard the result of a Python operation that raises where machine code gives inf or NaN."""
+        if self.status(result._var) != CONSTANT and isinstance(result, float):
+            self.guard(self.record(np.isfinite, (result,), {}), bool)
+        return result
+
+    def wrap(self, var: Variable, value: Any, status: int) -> Any:
+        """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
+        t = typeof(value)
+        self._status[var] = min(status, INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
+        if isinstance(value, tuple | list):
+            items = []
+            for i, item in enumerate(value):
+                field = self.append(Call(getfield, (var, i), {}, typeof(item)), item)
+                items.append(self.wrap(field, item, status))
+            return rebuild(value, items)
+        if not isinstance(t, ArrayType):
+            if status != CONSTANT and value is not None:
+                self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
+            return value
+        return make_tracer(self, var, value)
+
+    def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
+        """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
+        var, value = tracer.current()
+        answer = test(value)
+        if self.status(var) != CONSTANT:
+            self.append(Guard(var, answer, test, typeof(answer), self.origin()), answer)
+        return answer
+
+
+def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call with traced arguments in the innermost trace among them."""
+    entry = primitive_of(fn)
+    if entry is not None and entry.immediate:  # shapes and dtypes only
+        with suspended():
+            return fn(*shadow(args), **shadow(dict(kwargs)))
+    tracers = list(tracers_in((args, kwargs)))
+    if not all(t.is_here() for t in tracers):
+        working = [t._trace for t in tracers if t.carries() and t._trace.alive]
+        if not working:  # arrays that another thread's trace watches
+            return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
+        working[0].problems.append("it computes in threads of its own")
+    if entry is not None and entry.inline and entry.lowering is not None:
+        return entry.lowering(*args, **kwargs)
+    trace = max((t._trace for t in tracers), key=lambda t: t.level)
+    for tracer in tracers:
+        if not tracer._trace.alive:
+            raise leaked(tracer, name_of(fn))
+    no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
+    if no_rule and any(t.carries() for t in tracers):
+        raise missing_rule(fn)
+    if kwargs and find_traced(kwargs.values()) is not None:
+        args, kwargs = _positional(fn, entry, args, kwargs)
+    return trace.record(fn, args, kwargs)
+
+
+def _extents(value: Any) -> Any:
+    """An axis or a shape with its traced integers as guards; other numbers (``initial=``) stay traced."""
+    if isinstance(value, tuple | list):
+        return rebuild(value, map(_extents, value))
+    return decided(value) if kind_of_tracer(value) in ("i", "u") else value
+
+
+def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
+    if not isinstance(result, Tracer) or not isinstance(args[0], Tracer) or args[0]._trace is not result._trace:
+        return False
+    have, of = shadow(result), shadow(args[0])
+    return isinstance(have, np.ndarray) and isinstance(of, np.ndarray) and np.may_share_memory(have, of)
+
+
+def _positional(
+    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Traced keyword arguments moved to their positions, where cotangents can reach them."""
+    rule = entry.rule if entry is not None and entry.rule is not None else fn
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(rule).parameters
+    rest, out = dict(kwargs), list(args)
+    for i, (name, parameter) in enumerate(parameters.items()):
+        if i < len(args):
+            continue
+        if find_traced(rest.values()) is None:
+            break
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            break
+        default = None if parameter.default is parameter.empty else parameter.default
+        out.append(rest.pop(name, default))
+    if find_traced(rest.values()) is not None:
+        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
+                               "through which no rule can carry a derivative. Pass it by position or rewrite the line.")
+    return tuple(out), rest
+
+
+Tracer.__yota_record__ = staticmethod(record)  # here, because tracers do not know how they are recorded
