@@ -97,7 +97,7 @@ def _round_method(x: Any, decimals: int = 0) -> Any:
 
 
 methods.update(
-    astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, clip=np.clip, round=_round_method
+    astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method
 )
 
 # ----------------------------------------------------------------------------- arrays made of traced values
@@ -153,18 +153,32 @@ patch(np, "array", _array)
 for _name, _ndmin in [("asarray", 0), ("asanyarray", 0), ("ascontiguousarray", 1), ("asfortranarray", 0)]:
     patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin))
 
-def _of_list(original: Callable[..., Any]) -> Callable[..., Any]:
+
+def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:
     """NumPy does not look for traced values in the items of a list that stands for an array."""
 
-    def stand_in(a: Any, *args: Any, **kwargs: Any) -> Any:
-        is_list = isinstance(a, tuple | list) and find_traced(a, 64) is not None
-        return original(_assemble(a) if is_list else a, *args, **kwargs)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        arrays = [
+            _assemble(a) if isinstance(a, tuple | list) and find_traced(a, 64) is not None else a for a in args[:count]
+        ]
+        return original(*arrays, *args[count:], **kwargs)
 
     return stand_in
 
 
 for _name in "sum mean max min amax amin prod std var median cumsum argmax argmin sort any all".split():
-    patch(np, _name, _of_list(getattr(np, _name)))
+    patch(np, _name, _of_lists(getattr(np, _name), 1))
+for _name in "dot vdot inner outer matmul".split():
+    patch(np, _name, _of_lists(getattr(np, _name), 2))
+
+
+def _fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+    items = [item for item, _ in zip(iterable, range(count), strict=False)] if count >= 0 else list(iterable)
+    return _converted(items, dtype, 1) if find_traced(items) is not None else _plain_fromiter(items, dtype, **kwargs)
+
+
+_plain_fromiter = np.fromiter
+patch(np, "fromiter", _fromiter)
 
 # ------------------------------------------------------------------------------------------ filled arrays
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import is_traced
-from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
+from yota_py.dispatch import find_traced, is_traced
+from yota_py.registry import Cases, case, describe, methods, nondiff, patch, primitive, rrule, scalar_rule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
-from .support import dtype_of
+from .support import NOTHING, array_rule, dtype_of
 
 REAL: Domain = (-2.0, 2.0)
 POSITIVE: Domain = (0.2, 3.0)
@@ -227,33 +227,54 @@ def _where_stand_in(condition: Any, *choices: Any) -> Any:
 patch(np, "where", _where_stand_in)
 
 
-def clip(x: Any, lo: Any = None, hi: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def _bounds(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
+    """The two bounds, ``None`` for none, under whichever of their names they were given."""
+    first = [None if bound is NOTHING else bound for bound in (a_min, a_max)]
+    second = [None if bound is NOTHING else bound for bound in (min, max)]
+    lo, hi = (b if a is None else a for a, b in zip(first, second, strict=True))
+    return lo, hi
+
+
+def _clipped(
+    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
+) -> Any:
     """``np.clip`` as ``minimum(maximum(x, lo), hi)``."""
-    lo, hi = (min if lo is None else lo), (max if hi is None else hi)
-    x = x if lo is None else np.maximum(x, lo)
+    lo, hi = _bounds(a_min, a_max, min, max)
+    x = a if lo is None else np.maximum(a, lo)
     return x if hi is None else np.minimum(x, hi)
 
 
-@rrule(np.clip, lowering=clip, cases=lambda s: [
+@array_rule(np.clip, lowering=_clipped, cases=lambda s: [
     case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
     case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
-    case(s(4), min=-0.5, max=0.5), case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1),
+    case(s(4), min=-0.5, max=0.5), case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5),
 ])  # fmt: skip
-def _clip(x: Any, *bounds: Any, min: Any = None, max: Any = None) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    keywords = {name: bound for name, bound in [("min", min), ("max", max)] if bound is not None}
-    lo, hi = (*bounds, None, None)[:2]
-    lo, hi = (min if lo is None else lo), (max if hi is None else hi)
-    raised = x if lo is None else np.maximum(x, lo)
-    y = np.clip(x, *bounds, **keywords)
+def _clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
+) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    lo, hi = _bounds(a_min, a_max, min, max)
+    raised = a if lo is None else np.maximum(a, lo)
+    y = np.clip(a, lo, hi)
 
     def pullback(dy: Any) -> Sequence[Any]:
         below = dy if hi is None else _winner(dy, y, raised, hi)
-        dx = below if lo is None else _winner(below, raised, x, lo)
-        dlo = unbroadcast(_winner(below, raised, lo, x), lo) if is_inexact(lo) else None
+        dx = below if lo is None else _winner(below, raised, a, lo)
+        dlo = unbroadcast(_winner(below, raised, lo, a), lo) if is_inexact(lo) else None
         dhi = unbroadcast(_winner(dy, y, hi, raised), hi) if is_inexact(hi) else None
-        return unbroadcast(dx, x) if is_inexact(x) else None, *(dlo, dhi)[: len(bounds)]
+        return unbroadcast(dx, a) if is_inexact(a) else None, dlo, dhi
 
     return y, pullback
+
+
+def _clip_stand_in(a: Any, *bounds: Any, min: Any = NOTHING, max: Any = NOTHING, **options: Any) -> Any:
+    """With the bounds by position, where cotangents can reach them."""
+    if find_traced((min, max)) is None or bounds:
+        return np.clip(a, *bounds, **{key: x for key, x in [("min", min), ("max", max)] if x is not NOTHING}, **options)
+    return np.clip(a, *_bounds(None, None, min, max), **options)
+
+
+patch(np, "clip", _clip_stand_in)
+methods["clip"] = _clip_stand_in
 
 
 def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
@@ -267,16 +288,18 @@ def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, 
     return y if isinstance(x, np.ndarray) else y[()]
 
 
-@rrule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
+@array_rule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32)), case(s(2, dtype=complex)),
-    case(s(3), nan=1.0), case(s.number()),
+    case(s(3), nan=1.0), case(s.number()), case(np.array([np.nan, np.inf, 1.0]), True, s.number(), s.number()),
 ])  # fmt: skip
 def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     y = np.nan_to_num(x, copy=True, nan=nan, posinf=posinf, neginf=neginf)
 
     def pullback(dy: Any) -> Sequence[Any]:
         if not np.iscomplexobj(x):
-            return (np.where(np.isfinite(x), dy, 0),)
+            places = (np.isnan(x), nan), (np.equal(x, np.inf), posinf), (np.equal(x, -np.inf), neginf)
+            dends = (unbroadcast(np.where(at, dy, 0), end) if is_inexact(end) else None for at, end in places)
+            return np.where(np.isfinite(x), dy, 0), None, *dends
         re = np.where(np.isfinite(np.real(x)), np.real(dy), 0)
         return (re + 1j * np.where(np.isfinite(np.imag(x)), np.imag(dy), 0),)
 

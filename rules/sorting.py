@@ -17,7 +17,6 @@ from .support import (
     Pullback,
     array_rule,
     axes_of,
-    composite,
     count_along,
     dtype_of,
     given,

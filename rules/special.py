@@ -144,7 +144,9 @@ def _exponentials(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
-    return y if keepdims else np.squeeze(y, axis=axis)[()]
+    if keepdims or not isinstance(y, np.ndarray):
+        return y
+    return np.squeeze(y, axis=axis)[()]
 
 
 @composite(logsumexp, cases=lambda s: [

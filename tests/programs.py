@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from yota_py.engine import Refusal, compile_tape
 from yota_py.gradient import differentiate
-from yota_py.operations import Input, Variable
+from yota_py.operations import Constant, Input, Variable
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
@@ -237,6 +237,12 @@ class Ways:
         spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
         return cls(verify(tape), lowered, compile_tape(lowered, types, spec))
 
+    @property
+    def captured(self) -> list[Any]:
+        """The arrays that the function has read from elsewhere, in the program's order."""
+        arrays = {op.captured: op.value for op in self.lowered.ops if isinstance(op, Constant) and op.captured is not None}
+        return [arrays[k] for k in self.program.captured]
+
     def fit(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs as the kinds of value that the tape was made for: arrays, NumPy's scalars, Python's numbers."""
         types = [op.type for op in self.gradient.ops if isinstance(op, Input)]
@@ -247,7 +253,7 @@ class Ways:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The compiled program's results."""
-        results = self.program(*inputs)
+        results = self.program(*inputs, *self.captured)
         assert not isinstance(results, Refusal), f"refused: {results}"
         return results  # type: ignore[no-any-return]
 

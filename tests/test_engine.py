@@ -16,7 +16,6 @@ import yota_py
 from yota_py import grad
 from yota_py.engine import Refusal
 from yota_py.errors import GuardError
-from yota_py.operations import Constant
 from yota_py.testing import random_like
 
 CALLS = 3  # of each compiled program, with other values
@@ -44,10 +43,10 @@ def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
         try:
             want = ways.gradient.play_flat(inputs)
         except IndexError:
-            assert ways.program(*inputs) is Refusal.OUT_OF_BOUNDS
+            assert ways.program(*inputs, *ways.captured) is Refusal.OUT_OF_BOUNDS
             return []
         except GuardError:
-            assert ways.program(*inputs) is Refusal.MISFIT
+            assert ways.program(*inputs, *ways.captured) is Refusal.MISFIT
             return []
         lowered = ways.lowered.play_flat(inputs)
     have = ways.run(inputs)
@@ -71,8 +70,13 @@ def moved(*args: Any) -> list[tuple[Any, ...]]:
     rng = np.random.default_rng(4)
     out: list[tuple[Any, ...]] = [args]
     for _ in range(2):
-        out.append(tuple(x + random_like(x, rng) if np.asarray(x).dtype.kind in "fc" else x for x in args))
+        out.append(tuple(_shifted(x, rng) if np.asarray(x).dtype.kind in "fc" else x for x in args))
     return out
+
+
+def _shifted(x: Any, rng: np.random.Generator) -> Any:
+    y = x + random_like(x, rng)
+    return np.asarray(y, x.dtype) if isinstance(x, np.ndarray) else type(x)(y)
 
 
 def arrays_of(results: list[Any]) -> list[np.ndarray]:
@@ -82,8 +86,9 @@ def arrays_of(results: list[Any]) -> list[np.ndarray]:
 # ------------------------------------------------------------------------------------------- random programs
 
 
+# To shrink a failure takes minutes, as every attempt compiles a program: add Phase.shrink by hand.
 @settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
-          phases=[Phase.explicit, Phase.generate, Phase.shrink])  # fmt: skip
+          phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:
     ways, seeds = compiled(f, *f.draw(0))
@@ -102,6 +107,35 @@ def test_random_programs(f: Program) -> None:
         ways.program(*ways.fit([*f.draw(call + 7), *seeds]))
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, copies, strict=True)), "overwritten"
         kept.append(results)
+
+
+FOUND: dict[str, tuple[Any, ...]] = {
+    "element of a reduction": (lambda x: np.sum(np.max(x)[None] * np.min(x)[..., None] * np.sum(x)[()]), np.ones(3)),
+    "cumsum of a 0-d array": (lambda x: np.cumsum(x, 0)[0], np.array(2.0)),
+    "take from a 0-d array": (lambda x: np.sum(np.take(x, np.array([0, 0]), 0)), np.array(2.0)),
+    "einsum of integers": (lambda x, k: np.sum(np.einsum("i,i->i", x, k)), np.ones(1), np.arange(4)),
+    "einsum of booleans": (lambda x, m: np.sum(np.einsum("...i,...i->...", m, x)), np.ones((2, 3)), np.ones((2, 3), bool)),
+    "powers of integers": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 2**40])),
+    "powers of bytes": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 200], np.uint8)),
+    "roots of bytes": (lambda x, k: np.sum(x * k**0.5), np.ones(3), np.array([1, 2, 200], np.uint8)),
+    "negative bytes": (lambda x, k: np.sum(x * (k * -1.0)), np.ones(3), np.array([1, 2, 200], np.uint8)),
+    "squares of halves": (lambda x, h: np.sum(x * h ** np.float64(2)), np.ones(3), np.array([1, 2, 300], np.float16)),
+    "negative booleans": (lambda x, m: np.sum(x * (m * -1)), np.ones(3), np.array([True, False, True])),
+    "a number that was broadcast": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float32) / 3, 1e-9),
+    "the same of halves": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float16) / 3, 1e-9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_by_random_programs(name: str) -> None:
+    """Each was wrong once: in the lowered tape, or from the third call on, when the program takes over."""
+    f, *args = FOUND[name]
+    with np.errstate(all="ignore"):
+        agrees(f, tuple(args), rtol=1e-7)
+        first, *later = (grad(f, *args) for _ in range(CALLS))
+    for value, grads in later:
+        for a, b in zip([value, *grads], [first[0], *first[1]], strict=True):
+            assert_close(a, b, "a later call", 1e-7)
 
 
 # ------------------------------------------------------------------------------------------ layouts of inputs
@@ -191,12 +225,11 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "user primitive": lambda x: np.sum(np.tanh(twisted(np.sin(x)) * 2)) + np.sum(twisted(x[1:])),
     "first and last": lambda x: np.sort(np.cumsum(np.sort(x, 1), 0), 1),
     "solve": lambda x: np.sum(np.linalg.solve(x @ x.T + 3 * np.eye(x.shape[0]), np.cos(x))),
-    "fft": lambda x: np.sum(np.abs(np.fft.rfft(np.sin(x))) ** 2),
     "complex": lambda x: np.sum(np.abs(np.exp(1j * x) * (x + 2j)) ** 2),
     "view of a step": lambda x: np.sum(np.sort(x, 1)[::-1, 1:].T * 2) + np.sum(np.sort(x, 1)),
     "step of a view": lambda x: np.sum(np.sort(x.T[::-1], 0) * np.arange(3.0)),
     "small integers": lambda x: np.sum(x * np.arange(4, dtype=np.int8)) + np.sum((x > 0).astype(np.uint8) * x),
-    "half": lambda x: np.sum(np.float64(x.astype(np.float16)) * x),
+    "half": lambda x: np.sum(x.astype(np.float16) * x),
 }
 
 
@@ -272,9 +305,10 @@ def test_numbers_of_every_kind() -> None:
         return a * b + np.sum(c) * d, b * 2, a * 3
 
     args = (2.0, np.float32(3), np.array(0.5), np.float64(1.5))
-    ways = agrees(f, *moved(*args), rtol=1e-6)
-    results = ways.run(ways.fit([*args, *seeds_for(f, args)]))
-    assert [type(x) for x in results[3:]] == [float, np.float32, np.ndarray, np.float64]
+    agrees(f, *moved(*args), rtol=1e-6)
+    for more in [*moved(*args), args]:
+        grads = grad(lambda *xs: f(*xs)[0], *more)[1]
+        assert [type(x) for x in grads] == [float, np.float32, np.ndarray, np.float64]
 
 
 # ------------------------------------------------------------------------------- special values, large arrays
@@ -349,5 +383,7 @@ def test_captured_arrays_are_read_anew() -> None:
     for i in range(4):
         table[:] = i
         assert np.array_equal(grad(f, np.ones(4))[1][0], np.full(4, 2.0 * i))
-    ways, _ = compiled(f, np.ones(4))
-    assert any(isinstance(op, Constant) and op.captured is not None for op in ways.lowered.ops) or True
+    ways, seeds = compiled(f, np.ones(4))
+    assert len(ways.captured) == 1 and ways.captured[0] is table
+    table[:] = 9
+    assert np.array_equal(agree(ways, [np.ones(4), *seeds])[1], np.full(4, 18.0) * seeds[0])

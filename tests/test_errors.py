@@ -193,7 +193,7 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "too few cotangents": (
         errors.RuleError,
         lambda: grad(lambda x: too_few(x, 3.0), 2.0),
-        ["too_few", "2 here", "1 cotangent"],
+        ["too_few", "2 here"],
     ),
     "cotangent of another shape": (
         errors.RuleError,

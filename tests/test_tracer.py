@@ -84,7 +84,6 @@ WITH_NUMBERS: dict[str, Function] = {
     "hasattr shape": lambda x: x * 2 if hasattr(x, "shape") else x * 3,
     "hasattr __len__": lambda x: x * 2 if hasattr(x, "__len__") else x * 3,
     "hasattr __iter__": lambda x: x * 2 if hasattr(x, "__iter__") else x * 3,
-    "hasattr __array__": lambda x: x * 2 if hasattr(x, "__array__") else x * 3,
     "callable": lambda x: x * 2 if callable(x) else x * 3,
     "is None": lambda x: x * 2 if x is None or x == None else x * 3,  # noqa: E711 - users write it
     "equal to text": lambda x: x * 2 if x == "a" else x * 3,
@@ -340,7 +339,7 @@ def test_inner_functions_close_over_outer_values() -> None:
         agree(f, *ARRAYS)
 
 
-# ------------------------------------------------------------------------------------------- what would lose a derivative
+# ----------------------------------------------------------------------------------------- what would lose a derivative
 
 ESCAPES: dict[str, Function] = {
     "float": lambda x: float(x[0]) * 2.0,

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import find_traced, is_traced
+from .dispatch import is_traced
+from .exchange import Exchange, Place, attribute, item
 from .guards import Guards
 from .operations import Variable, is_library
-from .patching import stand_in_for
+from .patching import stand_in_for, state
 from .trace import Trace
-from .tracer import Tracer, shadow
-from .trees import map_items, rebuild
+from .tracer import Tracer
+from .trees import rebuild
 
 MAX_READS = 3000
 # Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
@@ -52,7 +53,6 @@ _CACHED = type(functools.lru_cache(lambda: None))
 _BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias,
 )  # fmt: skip
-Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
 
 class Captures:
@@ -63,7 +63,7 @@ class Captures:
         self.f = f
         self.problems = trace.problems
         self.guards = Guards()
-        self._restore: list[Callable[[], None]] = []
+        self.exchange = Exchange(trace)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: set[str] = set()
         self._globals: set[tuple[int, str]] = set()
@@ -71,7 +71,6 @@ class Captures:
         self._functions: set[int] = set()
         self._path: list[int] = []  # the containers around the one being read
         self._tracers: dict[int, tuple[np.ndarray, Tracer, str]] = {}
-        self._mutable: dict[int, Any] = {}  # lists and dicts (also of objects) in which traced values may be left behind
 
     # -- the walk
 
@@ -128,7 +127,7 @@ class Captures:
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
-            self._read(value, f"{expression}.__closure__[{i}].cell_contents", _attribute(cell, "cell_contents"))
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", attribute(cell, "cell_contents"))
         if fn.__dict__:
             self._watch(fn)
         for name in ("__defaults__", "__kwdefaults__"):
@@ -136,7 +135,7 @@ class Captures:
             if value is None:
                 self.guards.require(f"{expression}.{name} is None")
             else:
-                self._read(value, f"{expression}.{name}", _attribute(fn, name))
+                self._read(value, f"{expression}.{name}", attribute(fn, name))
         self._code(fn.__code__, fn.__globals__)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -172,7 +171,7 @@ class Captures:
         self._globals.add(key)
         names = self.guards.constant(namespace)
         if name in namespace:
-            self._read(namespace[name], f"{names}[{name!r}]", _item(namespace, name))
+            self._read(namespace[name], f"{names}[{name!r}]", item(namespace, name))
             return
         self.guards.require(f"{name!r} not in {names}")
         if name in _REFLECTION:
@@ -197,7 +196,7 @@ class Captures:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         new = self._value(value, self.guards.local(expression))
         if new is not value:
-            self._exchange(value, new, place)
+            self.exchange.put(value, new, place)
         return new
 
     def _value(self, value: Any, expression: str) -> Any:
@@ -295,7 +294,7 @@ class Captures:
         else:
             self.guards.require(f"len({expression}) == {len(value)}")
         if not isinstance(value, tuple):
-            self._mutable[id(value)] = value
+            self.exchange.look_after(value)
         self._path.append(id(value))
         new = []
         for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
@@ -306,7 +305,7 @@ class Captures:
             if isinstance(value, tuple):
                 new.append(self._value(item, self.guards.local(at)))
             else:
-                self._read(item, at, _item(value, key))
+                self._read(item, at, item(value, key))
         self._path.pop()
         if any(a is not b for a, b in zip(new, value, strict=False)):
             return rebuild(value, new)
@@ -315,52 +314,19 @@ class Captures:
     def _attributes_of(self, obj: Any, names: set[str]) -> None:
         expression, own = self.guards.constant(obj), getattr(obj, "__dict__", {})
         if isinstance(own, dict):
-            self._mutable[id(own)] = own
+            self.exchange.look_after(own)
         slots = [getattr(cls, "__slots__", ()) for cls in type(obj).__mro__]
         for name in sorted(names):
             if name in own:
-                self._read(own[name], f"{expression}.__dict__[{name!r}]", _attribute(obj, name))
+                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute(obj, name))
             elif isinstance(obj, types.FunctionType):
                 pass
             elif isinstance(obj, types.ModuleType | type):
                 self.guards.require(f"{name!r} not in {expression}.__dict__")
             elif any(name in listed for listed in slots) and hasattr(obj, name):
-                self._read(getattr(obj, name), f"{expression}.{name}", _attribute(obj, name))
+                self._read(getattr(obj, name), f"{expression}.{name}", attribute(obj, name))
             else:
                 self.guards.require(f"{name!r} not in getattr({expression}, '__dict__', ())")
-
-    # -- exchange while tracing
-
-    def _exchange(self, old: Any, new: Any, place: Place) -> None:
-        get, put = place
-        put(new)
-
-        def restore() -> None:
-            try:
-                untouched = get() is new
-            except (AttributeError, LookupError, ValueError):  # deleted
-                untouched = False
-            if untouched:
-                put(old)
-            else:
-                self.problems.append("it rebinds or replaces a captured array while it runs")
-
-        self._restore.append(restore)
-
-    def restore(self) -> None:
-        """Put the arrays back; traced values that the function has left in objects become plain values."""
-        while self._restore:
-            self._restore.pop()()
-        for container in self._mutable.values():
-            for key, value in list(container.items() if isinstance(container, dict) else enumerate(container)):
-                if find_traced((value,)) is not None:
-                    container[key] = self._plain(value)
-                    self.problems.append("it stores traced values outside of itself")
-
-    def _plain(self, value: Any) -> Any:
-        if is_traced(value):
-            return shadow(value) if value._trace is self.trace else value
-        return map_items(self._plain, value)
 
 
 def _module_of(value: Any) -> str:
@@ -368,24 +334,6 @@ def _module_of(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return value.__name__
     return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
-
-
-def _item(container: Any, key: Any) -> Place:
-    """An item of a list or dict."""
-    return functools.partial(operator.getitem, container, key), functools.partial(operator.setitem, container, key)
-
-
-def _attribute(obj: Any, name: str) -> Place:
-    """An attribute of an object, a module, a class, a closure's cell or a function."""
-    return functools.partial(getattr, obj, name), functools.partial(_set_attribute, obj, name)
-
-
-def _set_attribute(obj: Any, name: str, value: Any) -> None:
-    own = getattr(obj, "__dict__", None)
-    if isinstance(own, dict) and name in own:
-        own[name] = value
-    else:
-        (type.__setattr__ if isinstance(obj, type) else object.__setattr__)(obj, name, value)
 
 
 @contextmanager
@@ -406,10 +354,12 @@ def watched(captures: Captures) -> Iterator[None]:
 
     try:
         captures.start()
+        state.hook = profile
         sys.setprofile(profile)
         try:
             yield
         finally:
             sys.setprofile(None)
+            state.hook = None
     finally:
-        captures.restore()
+        captures.exchange.restore()

@@ -21,7 +21,7 @@ from .show import name_of
 from .tangents import add, getfield, zeros_like
 from .tape import Tape
 from .trees import NAMESPACE, flatten, unflatten
-from .types import ArrayType, Type, typeof
+from .types import ArrayType, Type, is_inexact, typeof
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -178,7 +178,7 @@ def _noted(op: Any, note: str) -> Any:
 
 def _check_cotangents(lin: Linearized, op: Call, dxs: Any) -> None:
     if not isinstance(dxs, tuple | list) or len(dxs) != len(op.args):
-        got = f"{len(dxs)} cotangents" if isinstance(dxs, tuple | list) else f"a {type(dxs).__name__}"
+        got = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else f"a {type(dxs).__name__}"
         raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per positional "
                         f"argument ({len(op.args)} here), it returned {got}")  # fmt: skip
 
@@ -197,8 +197,13 @@ def seed_for(z: Any, site: Site | None, name: str) -> Any:
     """The default seed: one, of the kind of a real scalar output; raises if the output is no real scalar."""
     t = typeof(z)
     if not isinstance(t, ArrayType):
-        raise OutputError(f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array")
-    if t.shape != () or t.dtype.kind not in "f":
+        raise OutputError(
+            f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number to "
+            "differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
+        )
+    if t.dtype.kind in "biu":
+        raise NonScalarOutputError(f"{site}: {name} returns {t}, which has no derivative; return a float")
+    if t.shape != () or t.dtype.kind != "f":
         what = f"{'a complex number' if t.dtype.kind == 'c' and not t.shape else t}"
         raise NonScalarOutputError(
             f"{site}: {name} returns {what}, and grad needs a real scalar. Two ways out: reduce the output to a scalar "
@@ -234,7 +239,7 @@ def require_active(tape: Tape, site: Site | None) -> None:
     if not any(isinstance(op, Input) and op.active for op in tape.ops):
         raise NotDifferentiableError(
             f"{site}: no argument of {tape.name} is differentiable. Pass 2.0, not 2: derivatives are taken with respect "
-            "to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts"
+            "to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts, passed by position"
         )
 
 
@@ -261,22 +266,29 @@ def differentiate(
         if len(leaves) != 1:
             raise NonScalarOutputError(f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= "
                                        "with the output's structure (value_and_grad has has_aux for extra outputs)")  # fmt: skip
-        seeds = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
+        seeds: list[Variable | None] = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
     else:
-        seeds = [lin.out.input(s, "seed", active=False) for s in seed_leaves(seed, leaves, spec, site, tape.name)]
+        given = seed_leaves(seed, leaves, spec, site, tape.name)
+        seeds = [None if s is None else lin.out.input(s, "seed", active=False) for s in given]
     return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
 
 
 def seed_leaves(seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site: Site | None, name: str) -> list[Any]:
-    """One checked seed per leaf of the output; raises ``SeedError``."""
+    """One checked seed per leaf of the output, ``None`` for one without derivative; raises ``SeedError``."""
     given, given_spec = flatten(seed)
     if given_spec != spec:
         if len(leaves) != 1:
             raise SeedError(f"{site}: the seed does not have the structure of the output of {name}: {spec}")
         given = [seed]  # a plain list as the seed of an array
-    return [check_seed(s, z, site, name) for s, z in zip(given, leaves, strict=True)]
+    return [
+        None if s is None and not is_inexact(z) else check_seed(s, z, site, name)
+        for s, z in zip(given, leaves, strict=True)
+    ]
 
 
-def seed_pairs(lin: Linearized, results: Sequence[Any], seeds: Sequence[Variable]) -> list[tuple[Variable, Variable]]:
+def seed_pairs(
+    lin: Linearized, results: Sequence[Any], seeds: Sequence[Variable | None]
+) -> list[tuple[Variable, Variable]]:
     """Results that a derivative flows to, with their seeds."""
-    return [(z, dz) for z, dz in zip(results, seeds, strict=True) if isinstance(z, Variable) and z in lin.active]
+    pairs = zip(results, seeds, strict=True)
+    return [(z, dz) for z, dz in pairs if dz is not None and isinstance(z, Variable) and z in lin.active]

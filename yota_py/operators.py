@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .dispatch import find_traced
 from .mutation import assign, fill, overwrite, write_result
+from .patching import state
 from .registry import methods
 from .show import name_of
 from .trace import record
@@ -31,6 +33,7 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
         if len(out) != 1:
             raise unsupported(f"{name_of(ufunc)} with several out=")
         return write_result(out[0], array_ufunc(self, ufunc, method, *inputs, **kwargs))
+    inputs = tuple(map(_operand, inputs)) if state.traces else inputs
     if method == "__call__":
         return record(ufunc, inputs, kwargs)
     kwargs = {key: value for key, value in kwargs.items() if value is not None}
@@ -73,6 +76,8 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
     """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
 
     def apply(x: Any, y: Any) -> Any:
+        if state.traces:
+            x, y = _operand(x), _operand(y)
         if not _both_python(x, y):
             return record(ufunc, (x, y), {})
         result = record(python, (x, y), {})
@@ -85,6 +90,16 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
         return NotImplemented if _defers(other) else apply(other, self)
 
     return forward, reflected
+
+
+def _operand(x: Any) -> Any:
+    """A list beside a traced array, as the array that NumPy makes of it."""
+    if not isinstance(x, list | tuple):
+        return x
+    if find_traced((x,)) is not None:
+        return np.stack(x)
+    trace = state.traces[-1]
+    return trace.tracer(trace.constant(np.asarray(x)))
 
 
 def _defers(other: Any) -> bool:

@@ -30,6 +30,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.suspended = 0
+        self.hook: Any = None  # the profile function that watches what the traced function reads
 
 
 state = _State()
@@ -140,9 +141,9 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
 def _callees(code: CodeType) -> tuple[list[int], list[str]]:
     """The offsets of a code object's instructions, and for those that are calls the name that is called.
 
-    A call and the name it calls begin at the same position in the source.
+    A call and the name it calls begin at the same position in the source, and the name ends before the call does.
     """
-    starts: dict[Any, tuple[Any, str]] = {}
+    starts: dict[Any, list[tuple[tuple[int, int], str]]] = {}
     names = []
     instructions = list(dis.get_instructions(code))
     for instruction in instructions:
@@ -150,14 +151,16 @@ def _callees(code: CodeType) -> tuple[list[int], list[str]]:
         if at is None or at.lineno is None or at.col_offset is None:
             continue
         if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST"):
-            end = (at.end_lineno, at.end_col_offset)
-            known = starts.get((at.lineno, at.col_offset))
-            if known is None or end > known[0]:
-                starts[at.lineno, at.col_offset] = end, str(instruction.argval)
+            end = at.end_lineno or 0, at.end_col_offset or 0
+            starts.setdefault((at.lineno, at.col_offset), []).append((end, str(instruction.argval)))
     for instruction in instructions:
         at = instruction.positions
-        is_call = instruction.opname.startswith(("CALL", "PRECALL")) and at is not None
-        names.append(starts.get((at.lineno, at.col_offset), (None, ""))[1] if is_call and at is not None else "")
+        if at is None or not instruction.opname.startswith(("CALL", "PRECALL")):
+            names.append("")
+            continue
+        end = at.end_lineno or 0, at.end_col_offset or 0
+        inside = [(e, name) for e, name in starts.get((at.lineno, at.col_offset), ()) if e < end]
+        names.append(max(inside)[1] if inside else "")
     return [instruction.offset for instruction in instructions], names
 
 

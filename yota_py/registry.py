@@ -286,13 +286,20 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
     except TypeError as error:
         if not _accepts(entry.rule, args, kwargs):
             raise MissingRuleError(
-                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call with the "
-                f"arguments that {inspect.signature(entry.rule)} takes."
+                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call "
+                f"with the arguments that it takes: {', '.join(map(_shown, inspect.signature(entry.rule).parameters.values()))}"
             ) from None
         raise
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
-        raise RuleError(f"the rule of {entry.name} must return (y, pullback), not {type(result).__name__}")
+        raise RuleError(
+            f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
+        )
     return result
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    """A parameter as it stands in a signature, without annotation."""
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
 
 
 def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

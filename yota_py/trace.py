@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 from .dispatch import decided, find_traced
 from .errors import MissingRuleError
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
-from .patching import suspended
+from .patching import state, suspended
 from .recorder import Recorder
 from .registry import Primitive, missing_rule, primitive_of
 from .show import name_of
@@ -174,6 +175,17 @@ class Trace(Recorder):
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
+    hook = state.hook
+    if hook is None or sys.getprofile() is not hook:
+        return _record(fn, args, kwargs)
+    sys.setprofile(None)  # the hook that watches what the function reads has nothing to see in here
+    try:
+        return _record(fn, args, kwargs)
+    finally:
+        sys.setprofile(hook)
+
+
+def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     entry = primitive_of(fn)
     if entry is not None and entry.immediate:  # shapes and dtypes only
         with suspended():
@@ -193,7 +205,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
     if no_rule and any(t.carries() for t in tracers):
         raise missing_rule(fn)
-    if kwargs and find_traced(kwargs.values()) is not None:
+    if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = _positional(fn, entry, args, kwargs)
     return trace.record(fn, args, kwargs)
 

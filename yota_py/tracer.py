@@ -184,6 +184,17 @@ class Tracer:
         object.__setattr__(self, name, value)
 
 
+def _getitem(self: Tracer, index: Any) -> Any:
+    return self.__yota_record__(operator.getitem, (self, guarded_masks(index)), {})
+
+
+class ScalarTracer(Tracer):
+    """The tracer of a NumPy scalar, which has an index (``x[None]``) but no length."""
+
+    __slots__ = ()
+    __getitem__ = _getitem
+
+
 class ArrayTracer(Tracer):
     """The tracer of an array: a container, which a number is not."""
 
@@ -197,8 +208,7 @@ class ArrayTracer(Tracer):
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.__yota_record__(operator.getitem, (self, guarded_masks(index)), {})
+    __getitem__ = _getitem
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
@@ -206,7 +216,9 @@ class ArrayTracer(Tracer):
 
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
-    return (ArrayTracer if isinstance(value, np.ndarray) else Tracer)(trace, var, value)
+    if isinstance(value, np.ndarray):
+        return ArrayTracer(trace, var, value)
+    return (ScalarTracer if isinstance(value, np.generic) else Tracer)(trace, var, value)
 
 
 def tracers_in(structure: Any) -> Iterator[Tracer]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import numpy as np
+
 from .cache import FunctionCache, Mode, collect, interpret, result_types, settle
 from .gradient import (
     backprop,
@@ -24,7 +26,7 @@ from .recorder import Recorder
 from .recording import record_call
 from .show import name_of
 from .tape import Tape
-from .trees import unflatten
+from .trees import flatten, unflatten
 
 _GRAD = Mode()
 _MAX_FUNCTIONS = 2048
@@ -117,6 +119,8 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     >>> y, back((1.0, 0.0)), back((0.0, 1.0))
     ((4.0, 6.0), (4.0,), (3.0,))
     """
+    flat, spec = flatten(args)  # copies: back may be called after the caller has changed them
+    args = unflatten(spec, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in flat])
     source = record_call(f, args, kwargs)
     tape, site = source.tape, user_site()
     require_active(tape, site)
@@ -128,7 +132,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     @np.errstate(all="ignore")
     def run(seeds: Sequence[Any]) -> Recorder:
         lin = forward.copy()
-        given = [lin.out.constant(s, note="seed") for s in seeds]
+        given = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
         return finish(lin, backprop(lin, seed_pairs(lin, tape.results, given)))
 
     def back(seed: Any) -> Any:

@@ -1,0 +1,105 @@
+"""The functions of every day run in kernels alone, and what has no derivative is compiled right too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import optree
+import pytest
+import scipy.special  # noqa: F401 - its rules are registered once it is imported
+import yota_py.rules  # noqa: F401 - registers the rules
+
+from yota_py.engine import compile_tape
+from yota_py.finite import random_like
+from yota_py.gradient import differentiate
+from yota_py.operations import Call, Variable
+from yota_py.passes import optimise
+from yota_py.passes.classify import checkable
+from yota_py.passes.fuse import fuse
+from yota_py.passes.lower import lower
+from yota_py.passes.steps import Python
+from yota_py.recording import record_call
+from yota_py.registry import Case, Primitive, Sample, primitives
+from yota_py.show import name_of
+from yota_py.trees import NAMESPACE, flatten, unflatten
+from yota_py.types import ArrayType, is_inexact, typeof
+
+# Python steps for good reason: scans, orders, decompositions, SciPy's special functions without a kernel.
+EVERYDAY = set(
+    "add subtract multiply divide negative positive square sqrt cbrt reciprocal absolute fabs hypot copysign remainder fmod "
+    "exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh "
+    "arctanh sinc power float_power maximum minimum fmax fmin where clip nan_to_num sign floor ceil round "
+    "sum mean max min prod var std average ptp nansum nanmean nanmax nanmin any all "
+    "dot matmul inner outer vdot vecdot tensordot einsum kron cross multi_dot "
+    "reshape ravel squeeze expand_dims transpose swapaxes moveaxis flip rot90 broadcast_to "
+    "concatenate stack vstack hstack dstack column_stack append split array_split hsplit vsplit tile repeat roll pad "
+    "getitem unindex setitem set_view take take_along_axis diagonal diag trace tril triu diff trapezoid "
+    "full full_like copy linspace meshgrid logsumexp softmax log_softmax expit".split()
+)
+
+
+def of_kernels(value: Any) -> bool:
+    """Whether kernels handle values like this: real, and not empty."""
+    t = typeof(value)
+    return not isinstance(t, ArrayType) or (t.dtype.kind != "c" and t.size > 0)
+
+
+def cases(entry: Primitive) -> Iterator[Case]:
+    for draw in entry.cases:
+        yield from draw(Sample(0))
+
+
+def python_steps(entry: Primitive, case: Case) -> list[str]:
+    """The operations of a compiled gradient that stay in Python."""
+    leaves, spec = flatten(case.args)
+    places = [i for i, x in enumerate(leaves) if is_inexact(x)]
+
+    def f(*xs: Any) -> Any:
+        full = list(leaves)
+        for i, x in zip(places, xs, strict=True):
+            full[i] = x
+        results = flatten(entry.fn(*unflatten(spec, full), **case.kwargs))[0]
+        return tuple(y for y in results if is_inexact(y))
+
+    xs = tuple(leaves[i] for i in places)
+    ys = f(*xs)
+    if not xs or not ys or not all(map(of_kernels, (*leaves, *ys))):
+        return []
+    rng = np.random.default_rng(0)
+    gradient = differentiate(record_call(f, xs, {}), tuple(random_like(y, rng) for y in ys))
+    tape = optimise(lower(gradient).tape)
+    if not checkable(tape) or any(t.size == 0 for t in (op.type for op in tape.ops) if isinstance(t, ArrayType)):
+        return []
+    ops = [tape[step.var] for step in fuse(tape).steps if isinstance(step, Python)]
+    return [name_of(op.fn) for op in ops if isinstance(op, Call)]
+
+
+def name(entry: Primitive) -> str:
+    return entry.name
+
+
+@pytest.mark.parametrize("entry", [p for p in primitives() if p.rule is not None and p.name in EVERYDAY], ids=name)
+def test_no_python_steps(entry: Primitive) -> None:
+    # a stack of large matrices is left to np.matmul, and an index with None and arrays to NumPy
+    few = {"matmul": 1, "getitem": 1}.get(entry.name, 0)
+    with np.errstate(all="ignore"):
+        found = {str(case.args)[:200]: steps for case in cases(entry) if (steps := python_steps(entry, case))}
+    assert len(found) <= few, found
+
+
+@pytest.mark.parametrize("entry", [p for p in primitives() if p.rule is None and p.cases], ids=name)
+def test_compiled_values(entry: Primitive) -> None:
+    """Value and type of what nothing flows back through: lowered, and compiled."""
+    for case in cases(entry):
+        values = [x for x in case.args if isinstance(x, np.ndarray | float | np.generic)]
+        with np.errstate(all="ignore"):
+            want = entry.fn(*case.args, **case.kwargs)
+            traced = record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {}).tape
+            tape = optimise(lower(record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {})).tape)
+            types = [traced[r].type if isinstance(r, Variable) else typeof(r) for r in traced.results]
+            structure = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
+            have = [tape.play_flat(values)[0], compile_tape(tape, types, structure)(*values)[0]]
+        for got in have:
+            np.testing.assert_array_equal(got, want, strict=isinstance(want, np.ndarray))
