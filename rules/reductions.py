@@ -217,20 +217,8 @@ def product_of_others(x: Any) -> Any:
     return _product_before(x) * np.flip(_product_before(np.flip(x, -1)), -1)
 
 
-def _product_of_others(x: Any) -> Any:
-    """With at most one zero it is a quotient; what this gets wrong at zeros is the slope, which the rule takes elsewhere."""
-    if dtype_of(x).kind != "f":
-        return NotImplemented
-    zero = np.equal(x, 0)
-    zeros = np.sum(np.where(zero, 1.0, 0.0), axis=-1, keepdims=True)
-    others = np.prod(np.where(zero, 1, x), axis=-1, keepdims=True)
-    quotient = np.where(np.equal(zeros, 0), others / np.where(zero, 1, x), 0)
-    return like(np.where(zero, np.where(np.equal(zeros, 1), others, 0), quotient), x)
-
-
 @array_rule(
     product_of_others,
-    lowering=_product_of_others,
     cases=lambda s: [case(s(4)), case(s(2, 3)), case(s(1)), case(np.array([[2.0, 0.0, 3.0], [0.0, 1.0, 0.0]])),
                      case(s(3, dtype=np.complex128))],
 )  # fmt: skip

@@ -267,7 +267,8 @@ _nan_extremum(np.nanmin, np.min, np.inf)
 def _difference(a: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
     shape = shape_of(a)
     upper, lower = along(axis, len(shape), slice(1, None)), along(axis, len(shape), slice(None, -1))
-    return np.subtract(a[upper], a[lower]), lambda dy: np.subtract(unindex(dy, upper, shape), unindex(dy, lower, shape))
+    minus = np.not_equal if dtype_of(a).kind == "b" else np.subtract  # as NumPy has it
+    return minus(a[upper], a[lower]), lambda dy: np.subtract(unindex(dy, upper, shape), unindex(dy, lower, shape))
 
 
 @composite(

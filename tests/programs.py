@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from yota_py.engine import Refusal, compile_tape
 from yota_py.gradient import differentiate
-from yota_py.operations import Constant, Input, Variable
+from yota_py.operations import Call, Constant, Input, Variable, substitute
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
 from yota_py.trees import NAMESPACE
-from yota_py.types import typeof
+from yota_py.types import ArrayType, typeof
 from yota_py.verify import verify
 
 MAX_SIZE = 2000  # elements of a value
@@ -55,6 +55,10 @@ class Program:
     def draw(self, seed: int) -> tuple[Any, ...]:
         rng = np.random.default_rng(seed)
         return tuple(argument(rng, *t, limit) for t, limit in zip(self.types, self.limits, strict=True))
+
+    def total(self, *args: Any) -> Any:
+        """One number of all that was computed."""
+        return self(*args)[0]
 
     @property
     def rtol(self) -> float:
@@ -256,6 +260,28 @@ class Ways:
         results = self.program(*inputs, *self.captured)
         assert not isinstance(results, Refusal), f"refused: {results}"
         return results  # type: ignore[no-any-return]
+
+
+def check_types(tape: Tape, inputs: Sequence[Any]) -> None:
+    """Play a tape; every value must have the dtype and shape that its operation says."""
+    values: list[Any] = [None]
+    given = iter(inputs)
+    for var, op in tape:
+        if isinstance(op, Input):
+            value = next(given)
+        elif isinstance(op, Constant):
+            value = op.value
+        elif isinstance(op, Call):
+            assert not isinstance(op.fn, Variable)
+            lookup = lambda v: values[v.id]  # noqa: E731
+            value = op.fn(*substitute(op.args, lookup), **substitute(dict(op.kwargs), lookup))
+        else:
+            value = op.test(values[op.var.id])
+        values.append(value)
+        have = typeof(value)
+        if isinstance(op, Call) and isinstance(op.type, ArrayType):
+            same = isinstance(have, ArrayType) and (have.dtype, have.shape) == (op.type.dtype, op.type.shape)
+            assert same, f"{var} is {have}, not {op.type}, in\n{tape.show('plain')}"
 
 
 def assert_close(have: Any, want: Any, what: str, rtol: float = 1e-9) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yota_py
 import yota_py.rules  # noqa: F401 - registers the rules
 from yota_py.rules.indices import unindex
 
@@ -321,3 +322,60 @@ def test_traced_integers_as_counts(f: Any) -> None:
     for result, other in zip(out.tape.results[:2], low.tape.results[:2], strict=True):
         np.testing.assert_allclose(low[other], out[result])
     np.testing.assert_allclose(out[out.tape.results[1]], gradient(lambda v: np.sum(f(v, n) ** 2), x))
+
+
+# ---------------------------------------------------------------------------------- arguments of all kinds
+
+
+def test_wrong_keyword_says_where() -> None:
+    with pytest.raises(MissingRuleError, match=r"^test_array_rules.py:\d+: the rule of sum does not take"):
+        apply_rule(np.sum, (np.ones(2),), {"colour": "red"}, None)
+
+
+def test_item_gives_python_numbers() -> None:
+    kinds = []
+
+    def f(x: Any) -> Any:
+        kinds.append(isinstance(x[0].item(), float) and not isinstance(x[0].item(), np.floating))
+        return x[0].item() * x.item(1)
+
+    assert gradients(f, np.array([2.0, 3.0]))[0].tolist() == [3.0, 2.0]
+    assert kinds == [True]
+
+
+def test_bounds_of_clip_by_name() -> None:
+    x, lo = np.array([-1.0, 0.5, 2.0]), np.array(-0.5)
+    for f in (
+        lambda x, lo: np.sum(np.clip(x, a_min=lo, a_max=1.0)),
+        lambda x, lo: np.sum(np.clip(x, min=lo, max=1.0)),
+        lambda x, lo: np.sum(x.clip(min=lo, max=1.0)),
+        lambda x, lo: np.sum(np.clip(np.clip(x, min=lo), max=1.0)),
+    ):
+        dx, dlo = gradients(f, x, lo)
+        assert dx.tolist() == [0.0, 1.0, 0.0] and dlo == 1.0
+
+
+MASK, LEVEL = np.array([True, False, True]), np.array([0.0, 0.1, 0.2])
+
+
+def test_captured_keyword_arguments() -> None:
+    """Arrays that the function reads are traced; as keyword arguments they stay where they are."""
+    x = np.array([0.5, 1.0, -2.0])
+    assert gradient(lambda x: np.mean(x, where=MASK), x).tolist() == [0.5, 0.0, 0.5]
+    assert gradient(lambda x: np.sum(x, where=MASK, initial=LEVEL[1]), x).tolist() == [1.0, 0.0, 1.0]
+    assert gradient(lambda x: np.sum(np.nan_to_num(x, nan=LEVEL[1])), x).tolist() == [1.0, 1.0, 1.0]
+    assert gradient(lambda x: np.sum(np.clip(x, min=LEVEL, max=0.6)), x).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_initial_and_fill_values_have_derivatives() -> None:
+    assert gradients(lambda x, a: np.sum(x, initial=a), np.ones(2), 3.0)[1] == 1.0
+    assert gradients(lambda x, a: np.max(x, initial=a), np.ones(2), 3.0)[1] == 1.0
+    assert gradients(lambda x, a: np.sum(np.nan_to_num(x, nan=a)), np.array([np.nan, 1.0]), 3.0)[1] == 1.0
+
+
+@pytest.mark.parametrize("x", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0]])
+def test_second_derivatives_of_products_with_zeros(x: list[float]) -> None:
+    a = np.array(x)
+    want = [[0.0 if i == j else np.prod(np.delete(a, [i, j])) for j in range(3)] for i in range(3)]
+    have = [gradient(lambda x, i=i: yota_py.gradient(np.prod)(x)[i], a) for i in range(3)]
+    np.testing.assert_array_equal(have, want)

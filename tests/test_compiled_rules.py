@@ -82,8 +82,8 @@ def name(entry: Primitive) -> str:
 
 @pytest.mark.parametrize("entry", [p for p in primitives() if p.rule is not None and p.name in EVERYDAY], ids=name)
 def test_no_python_steps(entry: Primitive) -> None:
-    # a stack of large matrices is left to np.matmul, and an index with None and arrays to NumPy
-    few = {"matmul": 1, "getitem": 1}.get(entry.name, 0)
+    # left to NumPy: one row times a stack, an index of None and arrays, assignment at positions that may change
+    few = {"matmul": 1, "getitem": 1, "setitem": 3}.get(entry.name, 0)
     with np.errstate(all="ignore"):
         found = {str(case.args)[:200]: steps for case in cases(entry) if (steps := python_steps(entry, case))}
     assert len(found) <= few, found

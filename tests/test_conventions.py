@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+import yota_py
 import yota_py.rules  # noqa: F401 - registers the rules
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
@@ -64,6 +65,16 @@ def test_clip_at_a_bound() -> None:
     assert slopes(np.clip, 0.0, 0.0, 1.0) == (0.5, 0.5, 0.0)
 
 
+def test_medians_and_quantiles_share_ties() -> None:
+    x = np.array([1.0, 2.0, 2.0, 4.0])
+    assert_array_equal(slopes(np.median, x)[0], [0.0, 0.5, 0.5, 0.0])
+    assert_array_equal(slopes(np.median, np.array([3.0, 1.0, 2.0, 2.0, 2.0]))[0], [0.0, 0.0, 1 / 3, 1 / 3, 1 / 3])
+    assert_array_equal(slopes(np.median, np.array([1.0, 1.0, 2.0, 2.0]))[0], [0.25, 0.25, 0.25, 0.25])
+    assert_array_equal(slopes(lambda x: np.quantile(x, 0.5), x)[0], [0.0, 0.5, 0.5, 0.0])
+    assert_array_equal(slopes(lambda x: np.median(x, axis=1), np.array([[1.0, 1.0, 0.0], [2.0, 0.0, 1.0]]))[0],
+                       [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])  # fmt: skip
+
+
 @pytest.mark.parametrize("fn", [abs, np.abs, np.fabs, lambda x: math.fabs(x)])
 def test_abs_at_zero(fn: Any) -> None:
     assert slopes(fn, 0.0) == (0.0,)
@@ -76,6 +87,26 @@ def test_steps_have_slope_zero() -> None:
     assert_array_equal(slopes(lambda x: np.heaviside(x, 0.5) + 0 * x, x)[0], np.zeros(3))
     assert slopes(lambda h: np.heaviside(0.0, h), 0.5) == (1.0,)
     assert_allclose(slopes(lambda x: x % 0.7, x)[0], np.ones(3))
+
+
+# ------------------------------------------------------------------------------------------------ warnings
+
+
+@pytest.mark.filterwarnings("error")
+def test_pullbacks_do_not_warn() -> None:
+    assert yota_py.grad(np.sqrt, 0.0)[1] == (INF,)
+    assert yota_py.grad(lambda x: np.arcsin(x), 1.0)[1] == (INF,)
+    y, back = yota_py.pullback(np.sqrt, np.zeros(2))
+    assert_array_equal(back(np.ones(2))[0], [INF, INF])
+    value, (dx,) = yota_py.grad(lambda x: np.sum(np.sqrt(x) * x), np.zeros(2))
+    assert value == 0
+
+
+def test_the_function_itself_warns_once() -> None:
+    with pytest.warns(RuntimeWarning, match="divide by zero") as seen:
+        _, (dx,) = yota_py.grad(lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), np.array([0.0, 2.0]))
+    assert_array_equal(dx, [0.0, 0.5])
+    assert len(seen) == 1
 
 
 # ---------------------------------------------------------------------------------- where, and zero times infinity

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from programs import Program, Ways, assert_close, programs
+from programs import Program, Ways, assert_close, check_types, programs
 
 import yota_py
 from yota_py import grad
@@ -92,8 +92,13 @@ def arrays_of(results: list[Any]) -> list[np.ndarray]:
 @given(programs())
 def test_random_programs(f: Program) -> None:
     ways, seeds = compiled(f, *f.draw(0))
+    with np.errstate(all="ignore"):
+        scalar = Ways.of(f.total, f.draw(0))  # with a seed that is known: one
+        check_types(scalar.lowered, scalar.fit(f.draw(0)))
+        check_types(ways.lowered, ways.fit([*f.draw(0), *seeds]))
     kept: list[list[Any]] = []
     for call in range(CALLS):
+        agree(scalar, scalar.fit(f.draw(call)), f.rtol)
         inputs = ways.fit([*f.draw(call), *seeds])
         before = [np.array(x) for x in inputs]
         results = agree(ways, inputs, f.rtol)
@@ -114,14 +119,17 @@ FOUND: dict[str, tuple[Any, ...]] = {
     "cumsum of a 0-d array": (lambda x: np.cumsum(x, 0)[0], np.array(2.0)),
     "take from a 0-d array": (lambda x: np.sum(np.take(x, np.array([0, 0]), 0)), np.array(2.0)),
     "einsum of integers": (lambda x, k: np.sum(np.einsum("i,i->i", x, k)), np.ones(1), np.arange(4)),
-    "einsum of booleans": (lambda x, m: np.sum(np.einsum("...i,...i->...", m, x)), np.ones((2, 3)), np.ones((2, 3), bool)),
+    "einsum of booleans": (lambda x, m: np.sum(np.einsum("ji,ji->j", m, x)), np.ones((2, 3)), np.ones((2, 3), bool)),
     "powers of integers": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 2**40])),
     "powers of bytes": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 200], np.uint8)),
     "roots of bytes": (lambda x, k: np.sum(x * k**0.5), np.ones(3), np.array([1, 2, 200], np.uint8)),
     "negative bytes": (lambda x, k: np.sum(x * (k * -1.0)), np.ones(3), np.array([1, 2, 200], np.uint8)),
     "squares of halves": (lambda x, h: np.sum(x * h ** np.float64(2)), np.ones(3), np.array([1, 2, 300], np.float16)),
     "negative booleans": (lambda x, m: np.sum(x * (m * -1)), np.ones(3), np.array([True, False, True])),
-    "a number that was broadcast": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float32) / 3, 1e-9),
+    "a broadcast number": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float32) / 3, 1e-9),
+    "minus a product": (lambda a, x: -np.sum(a * x), np.arange(12.0).reshape(4, 3), np.ones(3)),
+    "minus a product of halves": (lambda a, x: -np.sum(a * x), np.ones((4, 3), np.float16), np.ones(3, np.float16)),
+    "a row minus products": (lambda a, x: np.sum(x - a / x), np.arange(12.0).reshape(4, 3), np.ones(3)),
     "the same of halves": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float16) / 3, 1e-9),
 }  # fmt: skip
 
@@ -132,6 +140,9 @@ def test_found_by_random_programs(name: str) -> None:
     f, *args = FOUND[name]
     with np.errstate(all="ignore"):
         agrees(f, tuple(args), rtol=1e-7)
+        ways = Ways.of(f, tuple(args))
+        check_types(ways.lowered, ways.fit(args))
+        agree(ways, ways.fit(args), 1e-3 if "halves" in name else 1e-7)
         first, *later = (grad(f, *args) for _ in range(CALLS))
     for value, grads in later:
         for a, b in zip([value, *grads], [first[0], *first[1]], strict=True):

@@ -27,7 +27,7 @@ LAYERS = [
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
-BESIDE = {"rules", "testing", "finite"}
+BESIDE = {"rules", "testing", "evaluators", "finite"}
 FOR_RULES = {"dispatch", "errors", "functional", "operations", "registry", "tangents", "types"}
 
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import yota_py.rules  # noqa: F401 - registers the rules
 
-from yota_py import testing
+from yota_py import evaluators
 from yota_py.registry import nondiff, primitive, rrule
 from yota_py.tangents import conj, unbroadcast
 from yota_py.testing import check_cases, check_grads, check_rrule
@@ -178,19 +178,22 @@ def test_registered_cases() -> None:
         check_cases(len)
 
 
-@pytest.fixture
-def evaluator() -> Iterator[Callable[[Callable[..., Any]], None]]:
-    yield lambda evaluate: testing.evaluators.update(other=evaluate)
-    testing.evaluators.pop("other", None)
+def test_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(gradient: Any) -> Callable[[Sequence[Any]], list[Any]]:
+        return lambda inputs: [1.001 * result for result in gradient.tape.play_flat(inputs)]
 
+    def writing(gradient: Any) -> Callable[[Sequence[Any]], list[Any]]:
+        def run(inputs: Sequence[Any]) -> list[Any]:
+            results = gradient.tape.play_flat(inputs)
+            inputs[0][...] += 1
+            return results
 
-def test_evaluators(evaluator: Callable[[Callable[..., Any]], None]) -> None:
-    evaluator(lambda f, args, kwargs, seed: (f(*args), tuple(seed * np.cos(x) for x in args)))
-    check_rrule(np.sin, X)
-    evaluator(lambda f, args, kwargs, seed: (f(*args) + 1, tuple(seed * np.cos(x) for x in args)))
-    caught("the other value differs", np.sin, X)
-    evaluator(lambda f, args, kwargs, seed: (f(*args), tuple(seed * np.sin(x) for x in args)))
-    caught("the other gradient in argument 0 differs", np.sin, X)
+        return run
+
+    monkeypatch.setitem(evaluators.EVALUATORS, "other", off)
+    caught(r"result 0 .values, then gradients. of the other tape differs", np.sin, X)
+    monkeypatch.setitem(evaluators.EVALUATORS, "other", writing)
+    caught("the other tape", np.sin, X)
 
 
 def test_check_grads() -> None:

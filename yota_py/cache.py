@@ -140,15 +140,14 @@ class FunctionCache:
 
     def __call__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """Value and gradients, from a program if one fits."""
-        for i, entry in enumerate(self.entries):
+        for entry in self.entries:
             result = entry.run(f, args, kwargs, seed)
-            if result is Refusal.MISFIT:
-                continue
+            if type(result) is not Refusal:
+                if entry is not self.entries[0]:
+                    self._promote(entry)
+                return result
             if result is Refusal.OUT_OF_BOUNDS:
                 return interpret(f, args, kwargs, seed, self.mode)  # NumPy's own error, at the user's line
-            if i:
-                self._promote(entry)
-            return result
         return self._miss(f, args, kwargs, seed)
 
     def _promote(self, entry: Entry) -> None:

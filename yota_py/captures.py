@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .dispatch import is_traced
-from .exchange import Exchange, Place, attribute, item
+from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards
 from .operations import Variable, is_library
 from .patching import stand_in_for, state
@@ -127,7 +127,7 @@ class Captures:
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
-            self._read(value, f"{expression}.__closure__[{i}].cell_contents", attribute(cell, "cell_contents"))
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", attribute_of(cell, "cell_contents"))
         if fn.__dict__:
             self._watch(fn)
         for name in ("__defaults__", "__kwdefaults__"):
@@ -135,7 +135,7 @@ class Captures:
             if value is None:
                 self.guards.require(f"{expression}.{name} is None")
             else:
-                self._read(value, f"{expression}.{name}", attribute(fn, name))
+                self._read(value, f"{expression}.{name}", attribute_of(fn, name))
         self._code(fn.__code__, fn.__globals__)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ class Captures:
         self._globals.add(key)
         names = self.guards.constant(namespace)
         if name in namespace:
-            self._read(namespace[name], f"{names}[{name!r}]", item(namespace, name))
+            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name))
             return
         self.guards.require(f"{name!r} not in {names}")
         if name in _REFLECTION:
@@ -192,12 +192,11 @@ class Captures:
         """From now on, the attributes of this object are read by the names that the code uses."""
         self._objects.setdefault(id(obj), (obj, set()))
 
-    def _read(self, value: Any, expression: str, place: Place) -> Any:
+    def _read(self, value: Any, expression: str, place: Place) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         new = self._value(value, self.guards.local(expression))
         if new is not value:
             self.exchange.put(value, new, place)
-        return new
 
     def _value(self, value: Any, expression: str) -> Any:
         """Guard one value; returns what takes its place while tracing (itself, unless there are arrays in it)."""
@@ -243,7 +242,7 @@ class Captures:
         elif isinstance(value, type):
             if not is_library(value.__module__):
                 self._class(value)
-        elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(type(value), "__slots__")):
+        elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
             self._watch(value)
@@ -305,7 +304,7 @@ class Captures:
             if isinstance(value, tuple):
                 new.append(self._value(item, self.guards.local(at)))
             else:
-                self._read(item, at, item(value, key))
+                self._read(item, at, item_of(value, key))
         self._path.pop()
         if any(a is not b for a, b in zip(new, value, strict=False)):
             return rebuild(value, new)
@@ -318,13 +317,13 @@ class Captures:
         slots = [getattr(cls, "__slots__", ()) for cls in type(obj).__mro__]
         for name in sorted(names):
             if name in own:
-                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute(obj, name))
+                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name))
             elif isinstance(obj, types.FunctionType):
                 pass
             elif isinstance(obj, types.ModuleType | type):
                 self.guards.require(f"{name!r} not in {expression}.__dict__")
             elif any(name in listed for listed in slots) and hasattr(obj, name):
-                self._read(getattr(obj, name), f"{expression}.{name}", attribute(obj, name))
+                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name))
             else:
                 self.guards.require(f"{name!r} not in getattr({expression}, '__dict__', ())")
 
@@ -347,10 +346,9 @@ def watched(captures: Captures) -> Iterator[None]:
     def profile(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
             captures.enter(frame)
-        elif event == "c_call":
-            if _module_of(arg) in _OUTSIDE_WORLD:
-                name = getattr(arg, "__qualname__", arg)
-                captures.problems.append(f"it calls {name}, whose answer may differ next time")
+        elif event == "c_call" and _module_of(arg) in _OUTSIDE_WORLD:
+            name = getattr(arg, "__qualname__", arg)
+            captures.problems.append(f"it calls {name}, whose answer may differ next time")
 
     try:
         captures.start()

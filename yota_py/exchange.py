@@ -15,12 +15,12 @@ from .trees import map_items
 Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
 
-def item(container: Any, key: Any) -> Place:
+def item_of(container: Any, key: Any) -> Place:
     """An item of a list or dict."""
     return functools.partial(operator.getitem, container, key), functools.partial(operator.setitem, container, key)
 
 
-def attribute(obj: Any, name: str) -> Place:
+def attribute_of(obj: Any, name: str) -> Place:
     """An attribute of an object, a module, a class, a closure's cell or a function."""
     return functools.partial(getattr, obj, name), functools.partial(_set_attribute, obj, name)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from .gradient import flatten
+from .trees import flatten
 from .types import ArrayType, TupleType, typeof
 
 _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
@@ -23,12 +23,13 @@ def differences(loss: Callable[[float], Any]) -> list[float]:
     return [*central.values(), *((4 * halves[h] - central[h]) / 3 for h in halves)]
 
 
-
 def copied(tree: Any) -> Any:
+    """The same with copies of the arrays in it."""
     return optree.tree_map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree, none_is_leaf=True)
 
 
 def leaves_of(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
+    """Each leaf with the path of keys that leads to it."""
     leaves, spec = flatten(tree)
     return list(zip(optree.treespec_paths(spec), leaves, strict=True))
 
@@ -47,12 +48,14 @@ def random_like(x: Any, rng: np.random.Generator, into_none: bool = False) -> An
     return of_type(draw() + 1j * draw() if t.dtype.kind == "c" else draw(), t)
 
 
-def of_type(value: Any, t: ArrayType) -> Any:
+def of_type(value: Any, t: Any) -> Any:
+    """A number or array as the kind of value that an array type says: array, NumPy's scalar or Python's number."""
     array = np.asarray(value, t.dtype)
     return array if t.kind == "array" else array.item() if t.kind == "python" else array[()]
 
 
 def moved(x: Any, v: Any, h: float) -> Any:
+    """``x + h * v``, of the type of ``x``."""
     t = typeof(x)
     assert isinstance(t, ArrayType)
     return of_type(np.asarray(x) + h * np.asarray(v), t)
@@ -71,6 +74,7 @@ def widened(x: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> bool:
+    """The same numbers; NaN equals NaN."""
     if a is None or b is None:
         return a is b
     return bool(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc"))
@@ -89,6 +93,7 @@ def close(a: Any, b: Any, ulps: float, eps: float = 0.0) -> bool:
 
 
 def describe(value: Any) -> str:
+    """An argument for messages: large arrays by their type."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(describe, value))}]"
     t = typeof(value)
@@ -98,8 +103,10 @@ def describe(value: Any) -> str:
 
 
 def kind_of(t: Any) -> str:
+    """A type with its kind (array, scalar, python), for messages."""
     return f"{t} ({t.kind})" if isinstance(t, ArrayType) else str(t)
 
 
 def figure(value: Any) -> str:
+    """A value for messages, in full up to twenty elements."""
     return np.array2string(value, threshold=20) if isinstance(value, np.ndarray) else str(value)

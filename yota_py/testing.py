@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 import optree
 
-from .engine import Refusal, compile_tape
 from .errors import GuardError
+from .evaluators import disagreements
 from .finite import (
     close,
     copied,
@@ -30,52 +30,17 @@ from .finite import (
     product,
     random_like,
     widened,
-)  # fmt: skip
+)
 from .gradient import differentiate
-from .operations import Guard, Input, Variable
-from .passes import optimise
-from .passes.classify import checkable
-from .passes.lower import lower
+from .operations import substitute
 from .recorder import Recorder
 from .recording import record_call
 from .registry import Primitive, Sample, apply_rule, primitive_of
 from .show import name_of
+from .trees import flatten, unflatten
 from .types import ArrayType, is_inexact, typeof
-from .trees import NAMESPACE, flatten, unflatten
-from .verify import verify
 
 Leaves = Sequence[Any]
-# Other ways to get value and gradients that must agree with the tape's: name -> ways(gradient tape with values) -> a
-# function from input values to flat results.
-Evaluator = Callable[[Recorder], Callable[[Sequence[Any]], list[Any]]]
-evaluators: dict[str, Evaluator] = {}
-
-
-def _evaluator(make: Evaluator) -> Evaluator:
-    evaluators[make.__name__] = make
-    return make
-
-
-@_evaluator
-def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
-    """The lowered tape after all passes, verified after each, played with NumPy."""
-    return optimise(verify(lower(gradient).tape), verify).play_flat
-
-
-@_evaluator
-def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
-    """The compiled program."""
-    tape = gradient.tape
-    types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
-    spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
-    program = compile_tape(optimise(lower(gradient).tape), types, spec)
-
-    def run(inputs: Sequence[Any]) -> list[Any]:
-        results = program(*inputs)
-        assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
-        return results  # type: ignore[no-any-return]
-
-    return run
 
 
 def check_rrule(
@@ -86,7 +51,7 @@ def check_rrule(
     Checked are: value and its type; number, shapes and dtypes of the cotangents; the first derivative against finite
     differences; float32 against float64; the derivative of the pullback against finite differences of the pullback
     (not with ``second_order=False``); that nothing is written into the arguments; that the gradient tape holds for
-    other inputs; and agreement of all ``evaluators``.
+    other inputs; and that the lowered and the compiled tape agree with it.
 
     >>> check_rrule(np.multiply, 2.0, np.ones(3))
     """
@@ -255,8 +220,7 @@ class _Subject:
 
         def back(xs: Leaves, dys: Leaves) -> list[Any]:
             out = differentiate(record_call(lambda *xs: tuple(call(xs)), tuple(xs), {}), tuple(dys))
-            results = out.tape.results[len(dys) :]
-            return [out[result] if hasattr(result, "id") else result for result in results]
+            return [substitute(result, out.__getitem__) for result in out.tape.results[len(dys) :]]
 
         return cls(at, leaves, labels, call, back)
 
@@ -371,7 +335,7 @@ def _check_parts(subject: _Subject, pullback: Callable[[Any], Any], dy: Any) -> 
 
 
 def _check_tape(subject: _Subject, dys: Leaves) -> None:
-    """The traced value and gradients, the tape played on other inputs, and the evaluators."""
+    """The traced value and gradients, the tape played on other inputs, and what is compiled from it."""
     at, xs = subject.at, tuple(subject.leaves)
     if not xs or not dys:
         return
@@ -401,33 +365,14 @@ def _check_tape(subject: _Subject, dys: Leaves) -> None:
             if not close(have, want, 100):
                 what = "the tape played on other inputs differs from a fresh trace on them"
                 at.fail(what, ("fresh", want), ("tape", have))
-    _check_evaluators(at, gradient, [[*xs, *dys], *([*(moved(x, random_like(x, rng), 1e-3) for x in xs), *dys] for _ in range(2))])
+    nearby = [tuple(moved(x, random_like(x, rng), 1e-3) for x in xs) for _ in range(2)]
+    for what, figures in disagreements(gradient, [[*given, *dys] for given in (xs, *nearby)]):
+        at.fail(what, *figures)
 
 
-def _check_evaluators(at: _Place, gradient: Recorder, inputs: Sequence[Leaves]) -> None:
-    """What is made of a gradient tape agrees with it, called with several inputs in turn."""
-    types = [op.type for op in gradient.tape.ops if isinstance(op, Input)]
-    inputs = [[_of_type(x, t) for x, t in zip(given, types, strict=True)] for given in inputs]
-    if not checkable(lower(gradient).tape):
-        return  # decisions that kernels cannot check: never compiled
-    eps = max((float(np.finfo(t.dtype).eps) for t in types if isinstance(t, ArrayType) and t.inexact), default=0.0)
-    for name, make in evaluators.items():
-        evaluate = make(gradient)
-        for given in inputs:
-            before = copied(given)
-            for i, (have, want) in enumerate(zip(evaluate(given), gradient.tape.play_flat(given), strict=True)):
-                if np.shape(have) != np.shape(want) or not close(have, 0 * have if want is None else want, 1e3, eps):
-                    at.fail(f"result {i} (values, then gradients) of the {name} tape differs", ("tape", want), (name, have))
-            if not all(map(equal, given, before)):
-                at.fail(f"the {name} tape has written into its inputs")
-
-
-def _of_type(x: Any, t: Any) -> Any:
-    return x if t.kind == "array" else np.asarray(x).item() if t.kind == "python" else t.dtype.type(x)
-
-
-def _played(gradient: Any, inputs: Leaves) -> Any:
-    return optree.tree_unflatten(gradient.tape.out_spec, gradient.tape.play_flat(inputs))
+def _played(gradient: Recorder, inputs: Leaves) -> Any:
+    assert gradient.tape.out_spec is not None
+    return unflatten(gradient.tape.out_spec, gradient.tape.play_flat(inputs))
 
 
 def _check_traced_value(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import numpy as np
-
 from .cache import FunctionCache, Mode, collect, interpret, result_types, settle
 from .gradient import (
     backprop,
@@ -21,7 +19,7 @@ from .gradient import (
     to_rrules,
 )
 from .operations import substitute, user_site
-from .patching import tracing
+from .patching import state
 from .recorder import Recorder
 from .recording import record_call
 from .show import name_of
@@ -30,7 +28,18 @@ from .trees import flatten, unflatten
 
 _GRAD = Mode()
 _MAX_FUNCTIONS = 2048
-_caches: dict[int, FunctionCache] = {}
+_caches: dict[int, FunctionCache] = {}  # of grad, by the identity of the function's code
+_modes: dict[tuple[int, Mode], FunctionCache] = {}  # of value_and_grad, whose options belong to the key
+
+
+def _cache_of(caches: dict[Any, FunctionCache], key: Any, owner: Any, mode: Mode) -> FunctionCache:
+    """The cache under a key, made if there is none; the oldest of too many gives way."""
+    cache = caches.get(key)
+    if cache is None:
+        while len(caches) >= _MAX_FUNCTIONS:
+            caches.pop(next(iter(caches)), None)
+        cache = caches.setdefault(key, FunctionCache(owner, mode))
+    return cache
 
 
 def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -53,15 +62,13 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     >>> grad(lambda x1, x2: x1 * x2 + np.sin(x1), 2.0, 3.0)
     (6.909297426825682, (2.5838531634528574, 2.0))
     """
-    if tracing():
+    if state.traces:
         return interpret(f, args, kwargs, seed, _GRAD)  # type: ignore[no-any-return]
     owner = getattr(f, "__code__", f)
     cache = _caches.get(id(owner))
     if cache is None:
         _check_callable(f)
-        while len(_caches) >= _MAX_FUNCTIONS:
-            _caches.pop(next(iter(_caches)), None)
-        cache = _caches[id(owner)] = FunctionCache(owner, _GRAD)
+        cache = _cache_of(_caches, id(owner), owner, _GRAD)
     return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
 
 
@@ -82,13 +89,16 @@ def value_and_grad(
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not wanted or any(not isinstance(n, int) or n < 0 for n in wanted):
         raise ValueError(f"argnums are positions of arguments, 0, 1, …; got {argnums!r}")
-    cache = FunctionCache(f, mode)
+    owner, needed = getattr(f, "__code__", f), max(wanted) + 1
+    cache = _cache_of(_modes, (id(owner), mode), owner, mode)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        if max(wanted) >= len(args):
-            raise TypeError(f"{user_site()}: argnums={argnums!r}, but {name_of(f)} got {len(args)} positional arguments")
-        if tracing():
+        if len(args) < needed:
+            raise TypeError(
+                f"{user_site()}: argnums={argnums!r}, but {name_of(f)} got {len(args)} positional arguments"
+            )
+        if state.traces:
             return interpret(f, args, kwargs, None, mode)  # type: ignore[no-any-return]
         return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
 

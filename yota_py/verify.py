@@ -15,6 +15,8 @@ def verify(tape: Tape) -> Tape:
     type they say, called variables are not arrays, and the results exist.
     """
     for var, op in tape:
+        if not isinstance(op, Input | Constant | Call | Guard):
+            _fail(tape, var, f"is no operation but {type(op).__name__}")
         for used in operands(op):
             if not 1 <= used.id < var.id:
                 _fail(tape, var, f"reads {used}, which is not defined above it")
@@ -28,8 +30,6 @@ def verify(tape: Tape) -> Tape:
                     _fail(tape, var, f"calls {op.fn}, an array")
             elif not callable(op.fn):
                 _fail(tape, var, f"calls {op.fn!r}, which is no function")
-        if not isinstance(op, Input | Constant | Call | Guard):
-            _fail(tape, var, f"is no operation but {type(op).__name__}")
     bound = [leaf for leaf in tape.leaves if isinstance(leaf, Variable)]
     if bound != tape.inputs[: len(bound)]:
         _fail(tape, None, f"its leaves {bound} are not its inputs {tape.inputs}")

@@ -44,6 +44,11 @@ class View:
         n = number_of(self.tape, x)
         return n is not None and bool(n == value)
 
+    def is_power(self, x: Any, exponent: Any, value: float) -> bool:
+        """Whether this is a floating x to this power (integers promote in their own way)."""
+        t = type_of(self.tape, x)
+        return isinstance(t, ArrayType) and t.inexact and self.is_(exponent, value)
+
     def finite_nonzero(self, x: Any) -> bool:
         """Whether x is one finite number other than zero in every element."""
         n = number_of(self.tape, x)
@@ -80,11 +85,11 @@ EQUATIONS: list[Equation] = [
     ((np.subtract, operator.sub), "x - 0 = x", lambda v, x, y: x if v.is_(y, 0) else None),
     (_NEG, "-(-x) = x", lambda v, x: v.only_inner(x, *_NEG)),
     ((np.positive, operator.pos), "+x = x", lambda v, x: x),
-    (_POW, "x ** 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
-    (_POW, "x ** 2 = x * x", lambda v, x, y: _product(x, x) if v.is_(y, 2) else None),
-    (_POW, "x ** 3 = x * x * x", lambda v, x, y: _product(x, _product(x, x)) if v.is_(y, 3) else None),
-    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_(y, 0.5) else None),
-    (_POW, "x ** -1 = 1 / x", lambda v, x, y: Term(np.divide, (1.0, x)) if v.is_(y, -1) else None),
+    (_POW, "x ** 1 = x", lambda v, x, y: x if v.is_power(x, y, 1) else None),
+    (_POW, "x ** 2 = x * x", lambda v, x, y: _product(x, x) if v.is_power(x, y, 2) else None),
+    (_POW, "x ** 3 = x * x * x", lambda v, x, y: _product(x, _product(x, x)) if v.is_power(x, y, 3) else None),
+    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_power(x, y, 0.5) else None),
+    (_POW, "x ** -1 = 1 / x", lambda v, x, y: Term(np.divide, (1.0, x)) if v.is_power(x, y, -1) else None),
     ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) else None),
     ((strong_multiply,), "c * p, c not 0", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(dy) else None),
     ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) else None),
