@@ -7,6 +7,7 @@ from yota_py.registry import on_import
 from . import (
     assignment,
     casting,
+    chains,
     complex,
     decompositions,
     einsum,
@@ -18,16 +19,19 @@ from . import (
     power,
     python_math,
     reductions,
+    selection,
     shape,
     sorting,
     statistics,
 )
 
-on_import("scipy.special", "yota_py.rules.special", also=(python_math.gamma_of_number, python_math.lgamma_of_number, np.i0))
+_need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
+on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
 __all__ = [
     "assignment",
     "casting",
+    "chains",
     "complex",
     "decompositions",
     "einsum",
@@ -39,6 +43,7 @@ __all__ = [
     "power",
     "python_math",
     "reductions",
+    "selection",
     "shape",
     "sorting",
     "statistics",

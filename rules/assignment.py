@@ -20,16 +20,20 @@ Pullback = Callable[[Any], Sequence[Any]]
 
 def _setitem_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(5), 2, s.number()), case(s(5), -1, 1.5), case(s(5), slice(1, 4), s(3)), case(s(5), slice(None, None, -2), s(3)),
-        case(s(3, 4), 1, s(4)), case(s(3, 4), (slice(None), 2), s(1)), case(s(3, 4), (1, 2), s()), case(s(3, 4), ..., s.number()),
-        case(s(4), np.array([0, 2, -1]), s(3)), case(s(4), np.array([1, 1, 1]), s(3)), case(s(4), s.mask(4), s.number()),
+        case(s(5), 2, s.number()), case(s(5), -1, 1.5), case(s(5), slice(1, 4), s(3)),
+        case(s(5), slice(None, None, -2), s(3)),
+        case(s(3, 4), 1, s(4)), case(s(3, 4), (slice(None), 2), s(1)), case(s(3, 4), (1, 2), s()),
+        case(s(3, 4), ..., s.number()),
+        case(s(4), np.array([0, 2, -1]), s(3)), case(s(4), np.array([1, 1, 1]), s(3)),
+        case(s(4), s.mask(4), s.number()),
         case(s(3, 4), (np.array([0, 2]), slice(1, 3)), s(2, 2)), case(s(3, 4), (0, None), s(1, 4)),
-        case(s(3, dtype=np.float32), slice(0, 2), s(2)), case(s(3, dtype=complex), 1, s.number()), case(s(3), slice(1, 1), s(0)),
+        case(s(3, dtype=np.float32), slice(0, 2), s(2)), case(s(3, dtype=complex), 1, s.number()),
+        case(s(3), slice(1, 1), s(0)),
     ]  # fmt: skip
 
 
 def _written(x: Any, value: Any, view: Callable[[Any], Any]) -> Any:
-    """``x`` with ``value`` where ``view`` looks at it: gathered from the value, by positions that are known beforehand."""
+    """``x`` with ``value`` where ``view`` looks at it: gathered from the value, by positions known beforehand."""
     shape, places = np.shape(x), view(np.reshape(np.arange(np.size(x)), np.shape(x)))
     source = np.full(np.size(x), -1)
     source[np.ravel(places)] = np.arange(np.size(places))
@@ -90,11 +94,10 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
 
 @rrule(set_view, lowering=_lowered_set_view, cases=lambda s: [
     case(s(3, 4), s(4, 3), np.transpose, (), {}), case(s(3, 4), s(2, 6), np.reshape, ((2, 6),), {}),
-    case(s(3, 4), s(4), operator.getitem, (1,), {}), case(s(3, 4), s(3, 2), operator.getitem, ((slice(None), slice(0, 4, 2)),), {}),
+    case(s(3, 4), s(4), operator.getitem, (1,), {}),
+    case(s(3, 4), s(3, 2), operator.getitem, ((slice(None), slice(0, 4, 2)),), {}),
 ])  # fmt: skip
-def _set_view(
-    x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Any, Pullback]:
+def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Pullback]:
     def pullback(dy: Any) -> Sequence[Any]:
         dv = unbroadcast(view(dy, *args, **kwargs), value) if is_inexact(value) else None
         zero = np.zeros(np.shape(view(np.empty(np.shape(dy)), *args, **kwargs)))

@@ -43,8 +43,11 @@ def _as_array(x: Any) -> tuple[Any, Pullback]:
     return as_array(x), lambda dy: (dy,)
 
 
-@rrule(np.copy, emit=lambda k, x: x, lowering=lambda a, *order, **options: np.copy(a) if order or options else NotImplemented,
-       cases=lambda s: [
+def _copied(a: Any, *order: Any, **options: Any) -> Any:
+    return np.copy(a) if order or options else NotImplemented
+
+
+@rrule(np.copy, emit=lambda k, x: x, lowering=_copied, cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
 ])  # fmt: skip
 def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
@@ -96,9 +99,7 @@ def _round_method(x: Any, decimals: int = 0) -> Any:
     return np.round(x, decimals)
 
 
-methods.update(
-    astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method
-)
+methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method)
 
 # ----------------------------------------------------------------------------- arrays made of traced values
 
@@ -200,7 +201,9 @@ def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, 
     )  # fmt: skip
 
 
-def _full_like_lowering(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, shape: Any = None, **kwargs: Any) -> Any:
+def _full_like_lowering(
+    a: Any, fill_value: Any, dtype: Any = None, *rest: Any, shape: Any = None, **kwargs: Any
+) -> Any:
     y = np.broadcast_to(fill_value, np.shape(a) if shape is None else shape)
     return astype(y, dtype_of(a) if dtype is None else np.dtype(dtype))
 

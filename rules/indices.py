@@ -68,7 +68,7 @@ def parts_of_index(index: Any, ndim: int) -> list[Any] | None:
 
 
 class _Plan:
-    """An index with arrays in it as: slices, ``axes`` moved to the front, ``arrays`` for them, their axes moved to ``at``."""
+    """An index as slices, then ``axes`` moved to the front, ``arrays`` for these, and their axes moved to ``at``."""
 
     def __init__(self, parts: list[Any], shape: tuple[int, ...]) -> None:
         self.axes = tuple(i for i, part in enumerate(parts) if not isinstance(part, slice))
@@ -126,7 +126,7 @@ def lowered_unindex(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _unsliced(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:
-    """A backward slice is a mirrored forward one; in a slice with a step, each element is the first of a row of zeros."""
+    """A backward slice is a mirrored forward one; with a step, each element is the first of a row of zeros."""
     given = index if isinstance(index, tuple) else (index,)
     parts = parts_of_index(tuple(part for part in given if part is not None), len(shape))
     if parts is None or all(not isinstance(part, slice) or part.step in (None, 1) for part in parts):

@@ -76,7 +76,14 @@ def _joined(
 
         def back(dy: Any) -> tuple[Any, ...]:
             dxs = pullback(dy)[0]
-            return (gather([d if isinstance(p, list | tuple) else like(np.reshape(d, shape_of(p)), p) for d, p in zip(dxs, parts, strict=True)]),)
+            return (
+                gather(
+                    [
+                        d if isinstance(p, list | tuple) else like(np.reshape(d, shape_of(p)), p)
+                        for d, p in zip(dxs, parts, strict=True)
+                    ]
+                ),
+            )
 
         return y, back
 

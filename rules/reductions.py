@@ -61,7 +61,10 @@ def _sum_cases(s: Sample) -> Iterable[Case]:
 
 
 def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
-    """Masks, first values and dtypes of a reduction as operations of their own; ``None``: masked elements are ``initial``."""
+    """Masks, first values and dtypes of a reduction as operations of their own.
+
+    Masked elements count as the ``neutral`` element, or as ``initial`` if there is none.
+    """
 
     def lowering(
         a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING,
@@ -356,8 +359,11 @@ def _truth_cases(s: Sample) -> Iterable[Case]:
 
 
 def _position_cases(s: Sample) -> Iterable[Case]:
-    return [case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(np.array([1.0, np.nan, 3.0, np.nan])),
-            case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32))]  # fmt: skip
+    return [
+        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1),
+            case(np.array([1.0, np.nan, 3.0, np.nan])),
+        case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32)),
+    ]  # fmt: skip
 
 
 nondiff(np.any, lowering=_any, cases=_truth_cases)

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yota_py
-import yota_py.rules  # noqa: F401 - registers the rules
+import yota_py.rules
 from yota_py.rules.indices import unindex
 
+import yota_py
 from yota_py.errors import GuardError, MissingRuleError
 from yota_py.gradient import differentiate
-from yota_py.recording import record_call
 from yota_py.operations import Call, Guard, substitute
 from yota_py.passes.lower import lower
+from yota_py.recording import record_call
 from yota_py.registry import apply_rule, primitive_of
 from yota_py.testing import check_grads
 

@@ -28,15 +28,16 @@ from yota_py.types import ArrayType, is_inexact, typeof
 
 # Python steps for good reason: scans, orders, decompositions, SciPy's special functions without a kernel.
 EVERYDAY = set(
-    "add subtract multiply divide negative positive square sqrt cbrt reciprocal absolute fabs hypot copysign remainder fmod "
-    "exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh "
-    "arctanh sinc power float_power maximum minimum fmax fmin where clip nan_to_num sign floor ceil round "
-    "sum mean max min prod var std average ptp nansum nanmean nanmax nanmin any all "
-    "dot matmul inner outer vdot vecdot tensordot einsum kron cross multi_dot "
-    "reshape ravel squeeze expand_dims transpose swapaxes moveaxis flip rot90 broadcast_to "
-    "concatenate stack vstack hstack dstack column_stack append split array_split hsplit vsplit tile repeat roll pad "
-    "getitem unindex setitem set_view take take_along_axis diagonal diag trace tril triu diff trapezoid "
-    "full full_like copy linspace meshgrid logsumexp softmax log_softmax expit".split()
+    """
+    add subtract multiply divide negative positive square sqrt cbrt reciprocal absolute fabs hypot copysign
+    remainder fmod exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan arcsin arccos arctan arctan2 sinh
+    cosh tanh arcsinh arccosh arctanh sinc power float_power maximum minimum fmax fmin where clip nan_to_num sign
+    floor ceil round sum mean max min var std average ptp nansum nanmean nanmax nanmin any all dot matmul inner
+    outer vdot vecdot tensordot einsum kron cross multi_dot reshape ravel squeeze expand_dims transpose swapaxes
+    moveaxis flip rot90 broadcast_to concatenate stack vstack hstack dstack column_stack append split array_split
+    hsplit vsplit tile repeat roll pad getitem unindex setitem set_view take take_along_axis diagonal diag trace
+    tril triu diff trapezoid full full_like copy linspace meshgrid logsumexp softmax log_softmax expit.split()
+    """.split()
 )
 
 

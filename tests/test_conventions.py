@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
-import yota_py
-import yota_py.rules  # noqa: F401 - registers the rules
+import yota_py.rules
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
+import yota_py
 from yota_py.errors import LostDerivativeError
 from yota_py.gradient import differentiate
-from yota_py.recording import record_call
 from yota_py.operations import Variable
+from yota_py.recording import record_call
 from yota_py.testing import check_grads
 
 INF, NAN = math.inf, math.nan
@@ -96,10 +96,9 @@ def test_steps_have_slope_zero() -> None:
 def test_pullbacks_do_not_warn() -> None:
     assert yota_py.grad(np.sqrt, 0.0)[1] == (INF,)
     assert yota_py.grad(lambda x: np.arcsin(x), 1.0)[1] == (INF,)
-    y, back = yota_py.pullback(np.sqrt, np.zeros(2))
+    _, back = yota_py.pullback(np.sqrt, np.zeros(2))
     assert_array_equal(back(np.ones(2))[0], [INF, INF])
-    value, (dx,) = yota_py.grad(lambda x: np.sum(np.sqrt(x) * x), np.zeros(2))
-    assert value == 0
+    assert yota_py.grad(lambda x: np.sum(np.sqrt(x) * x), np.zeros(2))[0] == 0
 
 
 def test_the_function_itself_warns_once() -> None:

@@ -87,7 +87,7 @@ def arrays_of(results: list[Any]) -> list[np.ndarray]:
 
 
 # To shrink a failure takes minutes, as every attempt compiles a program: add Phase.shrink by hand.
-@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
           phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:

@@ -19,6 +19,7 @@ from .captures import Captures
 from .dispatch import is_traced
 from .engine import Refusal, compile_tape
 from .gradient import differentiate
+from .guards import GuardFunction
 from .operations import Guard, Input, Variable
 from .passes import optimise
 from .passes.classify import checkable
@@ -54,19 +55,26 @@ class Entry:
     """One traced signature of a function; compiled at its second call."""
 
     def __init__(
-        self, spec: optree.PyTreeSpec, leaves: Sequence[Any], guard: Callable[[Any], Any], arrays: Sequence[Any], path: Any
+        self,
+        spec: optree.PyTreeSpec,
+        leaves: Sequence[Any],
+        guard: GuardFunction,
+        arrays: Sequence[Any],
+        path: tuple[Any, ...],
     ) -> None:
         self.spec, self.guard, self.path = spec, guard, path
         self.array_types = [_type_as_traced(array) for array in arrays]
         self.dynamic = [is_traceable(leaf) for leaf in leaves]
-        self.types = [_type_as_traced(leaf) if dynamic else leaf for leaf, dynamic in zip(leaves, self.dynamic, strict=True)]
-        args = spec.child(0)
+        pairs = zip(leaves, self.dynamic, strict=True)
+        self.types = [_type_as_traced(leaf) if dynamic else leaf for leaf, dynamic in pairs]
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
-        self.flat = all(self.dynamic[:-1]) and leaves[-1] is None and args.num_leaves == args.num_children == len(leaves) - 1
+        args = spec.child(0)
+        bare = args.num_leaves == args.num_children == len(leaves) - 1
+        self.flat = bare and all(self.dynamic[:-1]) and leaves[-1] is None
         self.program: Program | None = None
         self.problem = ""  # why it is never compiled
-        self._order: list[int] = []  # captured arrays that the program reads, and those of which it needs the type only
-        self._unbound: list[tuple[int, Type]] = []
+        self._order: list[int] = []  # the captured arrays that the program reads
+        self._unbound: list[tuple[int, Type]] = []  # those of which it needs the type only
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
         """Whether the arguments have this entry's structure, static values and types."""
@@ -75,9 +83,10 @@ class Entry:
             for leaf, dynamic, known in zip(leaves, self.dynamic, self.types, strict=True)
         )
 
-    def serves(self, f: Any, arrays: Sequence[Any], path: Any) -> bool:
+    def serves(self, f: Any, arrays: Sequence[Any], path: tuple[Any, ...]) -> bool:
         """Whether a trace with these captured arrays and decisions is this entry's."""
-        return self.path == path and self.array_types == [_type_as_traced(a) for a in arrays] and self.guard(f) is not None
+        types = [_type_as_traced(array) for array in arrays]
+        return self.path == path and self.array_types == types and self.guard(f) is not None
 
     def compile(self, gradient: Recorder) -> None:
         """Lower, optimise and compile the gradient tape of a call of this signature."""
@@ -126,7 +135,8 @@ def _type_as_traced(leaf: Any) -> Type:
 def _same_static(leaf: Any, known: Any) -> bool:
     if leaf is known:
         return True
-    return type(leaf) is type(known) and isinstance(leaf, int | str | bytes | np.integer | np.bool_) and bool(leaf == known)
+    comparable = isinstance(leaf, int | str | bytes | np.integer | np.bool_)
+    return comparable and type(leaf) is type(known) and bool(leaf == known)
 
 
 class FunctionCache:
@@ -177,11 +187,11 @@ class FunctionCache:
 
 def path_of(tape: Tape) -> tuple[Any, ...]:
     """The decisions of a trace: two calls with the same decisions have the same tape."""
-    guards = (op for op in tape.ops if isinstance(op, Guard))
-    return tuple((op.site, op.expected.tobytes() if isinstance(op.expected, np.ndarray) else repr(op.expected)) for op in guards)
+    decisions = ((op.site, op.expected) for op in tape.ops if isinstance(op, Guard))
+    return tuple((site, x.tobytes() if isinstance(x, np.ndarray) else repr(x)) for site, x in decisions)
 
 
-def repeatable(source: Trace, captures: Captures) -> Callable[[Any], Any] | None:
+def repeatable(source: Trace, captures: Captures) -> GuardFunction | None:
     """The guard function of a trace that another call can rely on; ``None`` if there is a reason to trace afresh."""
     for result in source.tape.results:
         if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):

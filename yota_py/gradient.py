@@ -113,7 +113,7 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
         op = lin.primal[y]
         assert isinstance(op, Call)
         dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
-        _check_cotangents(lin, op, lin.out[dxs])
+        _check_cotangents(op, lin.out[dxs])
         for path, x in paths(op.args):
             if x not in lin.active:
                 continue
@@ -125,7 +125,7 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
             if value is None:
                 continue
             lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")
-            _check_type(lin, op, typeof(value), lin.primal[x].type)
+            _check_type(op, typeof(value), lin.primal[x].type)
             _accumulate(lin, cotangents, x, dx)
     return {x: dx for x, dx in cotangents.items() if isinstance(lin.primal[x], Input)}
 
@@ -173,21 +173,22 @@ def _accumulate(lin: Linearized, cotangents: dict[Variable, Variable], x: Variab
 
 
 def _noted(op: Any, note: str) -> Any:
-    return op if op.note else Call(op.fn, op.args, op.kwargs, op.type, op.site, note)
+    return op if op.note else replace(op, note=note)
 
 
-def _check_cotangents(lin: Linearized, op: Call, dxs: Any) -> None:
+def _check_cotangents(op: Call, dxs: Any) -> None:
     if not isinstance(dxs, tuple | list) or len(dxs) != len(op.args):
-        got = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else f"a {type(dxs).__name__}"
-        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per positional "
-                        f"argument ({len(op.args)} here), it returned {got}")  # fmt: skip
+        count = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else None
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per "
+                        f"positional argument ({len(op.args)} here), it returned {count or f'a {type(dxs).__name__}'}")
 
 
-def _check_type(lin: Linearized, op: Call, have: Type, want: Type) -> None:
-    if isinstance(want, ArrayType) and isinstance(have, ArrayType):
-        if (have.shape, have.dtype) != (want.shape, want.dtype):
-            raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
-                            "tangents.unbroadcast(dx, x) brings it to shape and dtype")  # fmt: skip
+def _check_type(op: Call, have: Type, want: Type) -> None:
+    if not (isinstance(want, ArrayType) and isinstance(have, ArrayType)):
+        return
+    if (have.shape, have.dtype) != (want.shape, want.dtype):
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
+                        "tangents.unbroadcast(dx, x) brings it to shape and dtype")
 
 
 # -------------------------------------------------------------------------------------------- seeds
@@ -198,13 +199,13 @@ def seed_for(z: Any, site: Site | None, name: str) -> Any:
     t = typeof(z)
     if not isinstance(t, ArrayType):
         raise OutputError(
-            f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number to "
-            "differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
+            f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number "
+            "to differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
         )
     if t.dtype.kind in "biu":
         raise NonScalarOutputError(f"{site}: {name} returns {t}, which has no derivative; return a float")
     if t.shape != () or t.dtype.kind != "f":
-        what = f"{'a complex number' if t.dtype.kind == 'c' and not t.shape else t}"
+        what = "a complex number" if t.dtype.kind == "c" and not t.shape else str(t)
         raise NonScalarOutputError(
             f"{site}: {name} returns {what}, and grad needs a real scalar. Two ways out: reduce the output to a scalar "
             f"(np.sum, np.mean, np.abs(...)**2), or pass seed=, the cotangent of the output, of its shape {t.shape}"
@@ -228,7 +229,8 @@ def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
         return seed
     given = np.asarray(seed)
     if given.dtype.kind not in "fciub" or given.shape != want.shape:
-        raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape {want.shape}")
+        raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape "
+                        f"{want.shape}")
     if given.dtype.kind == "c" and want.dtype.kind != "c":
         raise SeedError(f"{site}: the seed is complex, the output of {name} is real ({want})")
     return given.astype(want.dtype) if want.kind == "array" else want.dtype.type(given[()])
@@ -238,8 +240,9 @@ def require_active(tape: Tape, site: Site | None) -> None:
     """Raises ``NotDifferentiableError`` if no input of the tape is active."""
     if not any(isinstance(op, Input) and op.active for op in tape.ops):
         raise NotDifferentiableError(
-            f"{site}: no argument of {tape.name} is differentiable. Pass 2.0, not 2: derivatives are taken with respect "
-            "to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts, passed by position"
+            f"{site}: no argument of {tape.name} is differentiable. Pass 2.0, not 2: derivatives are taken with "
+            "respect to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts, passed by "
+            "position"
         )
 
 
@@ -264,8 +267,10 @@ def differentiate(
     lin = to_rrules(source)
     if seed is None:
         if len(leaves) != 1:
-            raise NonScalarOutputError(f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= "
-                                       "with the output's structure (value_and_grad has has_aux for extra outputs)")  # fmt: skip
+            raise NonScalarOutputError(
+                f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= with the "
+                "output's structure (value_and_grad has has_aux for extra outputs)"
+            )
         seeds: list[Variable | None] = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
     else:
         given = seed_leaves(seed, leaves, spec, site, tape.name)

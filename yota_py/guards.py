@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
+
+# Of the traced function, or another with the same code: its captured arrays as they are now, in the order of capture;
+# None if something else that the trace has read has changed.
+GuardFunction: TypeAlias = Callable[[Any], tuple[Any, ...] | None]
 
 
 class Guards:
@@ -42,8 +46,8 @@ class Guards:
         """The trace holds only if this is still the same object."""
         self.require(f"{expression} is {self.constant(value)}")
 
-    def function(self) -> Callable[[Any], tuple[Any, ...] | None]:
-        """A function of ``f``: the captured arrays as they are now, or ``None`` if something else has changed."""
+    def function(self) -> GuardFunction:
+        """The guard function of what has been written so far."""
         lines = [*self._lines, f"return ({''.join(f'{array}, ' for array in self.arrays)})"]
         text = "def guard(f):\n try:\n" + "".join(f"  {line}\n" for line in lines)
         text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError):\n  return None\n"

@@ -40,10 +40,10 @@ class Site:
 
 
 # Code that is not the user's: sites skip over it, and patched functions answer it as usual.
-LIBRARIES = frozenset(
-    "numpy scipy yota_py numba llvmlite optree functools contextlib pandas sklearn matplotlib "
-    "autograd jax torch pytest _pytest hypothesis IPython".split()
-)
+LIBRARIES = frozenset([
+    "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
+    "matplotlib", "autograd", "jax", "torch", "pytest", "_pytest", "hypothesis", "IPython",
+])  # fmt: skip
 
 
 def is_library(module: str | None) -> bool:

@@ -178,7 +178,8 @@ def _reads_array(values: Any) -> bool:
 _CREATION: dict[tuple[ModuleType, str], Callable[..., Any]] = {
     (module, name): getattr(module, name)
     for module, names in {
-        np: "zeros ones empty arange eye identity linspace logspace geomspace tri hanning hamming blackman bartlett kaiser vander",
+        np: "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
+            "hanning hamming blackman bartlett kaiser",
         np.fft: "fftfreq rfftfreq",
     }.items()
     for name in names.split()

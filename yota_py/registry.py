@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
-import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,10 +101,10 @@ class Primitive:
 
 
 _primitives: dict[Any, Primitive] = {}
-# Functions that do not dispatch on their arguments are replaced while a trace is active: (module, attribute) -> stand-in.
+# Functions that do not dispatch on their arguments are replaced while a trace is active: (module, name) -> stand-in.
 patched: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
 
-# Methods and attributes of traced arrays, as functions of the array: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
+# Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
 
@@ -126,7 +124,7 @@ def primitives() -> list[Primitive]:
     return list({id(p): p for p in _primitives.values()}.values())
 
 
-# Rules that wait for a library: its module -> the module of rules, and functions from elsewhere whose rules stand there.
+# Rules that wait for a library: its module -> the module of rules, and functions of other modules that need it.
 _pending: dict[str, tuple[str, tuple[Any, ...]]] = {}
 
 
@@ -140,9 +138,7 @@ def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ())
 
 def load_pending(fn: Any = None) -> bool:
     """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
-    ready = [
-        (library, rules) for library, (rules, also) in _pending.items() if library in sys.modules or fn in also
-    ]
+    ready = [(library, rules) for library, (rules, also) in _pending.items() if library in sys.modules or fn in also]
     for library, rules in ready:
         importlib.import_module(rules)
         _pending.pop(library, None)
@@ -285,9 +281,10 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
         result = entry.rule(*args, **kwargs)
     except TypeError as error:
         if not _accepts(entry.rule, args, kwargs):
+            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
             raise MissingRuleError(
-                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the call "
-                f"with the arguments that it takes: {', '.join(map(_shown, inspect.signature(entry.rule).parameters.values()))}"
+                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
+                f"call with the arguments that it takes: {takes}"
             ) from None
         raise
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):

@@ -87,4 +87,7 @@ def add(a: Any, b: Any) -> Any:
     return np.add(a, b)
 
 
-__all__ = ["add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast", "zeros_like"]
+__all__ = [
+    "add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast",
+    "zeros_like",
+]  # fmt: skip

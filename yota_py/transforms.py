@@ -77,8 +77,11 @@ def value_and_grad(
 ) -> Callable[..., tuple[Any, Any]]:
     """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
 
-    An integer gives that argument's gradient, a sequence a tuple of them. With ``has_aux``, ``f`` returns
-    ``(value, aux)`` and so does the result: ``((value, aux), gradient)``. Negative positions are not accepted.
+    An integer gives that argument's gradient, a sequence a tuple of them; structures, shapes and dtypes are as in
+    ``grad``. With ``has_aux``, ``f`` returns ``(value, aux)`` and so does the result: ``((value, aux), gradient)``.
+
+    Raises ``ValueError`` for positions that are no integers or negative; the function raises ``TypeError`` if it is
+    called with fewer positional arguments, and otherwise what ``grad`` raises.
 
     >>> import numpy as np
     >>> value_and_grad(lambda w, x: np.sum(w * x))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
@@ -106,7 +109,7 @@ def value_and_grad(
 
 
 def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives the gradient alone; ``argnums`` as in ``value_and_grad``.
+    """A function that gives the gradient alone; ``argnums`` and errors as in ``value_and_grad``.
 
     >>> gradient(lambda x: x * x)(3.0)
     6.0
@@ -123,7 +126,11 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
     """``(y, back)``: the value, and a function from a cotangent of ``y`` to a tuple of one gradient per argument.
 
-    ``y`` may have any structure; the seed has the same. ``back`` can be called as often as wanted.
+    ``y`` may have any structure; the seed has the same, and the shapes of the leaves of ``y``. ``back`` can be called
+    as often as wanted; each gradient has the structure, shapes and dtypes of its argument.
+
+    Raises ``NotDifferentiableError`` if no argument is differentiable, and what ``grad`` raises while ``f`` runs;
+    ``back`` raises ``SeedError`` for a seed of another structure or shape.
 
     >>> y, back = pullback(lambda x: (x * x, 3 * x), 2.0)
     >>> y, back((1.0, 0.0)), back((0.0, 1.0))
@@ -157,6 +164,9 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
 
+    Arguments are as in ``grad``; ``play`` wants the same structure, and arrays of the same shapes and dtypes. Raises
+    ``LostDerivativeError`` and ``MissingRuleError`` as ``grad`` does.
+
     >>> import numpy as np
     >>> len(trace(lambda x: np.exp(x) + x, 1.0))
     3
@@ -167,7 +177,8 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
 def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> Tape:
     """The gradient tape of one call: rules in the place of primitives, then their pullbacks in reverse.
 
-    ``print`` it; ``tape.play(*args)`` computes ``(value, grads)`` for other arguments of the same types.
+    ``print`` it; ``tape.play(*args)`` computes ``(value, grads)`` for other arguments of the same types. Made with a
+    ``seed``, it is played with one: ``tape.play(*args, seed=...)``. Raises what ``grad`` raises.
 
     >>> gradtape(lambda x: x * x, 3.0).play(4.0)
     (16.0, (np.float64(8.0),))

@@ -90,7 +90,7 @@ def typeof(value: Any) -> Type:
     if (known := _PYTHON.get(cls)) is not None:
         return known
     if (own := getattr(cls, "__yota_type__", None)) is not None:
-        return own(value)
+        return own(value)  # type: ignore[no-any-return]  # a tracer's, which this module does not know
     if isinstance(value, np.ndarray):
         return _array_type(value.dtype, value.shape, "array")
     if isinstance(value, np.generic):
