@@ -36,7 +36,7 @@ EVERYDAY = set(
     outer vdot vecdot tensordot einsum kron cross multi_dot reshape ravel squeeze expand_dims transpose swapaxes
     moveaxis flip rot90 broadcast_to concatenate stack vstack hstack dstack column_stack append split array_split
     hsplit vsplit tile repeat roll pad getitem unindex setitem set_view take take_along_axis diagonal diag trace
-    tril triu diff trapezoid full full_like copy linspace meshgrid logsumexp softmax log_softmax expit.split()
+    tril triu diff trapezoid full full_like copy linspace meshgrid logsumexp softmax log_softmax expit
     """.split()
 )
 

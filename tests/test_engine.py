@@ -1,4 +1,4 @@
-"""Compiled programs against their tapes: random programs, memory layouts, Python steps, kinds of result."""
+"""Compiled programs against their tapes: memory layouts, refusals, Python steps, kinds of result."""
 
 from __future__ import annotations
 
@@ -8,146 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import Program, Ways, assert_close, check_types, programs
+from ways import CALLS, agree, agrees, arrays_of, assert_close, compiled, moved, seeds_for
 
 import yota_py
 from yota_py import grad
 from yota_py.engine import Refusal
-from yota_py.errors import GuardError
-from yota_py.testing import random_like
-
-CALLS = 3  # of each compiled program, with other values
-QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-
-
-def seeds_for(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Random cotangents of the function's results."""
-    rng = np.random.default_rng(11)
-    y = f(*args)
-    return tuple(random_like(z, rng) for z in y) if isinstance(y, tuple) else random_like(y, rng)
-
-
-def compiled(f: Callable[..., Any], *args: Any) -> tuple[Ways, list[Any]]:
-    """The ways to evaluate a function's gradient tape, and its seeds."""
-    with np.errstate(all="ignore"):
-        seeds = seeds_for(f, args)
-        ways = Ways.of(f, args, seeds)
-    return ways, list(seeds) if isinstance(seeds, tuple) else [seeds]
-
-
-def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
-    """The program's results, which equal those of both tapes; or nothing, where the tapes raise and it refuses."""
-    with np.errstate(all="ignore"):
-        try:
-            want = ways.gradient.play_flat(inputs)
-        except IndexError:
-            assert ways.program(*inputs, *ways.captured) is Refusal.OUT_OF_BOUNDS
-            return []
-        except GuardError:
-            assert ways.program(*inputs, *ways.captured) is Refusal.MISFIT
-            return []
-        lowered = ways.lowered.play_flat(inputs)
-    have = ways.run(inputs)
-    for i, (a, b, c) in enumerate(zip(have, lowered, want, strict=True)):
-        assert_close(b, c, f"result {i} of the lowered tape", rtol)
-        assert_close(a, c, f"result {i} of the program", rtol)
-    return have
-
-
-def agrees(f: Callable[..., Any], *calls: tuple[Any, ...], rtol: float = 1e-9) -> Ways:
-    """Compile for the first arguments and compare on all, three times round."""
-    ways, seeds = compiled(f, *calls[0])
-    for _ in range(CALLS if len(calls) < CALLS else 1):
-        for args in calls:
-            assert agree(ways, ways.fit([*args, *seeds]), rtol)
-    return ways
-
-
-def moved(*args: Any) -> list[tuple[Any, ...]]:
-    """The arguments, and two more of the same types."""
-    rng = np.random.default_rng(4)
-    out: list[tuple[Any, ...]] = [args]
-    for _ in range(2):
-        out.append(tuple(_shifted(x, rng) if np.asarray(x).dtype.kind in "fc" else x for x in args))
-    return out
-
-
-def _shifted(x: Any, rng: np.random.Generator) -> Any:
-    y = x + random_like(x, rng)
-    return np.asarray(y, x.dtype) if isinstance(x, np.ndarray) else type(x)(y)
-
-
-def arrays_of(results: list[Any]) -> list[np.ndarray]:
-    return [x for x in results if isinstance(x, np.ndarray)]
-
-
-# ------------------------------------------------------------------------------------------- random programs
-
-
-# To shrink a failure takes minutes, as every attempt compiles a program: add Phase.shrink by hand.
-@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
-          phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
-@given(programs())
-def test_random_programs(f: Program) -> None:
-    ways, seeds = compiled(f, *f.draw(0))
-    with np.errstate(all="ignore"):
-        scalar = Ways.of(f.total, f.draw(0))  # with a seed that is known: one
-        check_types(scalar.lowered, scalar.fit(f.draw(0)))
-        check_types(ways.lowered, ways.fit([*f.draw(0), *seeds]))
-    kept: list[list[Any]] = []
-    for call in range(CALLS):
-        agree(scalar, scalar.fit(f.draw(call)), f.rtol)
-        inputs = ways.fit([*f.draw(call), *seeds])
-        before = [np.array(x) for x in inputs]
-        results = agree(ways, inputs, f.rtol)
-        assert all(np.array_equal(a, b) for a, b in zip(inputs, before, strict=True)), "an input has changed"
-        arrays = arrays_of(results)
-        for i, x in enumerate(arrays):
-            assert x.flags.c_contiguous and x.flags.writeable and x.flags.aligned
-            others = [*inputs, *arrays[:i], *(y for earlier in kept for y in arrays_of(earlier))]
-            assert not any(np.shares_memory(x, y) for y in others if isinstance(y, np.ndarray)), "not fresh"
-        copies = [np.array(x) for x in arrays]
-        ways.program(*ways.fit([*f.draw(call + 7), *seeds]))
-        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, copies, strict=True)), "overwritten"
-        kept.append(results)
-
-
-FOUND: dict[str, tuple[Any, ...]] = {
-    "element of a reduction": (lambda x: np.sum(np.max(x)[None] * np.min(x)[..., None] * np.sum(x)[()]), np.ones(3)),
-    "cumsum of a 0-d array": (lambda x: np.cumsum(x, 0)[0], np.array(2.0)),
-    "take from a 0-d array": (lambda x: np.sum(np.take(x, np.array([0, 0]), 0)), np.array(2.0)),
-    "einsum of integers": (lambda x, k: np.sum(np.einsum("i,i->i", x, k)), np.ones(1), np.arange(4)),
-    "einsum of booleans": (lambda x, m: np.sum(np.einsum("ji,ji->j", m, x)), np.ones((2, 3)), np.ones((2, 3), bool)),
-    "powers of integers": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 2**40])),
-    "powers of bytes": (lambda x, k: np.sum(x * k**2.0), np.ones(3), np.array([1, 2, 200], np.uint8)),
-    "roots of bytes": (lambda x, k: np.sum(x * k**0.5), np.ones(3), np.array([1, 2, 200], np.uint8)),
-    "negative bytes": (lambda x, k: np.sum(x * (k * -1.0)), np.ones(3), np.array([1, 2, 200], np.uint8)),
-    "squares of halves": (lambda x, h: np.sum(x * h ** np.float64(2)), np.ones(3), np.array([1, 2, 300], np.float16)),
-    "negative booleans": (lambda x, m: np.sum(x * (m * -1)), np.ones(3), np.array([True, False, True])),
-    "a broadcast number": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float32) / 3, 1e-9),
-    "minus a product": (lambda a, x: -np.sum(a * x), np.arange(12.0).reshape(4, 3), np.ones(3)),
-    "minus a product of halves": (lambda a, x: -np.sum(a * x), np.ones((4, 3), np.float16), np.ones(3, np.float16)),
-    "a row minus products": (lambda a, x: np.sum(x - a / x), np.arange(12.0).reshape(4, 3), np.ones(3)),
-    "the same of halves": (lambda x, s: np.sum(np.broadcast_to(s, (3,)) * x), np.ones(3, np.float16) / 3, 1e-9),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FOUND)
-def test_found_by_random_programs(name: str) -> None:
-    """Each was wrong once: in the lowered tape, or from the third call on, when the program takes over."""
-    f, *args = FOUND[name]
-    with np.errstate(all="ignore"):
-        agrees(f, tuple(args), rtol=1e-7)
-        ways = Ways.of(f, tuple(args))
-        check_types(ways.lowered, ways.fit(args))
-        agree(ways, ways.fit(args), 1e-3 if "halves" in name else 1e-7)
-        first, *later = (grad(f, *args) for _ in range(CALLS))
-    for value, grads in later:
-        for a, b in zip([value, *grads], [first[0], *first[1]], strict=True):
-            assert_close(a, b, "a later call", 1e-7)
-
 
 # ------------------------------------------------------------------------------------------ layouts of inputs
 

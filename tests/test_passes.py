@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from programs import Program, assert_close, check_types, programs
+from programs import Program, programs
+from ways import assert_close, check_types
 
 from yota_py.gradient import differentiate
 from yota_py.operations import Call, Constant, Guard, Input, Variable

@@ -57,6 +57,9 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
     for i, op in enumerate(ops, 1):
         if i in hidden:
             continue
+        if not isinstance(op, Operation):  # what ``verify`` has found on a broken tape
+            lines.append((f"  %{i} = {op!r}", ""))
+            continue
         comment = op.note or (op.name if isinstance(op, Input) else "")
         if op.site is not None and op.site != last and not comment:
             comment, last = str(op.site), op.site

@@ -170,6 +170,8 @@ class Trace(Recorder):
         answer = test(value)
         if self.status(var) != CONSTANT:
             self.append(Guard(var, answer, test, typeof(answer), self.origin()), answer)
+            if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
+                self._foreign[id(answer)] = answer, self.constant(answer)
         return answer
 
 

@@ -1,0 +1,164 @@
+"""The ways to evaluate a gradient tape, and that they agree: played, lowered and played, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from yota_py.engine import Refusal, compile_tape
+from yota_py.errors import GuardError
+from yota_py.finite import random_like
+from yota_py.gradient import differentiate
+from yota_py.operations import Call, Constant, Input, Variable, substitute
+from yota_py.passes import optimise
+from yota_py.passes.lower import lower
+from yota_py.recording import record_call
+from yota_py.tape import Tape
+from yota_py.trees import NAMESPACE
+from yota_py.types import ArrayType, typeof
+from yota_py.verify import verify
+
+CALLS = 3  # of each compiled program, with other values
+
+
+@dataclass
+class Ways:
+    """A gradient tape, the same lowered and optimised, and compiled."""
+
+    gradient: Any
+    lowered: Any
+    program: Any
+
+    @classmethod
+    def of(cls, f: Callable[..., Any], args: tuple[Any, ...], seed: Any = None) -> Ways:
+        """Differentiate at these arguments; every tape on the way is verified."""
+        gradient = differentiate(record_call(f, args, {}), seed)
+        lowered = optimise(verify(lower(gradient).tape), verify)
+        tape = gradient.tape
+        types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
+        spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
+        return cls(verify(tape), lowered, compile_tape(lowered, types, spec))
+
+    @property
+    def captured(self) -> list[Any]:
+        """The arrays that the function has read from elsewhere, in the program's order."""
+        constants = [op for op in self.lowered.ops if isinstance(op, Constant)]
+        arrays = {op.captured: op.value for op in constants if op.captured is not None}
+        return [arrays[k] for k in self.program.captured]
+
+    def fit(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs as the kinds of value that the tape was made for: arrays, NumPy's scalars, Python's numbers."""
+        types = [op.type for op in self.gradient.ops if isinstance(op, Input)]
+        return [
+            np.asarray(x) if t.kind == "array" else np.asarray(x).item() if t.kind == "python" else t.dtype.type(x)
+            for x, t in zip(inputs, types, strict=True)
+        ]
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The compiled program's results."""
+        results = self.program(*inputs, *self.captured)
+        assert not isinstance(results, Refusal), f"refused: {results}"
+        return results  # type: ignore[no-any-return]
+
+
+def check_types(tape: Tape, inputs: Sequence[Any]) -> None:
+    """Play a tape; every value must have the dtype and shape that its operation says."""
+    values: list[Any] = [None]
+    given = iter(inputs)
+    for var, op in tape:
+        if isinstance(op, Input):
+            value = next(given)
+        elif isinstance(op, Constant):
+            value = op.value
+        elif isinstance(op, Call):
+            assert not isinstance(op.fn, Variable)
+            lookup = lambda v: values[v.id]  # noqa: E731
+            value = op.fn(*substitute(op.args, lookup), **substitute(dict(op.kwargs), lookup))
+        else:
+            value = op.test(values[op.var.id])
+        values.append(value)
+        have = typeof(value)
+        if isinstance(op, Call) and isinstance(op.type, ArrayType):
+            same = isinstance(have, ArrayType) and (have.dtype, have.shape) == (op.type.dtype, op.type.shape)
+            assert same, f"{var} is {have}, not {op.type}, in\n{tape.show('plain')}"
+
+
+def assert_close(have: Any, want: Any, what: str, rtol: float = 1e-9) -> None:
+    """Equal shapes and dtypes, and numbers up to rounding in the scale of the whole array."""
+    if want is None or have is None:
+        assert have is want, what
+        return
+    a, b = np.asarray(have), np.asarray(want)
+    assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{what}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
+    if not b.size:
+        return
+    finite = np.isfinite(b)
+    scale = np.max(np.abs(b[finite]), initial=1e-3)
+    with np.errstate(all="ignore"):
+        good = np.where(finite, np.abs(a - b) <= rtol * scale, (a == b) | (np.isnan(a) & np.isnan(b)))
+    assert good.all(), f"{what}:\n{a}\nnot\n{b}"
+
+
+def seeds_for(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Random cotangents of the function's results."""
+    rng = np.random.default_rng(11)
+    y = f(*args)
+    return tuple(random_like(z, rng) for z in y) if isinstance(y, tuple) else random_like(y, rng)
+
+
+def compiled(f: Callable[..., Any], *args: Any) -> tuple[Ways, list[Any]]:
+    """The ways to evaluate a function's gradient tape, and its seeds."""
+    with np.errstate(all="ignore"):
+        seeds = seeds_for(f, args)
+        ways = Ways.of(f, args, seeds)
+    return ways, list(seeds) if isinstance(seeds, tuple) else [seeds]
+
+
+def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
+    """The program's results, which equal those of both tapes; or nothing, where the tapes raise and it refuses."""
+    with np.errstate(all="ignore"):
+        try:
+            want = ways.gradient.play_flat(inputs)
+        except IndexError:
+            assert ways.program(*inputs, *ways.captured) is Refusal.OUT_OF_BOUNDS
+            return []
+        except GuardError:
+            assert ways.program(*inputs, *ways.captured) is Refusal.MISFIT
+            return []
+        lowered = ways.lowered.play_flat(inputs)
+    have = ways.run(inputs)
+    for i, (a, b, c) in enumerate(zip(have, lowered, want, strict=True)):
+        assert_close(b, c, f"result {i} of the lowered tape", rtol)
+        assert_close(a, c, f"result {i} of the program", rtol)
+    return have
+
+
+def agrees(f: Callable[..., Any], *calls: tuple[Any, ...], rtol: float = 1e-9) -> Ways:
+    """Compile for the first arguments and compare on all, three times round."""
+    ways, seeds = compiled(f, *calls[0])
+    for _ in range(CALLS if len(calls) < CALLS else 1):
+        for args in calls:
+            assert agree(ways, ways.fit([*args, *seeds]), rtol)
+    return ways
+
+
+def moved(*args: Any) -> list[tuple[Any, ...]]:
+    """The arguments, and two more of the same types."""
+    rng = np.random.default_rng(4)
+    out: list[tuple[Any, ...]] = [args]
+    for _ in range(2):
+        out.append(tuple(_shifted(x, rng) if np.asarray(x).dtype.kind in "fc" else x for x in args))
+    return out
+
+
+def _shifted(x: Any, rng: np.random.Generator) -> Any:
+    y = x + random_like(x, rng)
+    return np.asarray(y, x.dtype) if isinstance(x, np.ndarray) else type(x)(y)
+
+
+def arrays_of(results: list[Any]) -> list[np.ndarray]:
+    return [x for x in results if isinstance(x, np.ndarray)]
