@@ -8,7 +8,6 @@ import importlib
 import math
 import operator
 import os
-import pickle
 import random
 import subprocess
 import sys
