@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry import case
-from yota_py.tangents import like
+from yota_py.tangents import astype, is_inexact, like
 
 from .linalg import contraction
-from .support import Pullback, composite, operand, pipeline, rule_of, shape_of, unsupported
+from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of, unsupported
 
 Labels = tuple[Any, ...]
 
@@ -188,7 +188,9 @@ def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any
         raise unsupported(
             "np.einsum with lists of labels", 'Write the labels as a string: np.einsum("ij,jk->ik", a, b)'
         )
-    xs = [operand(x) for x in operands]
+    given = [operand(x) for x in operands]
+    common = np.result_type(*(dtype_of(x) for x in given))  # integers and masks take part as what they promote to
+    xs = [x if is_inexact(x) or common.kind not in "fc" else astype(x, common) for x in given]
     labels, output = parse(subscripts, [len(shape_of(x)) for x in xs])
     sizes: dict[Any, int] = {}
     for x, names in zip(xs, labels, strict=True):
@@ -218,7 +220,8 @@ def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any
         for first, second, result, back in reversed(products):
             cotangents[first], cotangents[second] = back(cotangents[result])
         return None, *(
-            like(prepare(cotangents[i])[0], x) for i, (x, (_, _, prepare)) in enumerate(zip(xs, ready, strict=True))
+            like(prepare(cotangents[i])[0], x) if is_inexact(x) else None
+            for i, (x, (_, _, prepare)) in enumerate(zip(given, ready, strict=True))
         )
 
     return y, pullback

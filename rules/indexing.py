@@ -101,7 +101,7 @@ def take_rule(
     a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> tuple[Any, Pullback]:
     """``take``: indexing along one axis."""
-    if axis is None:
+    if axis is None or not shape_of(a):
         x, from_flat = rule_of(np.ravel, operand(a))
         y, pullback = take_rule(x, indices, 0, mode=mode)
         return y, lambda dy: from_flat(pullback(dy)[0])

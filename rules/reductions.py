@@ -298,7 +298,7 @@ def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = 
     def pullback(dy: Any) -> tuple[Any, ...]:
         n = 0 if axis is None else axis
         dx = np.flip(np.cumsum(np.flip(dy, n), axis=n), n)
-        return (like(np.reshape(dx, shape) if axis is None else dx, a),)
+        return (like(np.reshape(dx, shape) if axis is None or not shape else dx, a),)
 
     return y, pullback
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from types import CodeType
 from typing import Any
 
 import optree
@@ -81,14 +82,19 @@ def record_watched(
     return trace, captures
 
 
+def _code_of(f: Callable[..., Any]) -> CodeType | None:
+    """The code of a Python function or method; ``None`` for other callables."""
+    return getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+
+
 def _site_of_function(f: Callable[..., Any]) -> Site | None:
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    code = _code_of(f)
     return site_of(code) if code is not None else user_site()
 
 
 def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
     """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    code = _code_of(f)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
     if hasattr(f, "__self__"):
         names = names[1:]

@@ -21,8 +21,8 @@ from .dispatch import dispatching
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .show import name_of
-from .tangents import conj, getfield, strong_multiply, unbroadcast
-from .types import is_inexact
+from .tangents import astype, conj, getfield, strong_multiply, unbroadcast
+from .types import ArrayType, is_inexact, typeof
 
 Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -223,14 +223,23 @@ def _scalar_rule_of(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
         y = fn(*args)
 
         def pullback(dy: Any) -> Sequence[Any]:
+            floats = [_floating(x, y) for x in args]
             return tuple(
-                unbroadcast(_chain(dy, partial, y, args), x) if partial is not None and is_inexact(x) else None
+                unbroadcast(_chain(dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
                 for partial, x in zip(partials, args, strict=True)
             )
 
         return y, pullback
 
     return rule
+
+
+def _floating(x: Any, y: Any) -> Any:
+    """An integer argument in the result's dtype: a partial derivative must not overflow or lose digits in its own."""
+    t, result = typeof(x), typeof(y)
+    if not (isinstance(t, ArrayType) and isinstance(result, ArrayType)) or t.inexact or t.kind == "python":
+        return x
+    return astype(x, result.dtype) if result.inexact else x
 
 
 def _chain(dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:

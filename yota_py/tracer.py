@@ -255,8 +255,8 @@ def guarded_masks(index: Any) -> Any:
 
 def kind_of_tracer(value: Any) -> str:
     """The kind of dtype (``"f"``, ``"i"``, ``"b"``, …) of a traced value; empty if it is not traced."""
-    t = typeof(value)
-    return t.dtype.kind if isinstance(value, Tracer) and isinstance(t, ArrayType) else ""
+    t = typeof(value) if isinstance(value, Tracer) else None
+    return t.dtype.kind if isinstance(t, ArrayType) else ""
 
 
 def leaked(tracer: Tracer, what: str) -> YotaError:

@@ -47,7 +47,8 @@ def number_of(tape: Tape, x: Any) -> Any:
         if isinstance(op, Constant) and op.captured is None:
             return op.value if isinstance(op.type, ArrayType) and op.type.kind != "array" else _single(op.value)
         if isinstance(op, Call) and op.fn in _UNIFORM:
-            return number_of(tape, op.args[0])
+            number = number_of(tape, op.args[0])  # in an array it is not weak
+            return number if number is None or not isinstance(op.type, ArrayType) else op.type.dtype.type(number)
         return None
     return x if isinstance(x, bool | int | float | complex | np.generic) else None
 

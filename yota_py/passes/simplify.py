@@ -130,10 +130,29 @@ def _visit(out: Tape, op: Operation) -> Any:
         if found is None:
             continue
         if isinstance(found, Term):
-            return _build(out, op, found)
+            if _computes(out, found, op.type):
+                return _build(out, op, found)
+            continue
         if _stands_for(type_of(out, found), op.type):
             return found
     return out.append(_unbroadcast_operands(out, op))
+
+
+def _computes(out: Tape, term: Term, want: ArrayType) -> bool:
+    """Whether a right-hand side has the left-hand side's dtype and shape: its operands have that dtype, or are weak."""
+    shapes = []
+    for arg in term.args:
+        if isinstance(arg, Term):
+            if not _computes(out, arg, want):
+                return False
+            shapes.append(want.shape)
+            continue
+        t = type_of(out, arg)
+        if isinstance(t, ArrayType):
+            if t.dtype != want.dtype and t.kind != "python":
+                return False
+            shapes.append(t.shape)
+    return term.fn is np.reshape or np.broadcast_shapes(*shapes) == want.shape
 
 
 def _stands_for(have: Any, want: ArrayType) -> bool:
@@ -162,7 +181,12 @@ def _unbroadcast_operands(out: Tape, op: Call) -> Call:
         inner = View(out).inner(x, np.broadcast_to)
         if inner is None or type_of(out, inner[0]).dtype != type_of(out, x).dtype:
             continue
-        source = number if (number := number_of(out, inner[0])) is not None else inner[0]
+        if (number := number_of(out, x)) is not None:
+            source = number  # of the array's dtype, so that it promotes like the array
+        elif type_of(out, inner[0]).kind == "python":
+            continue
+        else:
+            source = inner[0]
         others = [type_of(out, a).shape for a in (*args[:i], source, *args[i + 1 :])]
         if np.broadcast_shapes(*others) == op.type.shape:
             args[i] = source
