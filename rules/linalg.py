@@ -304,7 +304,7 @@ def outer_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
 
     def back(dy: Any) -> tuple[Any, ...]:
         da, db = pullback(dy)
-        return np.reshape(da, shape_of(a)), np.reshape(db, shape_of(b))
+        return _reshaped(da, a), _reshaped(db, b)
 
     return y, back
 
@@ -323,9 +323,14 @@ def kron_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
 
     def back(dy: Any) -> tuple[Any, ...]:
         da, db = pullback(np.reshape(dy, shape_of(y)))
-        return np.reshape(da, shape_of(a)), np.reshape(db, shape_of(b))
+        return _reshaped(da, a), _reshaped(db, b)
 
     return np.reshape(y, tuple(m * k for m, k in zip(sa, sb, strict=True))), back
+
+
+def _reshaped(dx: Any, x: Any) -> Any:
+    """A cotangent in the shape of its argument; integers have none."""
+    return None if dx is None else np.reshape(dx, shape_of(x))
 
 
 def _cross(a: Any, b: Any) -> Any:
