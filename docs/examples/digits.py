@@ -123,8 +123,8 @@ def compare(params: Params, X: Array, y: Labels) -> None:
     print(
         f"One step, batch of {len(X)}: interpreted (its tape played) {1e6 * played:.0f} µs, compiled "
         f"{1e6 * compiled:.0f} µs (medians), {played / compiled:.1f} times as fast.\n"
-        f"The first call, traced and interpreted, took {1e3 * first:.0f} ms; the second, which compiled {kernels} kernels, "
-        f"{second:.2f} s."
+        f"The first call, traced and interpreted, took {1e3 * first:.0f} ms; the second, which compiled {kernels} "
+        f"kernels, {second:.2f} s."
     )
 
 
