@@ -20,7 +20,7 @@ from .trees import flatten, unflatten
 from .types import Type
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Tape:
     """A list of operations, its inputs and its results.
 
@@ -112,7 +112,7 @@ class Tape:
         """The tape as text: ``"compact"`` folds each rrule with its getfields, ``"plain"`` has an operation a line."""
         return show(self.name, self.site, self.ops, self.results, style)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.show()
 
     def _repr_html_(self) -> str:
