@@ -2,7 +2,7 @@
 
 The import of yota_py on top of NumPy's, and the way to the first compiled call: the first call of a
 gradient is interpreted, the second compiles (and imports numba if nothing has), so the figure is the sum
-of the two. Once with an empty kernel cache, once with the cache that this left.
+of the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +19,7 @@ from time import perf_counter
 
 import numpy
 
-from benchmarks.environment import CACHE_VARIABLE, pinning, restart_single_threaded, single_threaded
+from benchmarks.environment import pinning, restart_single_threaded, single_threaded
 from benchmarks.workloads import make_mlp, mlp
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,11 +39,10 @@ class ChildError(Exception):
     """A child process ended badly; the message is its last line."""
 
 
-def fresh(command: Sequence[str], cache: str) -> list[float]:
+def fresh(command: Sequence[str]) -> list[float]:
     """The list of seconds that a fresh Python process prints."""
-    environment = {**single_threaded(), CACHE_VARIABLE: cache}
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *command], cwd=ROOT, env=single_threaded(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ChildError((done.stderr.strip() or "no message").splitlines()[-1])
@@ -72,21 +70,14 @@ def first_calls() -> list[float]:
 
 def show(repeats: int) -> None:
     """Run the children and print."""
-    with tempfile.TemporaryDirectory() as cache:
-        numpy_import, own_import = medians([fresh(["-c", IMPORTS], cache) for _ in range(repeats)])
+    numpy_import, own_import = medians([fresh(["-c", IMPORTS]) for _ in range(repeats)])
     print(f"import numpy   {1e3 * numpy_import:7.1f} ms")
     print(f"import yota_py {1e3 * own_import:7.1f} ms on top (medians of {repeats} processes)")
     child = ["-m", "benchmarks.coldstart", "--child"]
-    empty, filled = [], []
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory() as cache:
-            empty.append(fresh(child, cache))
-            filled.append(fresh(child, cache))
+    times = [1e3 * seconds for seconds in medians([fresh(child) for _ in range(repeats)])]
+    calls = ", ".join(f"{time:.2f}" for time in times)
     print(f"MLP 64-100-100-10, batch 64, value and gradient (medians of {repeats} processes), ms:")
-    for label, runs in (("empty kernel cache", empty), ("filled kernel cache", filled)):
-        times = [1e3 * seconds for seconds in medians(runs)]
-        calls = ", ".join(f"{time:.2f}" for time in times)
-        print(f"  {label:19}: first compiled call after {sum(times[:FIRST_COMPILED]):.1f} (calls: {calls})")
+    print(f"  first compiled call after {sum(times[:FIRST_COMPILED]):.1f} (calls: {calls})")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

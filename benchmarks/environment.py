@@ -16,7 +16,6 @@ SINGLE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
 }
-CACHE_VARIABLE = "YOTA_PY_CACHE_DIR"  # where yota_py keeps compiled kernels between processes
 
 
 def single_threaded() -> dict[str, str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from importlib import metadata
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from benchmarks.environment import CACHE_VARIABLE, pinning, restart_single_threaded
+from benchmarks.environment import pinning, restart_single_threaded
 from benchmarks.measure import FULL, QUICK, measure
 from benchmarks.peers import PEERS, Peer, version
 from benchmarks.workloads import WORKLOADS
@@ -90,7 +88,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     restart_single_threaded()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[CACHE_VARIABLE] = folder  # nothing compiled by an earlier run
-        status = main()
-    sys.exit(status)
+    sys.exit(main())

@@ -125,8 +125,8 @@ class Trace(Recorder):
         try:
             with suspended():
                 value = fn(*values, **keyvalues)
-        except Exception:
-            self.problems.append(f"{name_of(fn)} raised an exception")  # which the function may catch: a decision
+        except Exception:  # any: the function may catch it, and then it is a decision that no guard holds
+            self.problems.append(f"{name_of(fn)} raised an exception")
             raise
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
