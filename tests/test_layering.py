@@ -19,7 +19,7 @@ LAYERS = [
     "errors types dispatch",
     "operations show tape trees recorder verify",
     "tangents functional registry",
-    "patching tracer trace mutation operators exchange guards captures recording",
+    "patching tracer trace mutation operators exchange guards captures watch recording",
     "gradient",
     "passes",
     "engine",

@@ -14,8 +14,7 @@ import operator
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards
 from .operations import Variable, is_library
-from .patching import stand_in_for, state
+from .patching import stand_in_for
 from .trace import Trace
 from .tracer import Tracer
 from .trees import rebuild
@@ -38,10 +37,6 @@ _UNTRACEABLE = frozenset([
     "__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState", "Generator",
     "now", "utcnow", "today", "environ", "getenv",
 ])  # fmt: skip
-# Modules of C functions whose answer is not a function of their arguments.
-_OUTSIDE_WORLD = frozenset(
-    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"]
-)
 _IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
     frozenset,
@@ -228,7 +223,7 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, self.guards.constant(value))
-        elif isinstance(value, _RANDOM) or _module_of(value) in _RANDOM_MODULES:
+        elif isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES:
             self.problems.append("it reads a random number generator")
         elif isinstance(value, _OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
@@ -328,36 +323,8 @@ class Captures:
                 self.guards.require(f"{name!r} not in getattr({expression}, '__dict__', ())")
 
 
-def _module_of(value: Any) -> str:
+def module_of(value: Any) -> str:
     """The module of a function, class or module, or that of the object a method is bound to."""
     if isinstance(value, types.ModuleType):
         return value.__name__
     return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
-
-
-@contextmanager
-def watched(captures: Captures) -> Iterator[None]:
-    """Follow what a function reads while it is traced in the block."""
-    if sys.getprofile() is not None:
-        captures.problems.append("a profiler is active")
-        yield
-        return
-
-    def profile(frame: types.FrameType, event: str, arg: Any) -> None:
-        if event == "call":
-            captures.enter(frame)
-        elif event == "c_call" and _module_of(arg) in _OUTSIDE_WORLD:
-            name = getattr(arg, "__qualname__", arg)
-            captures.problems.append(f"it calls {name}, whose answer may differ next time")
-
-    try:
-        captures.start()
-        state.hook = profile
-        sys.setprofile(profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(None)
-            state.hook = None
-    finally:
-        captures.exchange.restore()

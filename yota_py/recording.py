@@ -10,7 +10,7 @@ from typing import Any
 import optree
 
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
-from .captures import Captures, watched
+from .captures import Captures
 from .errors import LostDerivativeError
 from .operations import Site, site_of, user_site
 from .patching import exclusive, installed, noticing, tracing
@@ -21,6 +21,7 @@ from .trace import Trace
 from .tracer import Tracer
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact
+from .watch import watched
 
 LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
 
