@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.engine.emit import ERROR_SLOT
+from yota_py.engine.emit import ERROR_SLOT, NO_FAULT
 from yota_py.engine.kernel import KernelSpec, Node, Operand, Output
 from yota_py.engine.kernels import addresses
+from yota_py.engine.layout import HEAD_SLOT
 
 FIRST_SLOT = 3
 MARGIN = 256  # bytes around an output, which stay as they are
@@ -29,13 +30,15 @@ class Load:
 
 @dataclass
 class Store:
-    """Where a value goes: ``strides`` over the space; a scatter adds by index operands to the leading dimensions."""
+    """Where a value goes: ``strides`` over the space; a scatter adds by index operands to the leading dimensions; one
+    that is to "require" a mask goes into the frame."""
 
     value: int
     array: np.ndarray
     mode: Any = "store"
     reduced: tuple[bool, ...] = ()
     indices: tuple[int, ...] = ()
+    mask: int = -1
 
 
 def guarded(array: np.ndarray, fill: int = 0x5A) -> tuple[np.ndarray, np.ndarray]:
@@ -83,22 +86,30 @@ class Nest:
                 strides = (0,) * (rank - (a.ndim - k)) + a.strides[k:]
             elif store.mode == "require":
                 strides = (0,) * rank
+                self.words += [HEAD_SLOT, 8 * slot, *strides]
             else:
                 kept = iter(a.strides)
                 strides = tuple(0 if r else next(kept) for r in store.reduced or (False,) * rank)
-            self.words += [slot, 0, *strides, *(w for d in range(k) for w in (a.shape[d], a.strides[d]))]
+            if store.mode != "require":
+                self.words += [slot, 0, *strides, *(w for d in range(k) for w in (a.shape[d], a.strides[d]))]
             inner = _inner(strides, a)
-            outputs.append(Output(store.value, a.dtype.name, inner, store.mode, store.reduced, store.indices))
+            outputs.append(
+                Output(store.value, a.dtype.name, inner, store.mode, store.reduced, store.indices, store.mask)
+            )
             slot += 1
         self.spec = KernelSpec(rank, self.wide, tuple(operands), tuple(self.nodes), tuple(outputs))
 
     def run(self, code: dict[KernelSpec, int]) -> int:
-        """Run the compiled kernel on these arrays; returns the faults."""
+        """Run the compiled kernel on these arrays; returns the fault, and leaves a required value in its array."""
         arrays = [x.array for x in (*self.loads, *self.stores)]
-        frame = np.array([0, 0, 0, *(a.__array_interface__["data"][0] for a in arrays)], np.int64)
+        frame = np.array([0, NO_FAULT, 0, *(a.__array_interface__["data"][0] for a in arrays)], np.int64)
+        frame[HEAD_SLOT] = frame.ctypes.data
         words = np.array(self.words, np.int64)
         kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code[self.spec])
         kernel(frame.ctypes.data, words.ctypes.data)
+        for store, word in zip(self.stores, frame[FIRST_SLOT + len(self.loads) :], strict=True):
+            if store.mode == "require":
+                store.array[...] = word.reshape(1).view(store.array.dtype)[0]
         return int(frame[ERROR_SLOT])
 
 

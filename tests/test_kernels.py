@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nests import MARGIN, Load, Nest, Store, guarded, run_all
+from nests import FIRST_SLOT, MARGIN, Load, Nest, Store, guarded, run_all
 
-from yota_py.engine.emit import GUARD_FAILED, OUT_OF_BOUNDS
+from yota_py.engine.emit import NO_FAULT, OUT_OF_BOUNDS
 from yota_py.engine.kernel import Node
 
 DTYPES = ["float64", "float32", "int64", "int32", "bool"]
@@ -47,7 +47,7 @@ def same(a: Any, b: Any) -> bool:
 def check(nests: list[tuple[Nest, list[np.ndarray]]], equal: Callable[[Any, Any], bool] = same) -> None:
     """Run kernels whose stores are guarded; the first arrays of each pair are what is expected."""
     for (nest, expected), faults in zip(nests, run_all([n for n, _ in nests]), strict=True):
-        assert faults == 0
+        assert faults == NO_FAULT
         for store, want in zip(nest.stores, expected, strict=True):
             assert equal(store.array, want), (nest.space, nest.spec, store.array, want)
             memory = store.array
@@ -172,7 +172,7 @@ def test_special_values_in_extremes(mode: str, dtype: str) -> None:
 
 def sums(x: np.ndarray, reduced: tuple[bool, ...]) -> np.ndarray:
     out = target(tuple(n for n, r in zip(x.shape, reduced, strict=True) if not r), x.dtype.name)
-    assert run_all([Nest(x.shape, [Load(x)], [], [Store(0, out, "sum", reduced)])]) == [0]
+    assert run_all([Nest(x.shape, [Load(x)], [], [Store(0, out, "sum", reduced)])]) == [NO_FAULT]
     return out
 
 
@@ -278,14 +278,25 @@ def test_an_index_out_of_bounds_is_noted(index: int, at: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 8, 17, 1003])
 def test_requirements(n: int) -> None:
+    """The fault is the byte in the frame where the number would be; and it counts more than an index out of bounds."""
     good = np.ones(n, bool)
     bad = good.copy()
     bad[-1] = False
-    nowhere = np.zeros(1, bool)
-    nests = [Nest((n,), [Load(mask)], [], [Store(0, nowhere, "require")]) for mask in (good, bad)]
-    assert run_all(nests) == [0, GUARD_FAILED]
+    nowhere = np.zeros((), bool)
+    nests = [Nest((n,), [Load(mask)], [], [Store(0, nowhere, "require", mask=0)]) for mask in (good, bad)]
+    assert run_all(nests) == [NO_FAULT, 8 * (FIRST_SLOT + 1)]
     both = Nest(
         (n,), [Load(bad), Load(np.full(n, 9)), Load(np.ones(3), "gather", indices=(1,))], [],
-        [Store(0, nowhere, "require"), Store(2, target((n,), "float64"))],
+        [Store(0, nowhere, "require", mask=0), Store(2, target((n,), "float64"))],
     )  # fmt: skip
-    assert run_all([both]) == [GUARD_FAILED + OUT_OF_BOUNDS]
+    assert run_all([both]) == [8 * (FIRST_SLOT + 3)]
+
+
+@pytest.mark.parametrize("number", [2.5, np.float32(0.1), 2**40, np.int32(-7), True])
+def test_the_first_requirement_that_fails_leaves_its_number(number: Any) -> None:
+    value = np.asarray(number)
+    masks = [Load(np.asarray(mask)) for mask in (True, False, False)]
+    left = [np.zeros_like(value) for _ in masks]
+    stores = [Store(0, place, "require", mask=k + 1) for k, place in enumerate(left)]
+    assert run_all([Nest((), [Load(value), *masks], [], stores)]) == [8 * (FIRST_SLOT + len(masks) + 2)]
+    assert left[1] == value and left[1].dtype == value.dtype

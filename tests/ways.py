@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from yota_py.engine import Refusal, compile_tape
 from yota_py.errors import GuardError
 from yota_py.finite import random_like
 from yota_py.gradient import differentiate
-from yota_py.operations import Call, Constant, Input, Variable, substitute
+from yota_py.operations import Call, Constant, Guard, Input, Variable, same, substitute
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
@@ -127,7 +127,7 @@ def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
             assert ways.program(*inputs, *ways.captured) is Refusal.OUT_OF_BOUNDS
             return []
         except GuardError:
-            assert ways.program(*inputs, *ways.captured) is Refusal.MISFIT
+            assert_refused(ways, inputs)
             return []
         lowered = ways.lowered.play_flat(inputs)
     have = ways.run(inputs)
@@ -135,6 +135,28 @@ def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
         assert_close(b, c, f"result {i} of the lowered tape", rtol)
         assert_close(a, c, f"result {i} of the program", rtol)
     return have
+
+
+def assert_refused(ways: Ways, inputs: list[Any]) -> None:
+    """The program names the first decision of the tape that these inputs differ in, and the value that it meets."""
+    refusal = ways.program(*inputs, *ways.captured)
+    decision, value = first_difference(ways.gradient, inputs)
+    assert type(refusal) is Refusal and refusal.number == decision.number
+    if isinstance(decision.expected, np.ndarray):
+        assert not refusal.value
+    else:
+        assert type(refusal.value) is type(value[()] if isinstance(value, np.ndarray) else value)
+        assert same(decision.test(refusal.value), decision.test(value))
+
+
+def first_difference(tape: Tape, inputs: Sequence[Any]) -> tuple[Guard, Any]:
+    """The first decision of a tape that does not hold for these inputs, and the value that it is taken on."""
+    for i, op in enumerate(tape.ops):
+        if isinstance(op, Guard):
+            value = replace(tape, ops=tape.ops[:i], results=[op.var]).play_flat(inputs)[0]
+            if not same(op.test(value), op.expected):
+                return op, value
+    raise AssertionError("all decisions hold")
 
 
 def agrees(f: Callable[..., Any], *calls: tuple[Any, ...], rtol: float = 1e-9) -> Ways:

@@ -87,9 +87,7 @@ def to_rrules(source: Recorder) -> Linearized:
             else:
                 lin.env[var] = out.append(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
         elif isinstance(op, Guard):
-            lin.env[var] = out.append(
-                Guard(lin.env[op.var], op.expected, op.test, op.type, op.site, op.note), source[var]
-            )
+            lin.env[var] = out.append(replace(op, var=lin.env[op.var]), source[var])
         else:
             lin.env[var] = out.append(op, source[var])
     out.tape.leaves = [substitute(leaf, lin.env.__getitem__) for leaf in tape.leaves]

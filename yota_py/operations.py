@@ -106,7 +106,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``)."""
+    """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``).
+
+    ``number`` counts the decisions of the traced function; those that rules take have none.
+    """
 
     var: Variable
     expected: Any
@@ -114,6 +117,7 @@ class Guard:
     type: Type
     site: Site | None = None
     note: str = ""
+    number: int = -1
 
 
 Operation: TypeAlias = Input | Constant | Call | Guard

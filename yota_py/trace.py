@@ -42,10 +42,10 @@ class Trace(Recorder):
 
     ``level`` orders nested traces, the innermost has the highest. ``problems`` are reasons why another call might not
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
-    arrays that the function reads from elsewhere.
+    arrays that the function reads from elsewhere, ``decisions`` its guards.
     """
 
-    __slots__ = ("_foreign", "_status", "alive", "captured", "level", "problems", "site", "thread")
+    __slots__ = ("_foreign", "_status", "alive", "captured", "decisions", "level", "problems", "site", "thread")
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
@@ -55,6 +55,7 @@ class Trace(Recorder):
         self.site: Site | None = None
         self.problems: list[str] = []
         self.captured = 0
+        self.decisions = 0
         self._status: dict[Variable, int] = {}
         self._foreign: dict[int, tuple[Any, Variable]] = {}
 
@@ -164,12 +165,19 @@ class Trace(Recorder):
             return value
         return make_tracer(self, var, value)
 
+    def next_decision(self) -> int:
+        """The number of the next guard."""
+        self.decisions += 1
+        return self.decisions - 1
+
     def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
         var, value = tracer.current()
         answer = test(value)
         if self.status(var) != CONSTANT:
-            self.append(Guard(var, answer, test, typeof(answer), self.origin()), answer)
+            site = self.origin()
+            with _append:  # numbers count in the order of the tape
+                super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
             if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
                 self._foreign[id(answer)] = answer, self.constant(answer)
         return answer

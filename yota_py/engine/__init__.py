@@ -6,8 +6,8 @@ Importing it is cheap; numba and llvmlite are imported when the first tape is co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import optree
 
@@ -18,11 +18,25 @@ if TYPE_CHECKING:
     from .program import Program
 
 
-class Refusal(Enum):
-    """What a program answers instead of a result."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Refusal:
+    """What a program answers instead of a result.
 
-    MISFIT = 1  # another type, dtype or shape than the program was compiled for, or another branch taken
-    OUT_OF_BOUNDS = 2  # an index is out of bounds: the interpreter says which
+    Either ``MISFIT``: another type, dtype or shape than it was compiled for; or ``OUT_OF_BOUNDS``: an index is, the
+    interpreter says which; or another branch is taken: the first decision that differs, by its number, was met with
+    this value. All decisions before it are as traced.
+    """
+
+    number: int = -1
+    value: Any = None
+    reason: str = "another branch is taken"
+
+    MISFIT: ClassVar[Refusal]
+    OUT_OF_BOUNDS: ClassVar[Refusal]
+
+
+Refusal.MISFIT = Refusal(reason="a value of another type")
+Refusal.OUT_OF_BOUNDS = Refusal(reason="an index is out of bounds")
 
 
 def compile_tape(tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> Program:

@@ -3,8 +3,8 @@
 ``call(program, frame, *values)`` reads each object's fields directly (the layout of ``PyArrayObject``,
 ``PyFloatObject`` and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the
 program's bindings, puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if
-the program asks. It answers 0 if all went well, 1 if a value does not fit its binding (nothing has run), 2 if a kernel
-met an index out of bounds, 3 or more if a guard failed.
+the program asks, up to the first that reports a fault. It answers 0 if all went well, 1 if a value does not fit its
+binding (nothing has run), or the fault.
 
 A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
 the kernel table, then the bindings ``kind, slot, descriptor, ndim, *shape``. The kernel table holds per kernel:
@@ -22,7 +22,7 @@ import numpy as np
 from llvmlite import ir
 
 from .codegen import compile_module, new_module
-from .emit import ERROR_SLOT
+from .emit import ERROR_SLOT, NO_FAULT
 
 PYTHON_FLOAT, ARRAY, FLOAT64_SCALAR = 0, 1, 2
 
@@ -33,7 +33,7 @@ _HEAD = object.__basicsize__  # of every Python object: reference count and type
 _TYPE = _HEAD - 8
 _DATA, _NDIM, _SHAPE, _DESCRIPTOR, _FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
-OK, MISFIT, OUT_OF_BOUNDS = 0, 1, 2
+OK, MISFIT = 0, 1
 
 
 def _const(n: int) -> ir.Constant:
@@ -67,10 +67,12 @@ class _Writer:
 
 
 def _emit_run(module: ir.Module) -> ir.Function:
-    """``void run(int64 *frame, int64 *table, int64 length)``: each kernel of the table in turn."""
+    """``void run(int64 *frame, int64 *table, int64 length)``: each kernel of the table in turn, until one reports a
+    fault."""
     function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "run")
     w = _Writer(function)
     frame, table, length = function.args
+    w.b.store(_const(NO_FAULT), w.b.gep(frame, [_const(ERROR_SLOT)], source_etype=I64))
     entry = w.b.block
     head, body, done = (function.append_basic_block(n) for n in ("head", "body", "done"))
     w.b.branch(head)
@@ -84,7 +86,7 @@ def _emit_run(module: ir.Module) -> ir.Function:
     words = w.b.gep(record, [_const(2)], source_etype=I64)
     w.b.call(kernel, [frame, words])
     at.add_incoming(w.b.add(at, w.word(record, 0)), body)
-    w.b.branch(head)
+    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), _const(NO_FAULT)), head, done)
     w.b.position_at_end(done)
     w.b.ret_void()
     return function
@@ -175,8 +177,6 @@ def _address(w: _Writer, args: Any, index: int) -> Any:
 def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: Any, release: Any) -> None:
     """Run the table, with the interpreter lock released if asked, and return the status."""
     b = w.b
-    error = b.gep(frame, [_const(ERROR_SLOT)], source_etype=I64)
-    b.store(_const(0), error)
     releasing = b.icmp_signed("!=", release, _const(0))
     with b.if_else(releasing) as (then, otherwise):
         with then:
@@ -185,9 +185,9 @@ def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: A
             w.call("PyEval_RestoreThread", VOID, state)
         with otherwise:
             b.call(run, [frame, table, length])
-    faults = b.load(error, typ=I64)
-    failed = b.icmp_signed("!=", faults, _const(0))
-    b.ret(w.call("PyLong_FromLong", PTR, b.select(failed, b.add(faults, _const(MISFIT)), _const(OK))))
+    fault = w.word(frame, ERROR_SLOT)
+    failed = b.icmp_signed("!=", fault, _const(NO_FAULT))
+    b.ret(w.call("PyLong_FromLong", PTR, b.select(failed, fault, _const(OK))))
 
 
 class _MethodDef(ctypes.Structure):

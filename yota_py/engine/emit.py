@@ -2,7 +2,10 @@
 
 One body serves full and partial vectors, so a kernel is compiled once and small; on AVX-512 a mask costs nothing.
 Reductions over the innermost dimension run in blocks whose sums are added in double precision, so long float32 sums
-keep their digits. An index out of bounds is noted in the frame's flag (slot 1) and reads element 0; a failed guard too.
+keep their digits.
+
+Faults are noted in the frame's word 1, the least one stands: a guard that fails is the byte in the frame where it
+has left the value that it does not hold for; an index out of bounds, which reads element 0, counts less than any guard.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from .vecmath import VecMath
 BLOCK, SHORT_BLOCK = 128, 16  # iterations per partial sum; in float32
 LONG_BODY = 6  # operations
 ERROR_SLOT = 1
-OUT_OF_BOUNDS, GUARD_FAILED = 1, 2  # faults, which add up
+NO_FAULT = 2**63 - 1
+OUT_OF_BOUNDS = NO_FAULT - 1
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
@@ -160,7 +164,7 @@ class _Emitter(MemoryEmitter):
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
             value = values[out.value]
             if out.mode == "require":
-                self._flag(self.b.and_(self.b.not_(value), mask), GUARD_FAILED)
+                self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":
                 self._store(value, out.inner, m, i, mask)
             elif out.mode == "scatter":
@@ -194,19 +198,31 @@ class _Emitter(MemoryEmitter):
             index = self.math.cast(index, I64)
             index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
             good = self.b.icmp_unsigned("<", index, extent)
-            self._flag(self.b.and_(self.b.not_(good), mask), OUT_OF_BOUNDS)
+            with self._if_any(self.b.and_(self.b.not_(good), mask)):
+                self._report(ir.Constant(I64, OUT_OF_BOUNDS))
             byte = self.b.mul(self.math.select(good, index, zero), stride)
             total = byte if total is None else self.b.add(total, byte)
         return total
 
-    def _flag(self, bad: Value, fault: int) -> None:
-        """Add a fault to the frame's flag if any lane is bad."""
+    def _require(self, bad: Value, value: Value, m: Memory) -> None:
+        with self._if_any(bad):
+            if self.spec.rank == 0:
+                self._store(value, "zero", m, None, bad)
+            self._report(self.b.sub(self.b.ptrtoint(m.base, I64), self.b.ptrtoint(self.frame, I64)))
+
+    @contextmanager
+    def _if_any(self, bad: Value) -> Iterator[None]:
+        """What is done, rarely, if any lane is bad."""
         if self.lanes > 1:
             fn = self._intrinsic(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [bad.type])
             bad = self.b.call(fn, [bad])
         with self.b.if_then(bad, likely=False):
-            slot = self.b.gep(self.frame, [ir.Constant(I64, ERROR_SLOT)], source_etype=I64)
-            self.b.store(self.b.or_(self.b.load(slot, typ=I64), ir.Constant(I64, fault)), slot)
+            yield
+
+    def _report(self, fault: Value) -> None:
+        slot = self.b.gep(self.frame, [ir.Constant(I64, ERROR_SLOT)], source_etype=I64)
+        known = self.b.load(slot, typ=I64)
+        self.b.store(self.b.select(self.b.icmp_signed("<", fault, known), fault, known), slot)
 
     # -- reductions and scatters
 

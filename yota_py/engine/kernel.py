@@ -46,7 +46,8 @@ class Node:
 class Output:
     """A value written to memory, or reduced over the dimensions marked in ``reduced``, or scatter-added.
 
-    A mask that is to "require" goes nowhere: an element that is false raises the frame's flag.
+    To "require" a ``mask`` means to write the value, if it is one number, only where the mask is false, and to report
+    the place.
     """
 
     value: int
@@ -55,6 +56,7 @@ class Output:
     mode: Mode = "store"
     reduced: tuple[bool, ...] = ()
     indices: tuple[int, ...] = ()
+    mask: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ class _Builder:
         self.index_words: dict[int, list[int]] = {}
         self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
         self.outputs: list[tuple[int, Mode, tuple[int, ...], Reference, list[int]]] = []
+        self.masks: dict[int, int] = {}  # of outputs that are required
         self.values: dict[Any, tuple[int, str]] = {}
 
     def load(self, place: Place, access: str = "plain", box: Any = None, indices: tuple[int, ...] = ()) -> int:
@@ -93,8 +95,9 @@ class _Builder:
             self.outputs.append((value, "scatter", indices, _reference(place), words))
         elif item.kind == "require":
             self.nodes.append((item.emit, tuple(self.read(x, dtype) for x, dtype in item.reads), "bool"))
-            nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(self.space), "bool")
-            self.outputs.append((-len(self.nodes), "require", (), _reference(nowhere), []))
+            self.masks[len(self.outputs)] = -len(self.nodes)
+            place = self.memory.place(item.var).broadcast(self.space)
+            self.outputs.append((self.read(*item.reads[0]), "require", (), _reference(place), []))
         else:
             self._reduce(item)
 
@@ -190,7 +193,10 @@ class _Builder:
             wide,
             tuple(Operand(r.place.dtype, _inner(r), access, indices) for access, indices, r in self.operands),  # type: ignore[arg-type]
             tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
-            tuple(_output(number(value), mode, indices, r) for value, mode, indices, r, _ in self.outputs),
+            tuple(
+                replace(_output(number(value), mode, indices, r), mask=number(self.masks[k]) if k in self.masks else -1)
+                for k, (value, mode, indices, r, _) in enumerate(self.outputs)
+            ),
         )
         words = list(extents)
         for k, (_, _, r) in enumerate(self.operands):

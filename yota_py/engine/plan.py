@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Constant, Input, Variable, operands, paths
+from ..operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..passes.rewrite import type_of
 from ..passes.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
 from ..types import ArrayType
@@ -26,7 +26,8 @@ class Plan:
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
     ``inputs`` and ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is
-    found: ``("output", index)``, ``("number", place, type)`` or ``("value", value)``.
+    found: ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head
+    (in bytes) a guard that fails leaves its value: its number and the value's type.
     """
 
     schedule: Schedule
@@ -35,6 +36,7 @@ class Plan:
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
+    decisions: dict[int, tuple[int, ArrayType]] = field(default_factory=dict)
     places: dict[Variable, Place] = field(default_factory=dict)
     numbers: list[tuple[int, Any]] = field(default_factory=list)
     head_words: int = FIRST_SLOT
@@ -59,6 +61,7 @@ class _Planner(Memory):
 
     def run(self) -> Plan:
         """The whole plan."""
+        self._reserve_guards()
         self._bind_inputs()
         self._reserve_results()
         last_use = self._last_uses()
@@ -93,6 +96,15 @@ class _Planner(Memory):
             self.plan.numbers.append((word, np.asarray(value).astype(dtype)))
             self._numbers[key] = Place(HEAD_SLOT, 8 * word, (), (), dtype)
         return self._numbers[key]
+
+    def _reserve_guards(self) -> None:
+        """A word for each guard, in their order: the first of those that fail is the one with the least offset."""
+        for var, op in self.tape:
+            if isinstance(op, Guard):
+                t, offset = type_of(self.tape, op.var), 8 * self._word()
+                kind = "scalar" if t.kind == "array" else t.kind
+                self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind)
+                self.places[var] = Place(HEAD_SLOT, offset, (), (), t.dtype.name)
 
     def _bind_inputs(self) -> None:
         for var, op in self.tape:

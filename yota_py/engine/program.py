@@ -17,10 +17,11 @@ from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
 from .driver import ARRAY, FLOAT64_SCALAR, MISFIT, PYTHON_FLOAT, binding_words, driver
+from .emit import OUT_OF_BOUNDS
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
-from .results import collector
+from .results import collector, read_number
 
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 
@@ -81,7 +82,7 @@ class Program:
         """The function behind ``run``: everything that a call needs is a local name of it, for speed."""
         frames, template, arena_bytes, numbers = self._frames, self._template, self.plan.arena_bytes, self._numbers
         call, address, collect, allocate, empty = self._call, self._address, self._collect, self._allocate, np.empty
-        take, give = frames.pop, frames.append
+        take, give, refusal = frames.pop, frames.append, self._refusal
 
         def run(*values: Any) -> Any:
             try:
@@ -90,7 +91,7 @@ class Program:
                 frame = _Frame(template, arena_bytes, numbers)
             outputs = [empty(shape, dtype) for shape, dtype in allocate] if allocate else ()
             status = call(address, frame.address, *values, *outputs)
-            results = _REFUSALS[status] if status else collect(frame.numbers.tolist(), outputs, frame.head)
+            results = refusal(frame, status) if status else collect(frame.numbers.tolist(), outputs, frame.head)
             give(frame)
             return results
 
@@ -102,7 +103,7 @@ class Program:
             status = call(address, frame.address, *values, *outputs) if values else MISFIT
             if self._steps and not status:
                 status = self._go_on(frame, values, outputs)
-            results = _REFUSALS[status] if status else collect(frame.numbers.tolist(), outputs, frame.head)
+            results = refusal(frame, status) if status else collect(frame.numbers.tolist(), outputs, frame.head)
             give(frame)
             return results
 
@@ -111,6 +112,13 @@ class Program:
             return run_in_parts(*values) if results is Refusal.MISFIT else results
 
         return run_in_parts if self._wrap or self._steps else run_or_convert
+
+    def _refusal(self, frame: _Frame, status: int) -> Refusal:
+        """What the driver's status means."""
+        if status in (MISFIT, OUT_OF_BOUNDS):
+            return Refusal.MISFIT if status == MISFIT else Refusal.OUT_OF_BOUNDS
+        number, t = self.plan.decisions[status]
+        return Refusal(number, read_number(frame.head, status // 8, t))
 
     # -- tables for the driver
 
@@ -208,9 +216,6 @@ class Program:
             elif op.type.size:
                 _view(frame, arrays, self.plan.places[step.var])[...] = result
         return 0
-
-
-_REFUSALS = (None, Refusal.MISFIT, Refusal.OUT_OF_BOUNDS, Refusal.MISFIT, Refusal.MISFIT)  # by the driver's status
 
 
 def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:

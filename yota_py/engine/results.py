@@ -29,7 +29,7 @@ def collector(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec) -> tu
     names: dict[str, Any] = {
         "float64": np.float64,
         "array": np.asarray,
-        "read": _read,
+        "read": read_number,
         "unflatten": optree.tree_unflatten,
         "copy": np.array,
     }
@@ -67,7 +67,7 @@ def _number(place: Place, t: ArrayType, first: int, name: str, names: dict[str, 
     return text if t.kind == "python" else f"{'float64' if t.kind == 'scalar' else 'array'}({text})"
 
 
-def _read(head: np.ndarray, word: int, t: ArrayType) -> Any:
+def read_number(head: np.ndarray, word: int, t: ArrayType) -> Any:
     """A number of any dtype from the head of a frame."""
     words = -(-t.dtype.itemsize // 8)
     value = head[word : word + words].view(np.uint8)[: t.dtype.itemsize].copy().view(t.dtype).reshape(())

@@ -3,6 +3,9 @@
 Elementwise operations over one iteration space form a *cluster*, with the reductions of their results, and with the
 gathers and boxes (adjoints of slices) that are read in that space. Steps are kept in an order that satisfies all
 dependencies, so an operation joins the first cluster of its space that stands behind everything it reads.
+
+Guards are checked in the order of the tape, and nothing that may go out of bounds runs before the guards it stands
+behind: so the first fault of a run is the one that counts.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ def fuse(tape: Tape) -> Schedule:
     by_space: dict[tuple[int, ...], list[int]] = {}
     items: dict[Variable, Item] = {}
     only_padded = _only_padded(tape)
+    guards_until = 0  # the step of the last guard so far
     for var, op in tape:
         if not isinstance(op, Call | Guard):
             continue
@@ -48,7 +52,7 @@ def fuse(tape: Tape) -> Schedule:
             classified = _recomputed(tape, classified, items)
         items[var] = classified
         space = _space(tape, classified)
-        first = 0
+        first = guards_until if classified.kind in ("require", "gather", "scatter") else 0
         for x, _ in classified.reads:
             if isinstance(x, Variable) and x in home:
                 fits = (
@@ -65,6 +69,8 @@ def fuse(tape: Tape) -> Schedule:
         assert isinstance(cluster, Cluster)
         cluster.items.append(classified)
         home[var] = at
+        if classified.kind == "require":
+            guards_until = at
         if classified.kind in ("map", "pad", "gather"):
             inside[var] = at
     _drop_unused(schedule)

@@ -16,9 +16,16 @@ from ..tracer import Tracer
 
 
 class _Lowering(Trace):
-    """A trace that opens compositions: what has a ``lowering`` is written out."""
+    """A trace that opens compositions: what has a ``lowering`` is written out.
 
-    __slots__ = ()
+    Its guards bear the number of the ``decision`` that is played; those that rules take have none.
+    """
+
+    __slots__ = ("decision",)
+    decision: int
+
+    def next_decision(self) -> int:
+        return self.decision
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         entry = primitive_of(fn)
@@ -41,6 +48,7 @@ def lower(source: Recorder) -> Recorder:
     env: dict[Variable, Any] = {}
     for var, op in source.tape:
         trace.site = op.site or trace.site
+        trace.decision = op.number if isinstance(op, Guard) else -1
         if isinstance(op, Call):
             fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
             args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
