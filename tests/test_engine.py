@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import operator
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ways import CALLS, agree, agrees, arrays_of, assert_close, compiled, moved, seeds_for
+from ways import CALLS, Ways, agree, agrees, arrays_of, assert_close, compiled, moved, seeds_for
 
 import yota_py
 from yota_py import grad
+from yota_py.dispatch import is_traced
 from yota_py.engine import Refusal, compile_tape
-from yota_py.operations import Call, Guard, Input
+from yota_py.gradient import differentiate
+from yota_py.operations import Call, Guard, Input, Variable
+from yota_py.recording import record_call
 from yota_py.tape import Tape
 from yota_py.trees import flatten
 from yota_py.types import typeof
@@ -410,3 +415,80 @@ def test_captured_arrays_are_read_anew() -> None:
     assert len(ways.captured) == 1 and ways.captured[0] is table
     table[:] = 9
     assert np.array_equal(agree(ways, [np.ones(4), *seeds])[1], np.full(4, 18.0) * seeds[0])
+
+
+def _with_number(x: Any, a: Any) -> Any:
+    """A number wherever passes would like to know it."""
+    y = x**a + a * x + np.broadcast_to(np.sin(a) + a, np.shape(x))
+    return np.sum(np.where(x > a, y, -y) / 1) * 1.0, a * 2, x - a
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("numbers", [(1.0, 2.0, 0.2), (0.0, 3.5, -1.0), *(
+    tuple(map(kind, (2, 1, 0.5))) for kind in (np.float64, np.float32, np.float16, complex, np.complex64))
+])  # fmt: skip
+def test_captured_numbers_are_inputs(numbers: tuple[Any, ...], dtype: str) -> None:
+    x = np.array([0.3, 1.5, 2.5], dtype)
+    if isinstance(numbers[0], complex | np.complexfloating):
+        f: Any = lambda x, a: (np.sum(np.abs(x * a) ** 2), a * 2, x - a)  # noqa: E731
+    else:
+        f = _with_number
+    ways, seeds = compiled(lambda x: f(x, x._trace.capture(numbers[0])) if is_traced(x) else f(x, numbers[0]), x)
+    for number in numbers * CALLS:
+        want = differentiate(record_call(lambda x: f(x, number), (x,), {}), tuple(seeds))  # noqa: B023
+        have = ways.program(x, *ways.fit([x, *seeds])[1:], number)
+        for result, value in zip(have, want.tape.results, strict=True):
+            assert_close(result, want[value] if isinstance(value, Variable) else value, f"{number!r}", 1e-5)
+    for other in (1, np.float64(1) if type(numbers[0]) is not np.float64 else 1.0, np.ones(()), np.ones(3), None):
+        assert ways.program(x, *ways.fit([x, *seeds])[1:], other) is Refusal.MISFIT
+
+
+def test_captured_values_are_checked_even_if_nobody_reads_them() -> None:
+    table, idle = np.arange(3.0), np.ones((2, 2), np.int8)
+
+    def f(x: Any) -> Any:
+        x._trace.capture(0.5)
+        return np.sum(table * x) if idle.ndim == 2 else x
+
+    ways = Ways.of(f, (np.ones(3),))
+    good = ways.captured
+    assert len(good) == 3
+    for _ in range(CALLS):
+        assert ways.program(np.ones(3), *good)[0] == 3
+        for i, value in enumerate(good):
+            wrong = np.float64(value) if isinstance(value, float) else value[1:]
+            assert ways.program(np.ones(3), *good[:i], wrong, *good[i + 1 :]) is Refusal.MISFIT
+        assert ways.program(np.ones(3)) is ways.program(np.ones(3), *good[:2]) is Refusal.MISFIT
+
+
+@pytest.mark.parametrize("step", [np.sin, np.sort])
+def test_a_program_keeps_no_values(step: Any) -> None:
+    """Neither inputs nor captured arrays live as long as it does; not even after calls."""
+    arrays = [np.arange(4.0), np.arange(4.0) + 1]
+
+    def f(x: Any) -> Any:
+        return np.sum(step(x) * arrays[1])
+
+    program = Ways.of(f, (arrays[0],)).program
+    for _ in range(CALLS):
+        assert len(program(arrays[0], *arrays)) == 2  # the whole list is captured
+    alive = [weakref.ref(array) for array in arrays]
+    arrays.clear()
+    gc.collect()
+    assert [reference() for reference in alive] == [None, None]
+
+
+def test_what_a_program_keeps_and_counts() -> None:
+    """Bytes of constants and frames; calls that gave results, with and without Python steps."""
+    table = np.arange(1000.0)
+    for step in (np.sin, np.sort):
+        ways = Ways.of(lambda x: np.sum(step(x)[np.arange(3)]) if x[0] < 3 else x[1], (table,))  # noqa: B023
+        program = ways.program
+        assert program.calls == 0
+        before = program.nbytes
+        for i in range(1, CALLS + 1):
+            agree(ways, [table])
+            assert program.calls == i and program.nbytes >= before
+            assert isinstance(program(table + 5), Refusal) and isinstance(program(1.0), Refusal)
+            assert program.calls == i
+        assert before < 4000 and program.nbytes >= (8000 if step is np.sort else 0) and program.nbytes < 40_000

@@ -45,10 +45,10 @@ class Ways:
 
     @property
     def captured(self) -> list[Any]:
-        """The arrays that the function has read from elsewhere, in the program's order."""
+        """What the function has read from elsewhere, in the program's order."""
         constants = [op for op in self.lowered.ops if isinstance(op, Constant)]
-        arrays = {op.captured: op.value for op in constants if op.captured is not None}
-        return [arrays[k] for k in self.program.captured]
+        values = {op.captured: op.value for op in constants if op.captured is not None}
+        return [values[k] for k in sorted(values)]
 
     def fit(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs as the kinds of value that the tape was made for: arrays, NumPy's scalars, Python's numbers."""

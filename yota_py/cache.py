@@ -73,8 +73,6 @@ class Entry:
         self.flat = bare and all(self.dynamic[:-1]) and leaves[-1] is None
         self.program: Program | None = None
         self.problem = ""  # why it is never compiled
-        self._order: list[int] = []  # the captured arrays that the program reads
-        self._unbound: list[tuple[int, Type]] = []  # those of which it needs the type only
 
     def fits(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> bool:
         """Whether the arguments have this entry's structure, static values and types."""
@@ -96,17 +94,12 @@ class Entry:
         if not checkable(low):
             self.problem = "it takes a decision on traced values that a kernel cannot check"
             return
-        program = compile_tape(low, result_types(tape), tape.out_spec)
-        self._order = [k for k in program.captured if k is not None]
-        self._unbound = [(i, t) for i, t in enumerate(self.array_types) if i not in self._order]
-        self.program = program
+        self.program = compile_tape(low, result_types(tape), tape.out_spec)
 
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result, or a ``Refusal``."""
         program = self.program
         if program is None or (arrays := self.guard(f)) is None:
-            return Refusal.MISFIT
-        if self._unbound and any(_type_as_traced(arrays[i]) != t for i, t in self._unbound):
             return Refusal.MISFIT
         if self.flat:
             if kwargs or seed is not None:
@@ -122,9 +115,7 @@ class Entry:
                     leaves.append(leaf)
                 elif not _same_static(leaf, known):
                     return Refusal.MISFIT
-        if self._order:
-            return program(*leaves, *[arrays[i] for i in self._order])
-        return program(*leaves)
+        return program(*leaves, *arrays)
 
 
 def _type_as_traced(leaf: Any) -> Type:

@@ -80,7 +80,8 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that does not depend on the inputs; ``captured`` numbers the user's own arrays, held by reference."""
+    """A value that does not depend on the inputs; ``captured`` numbers those that the function reads from elsewhere,
+    the user's own arrays (held by reference) and numbers: a compiled tape is given them at each call."""
 
     value: Any
     type: Type

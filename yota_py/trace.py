@@ -42,7 +42,7 @@ class Trace(Recorder):
 
     ``level`` orders nested traces, the innermost has the highest. ``problems`` are reasons why another call might not
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
-    arrays that the function reads from elsewhere, ``decisions`` its guards.
+    arrays and numbers that the function reads from elsewhere, ``decisions`` its guards.
     """
 
     __slots__ = ("_foreign", "_status", "alive", "captured", "decisions", "level", "problems", "site", "thread")
@@ -80,8 +80,8 @@ class Trace(Recorder):
             self._status[var] = INACTIVE
         return make_tracer(self, var, self[var])
 
-    def capture(self, value: np.ndarray) -> Tracer:
-        """A tracer for an array that the function reads from elsewhere, by reference."""
+    def capture(self, value: Any) -> Tracer:
+        """A tracer for an array or number that the function reads from elsewhere, by reference."""
         op = Constant(value, typeof(value), "captured", captured=self.captured)
         self.captured += 1
         return self.tracer(self.append(op, value))

@@ -7,8 +7,8 @@ the program asks, up to the first that reports a fault. It answers 0 if all went
 binding (nothing has run), or the fault.
 
 A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
-the kernel table, then the bindings ``kind, slot, descriptor, ndim, *shape``. The kernel table holds per kernel:
-its length in words, its address, its own words.
+the kernel table, how many calls went well, what to add to it, then the bindings ``kind, slot, descriptor, ndim,
+*shape``. The kernel table holds per kernel: its length in words, its address, its own words.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _TYPE = _HEAD - 8
 _DATA, _NDIM, _SHAPE, _DESCRIPTOR, _FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
 OK, MISFIT = 0, 1
+COUNT, RELEASE, TABLE, LENGTH, CALLS, ONE, BINDINGS = range(7)  # words of a program
 
 
 def _const(n: int) -> ir.Constant:
@@ -95,14 +96,14 @@ def _emit_run(module: ir.Module) -> ir.Function:
 def _emit_bind(w: _Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
     """Check the values against the program's bindings and fill the frame."""
     b, function = w.b, w.function
-    count = w.word(program, 0)
+    count = w.word(program, COUNT)
     entry = b.block
     head, body, done = (function.append_basic_block(n) for n in ("bind", "bind_one", "bound"))
     b.branch(head)
     b.position_at_end(head)
     k, at = b.phi(I64), b.phi(I64)
     k.add_incoming(_const(0), entry)
-    at.add_incoming(_const(4), entry)
+    at.add_incoming(_const(BINDINGS), entry)
     b.cbranch(b.icmp_signed("<", k, count), body, done)
     b.position_at_end(body)
     binding = b.gep(program, [at], source_etype=I64)
@@ -156,17 +157,23 @@ def _emit_call(module: ir.Module, run: ir.Function) -> None:
     misfit = function.append_basic_block("misfit")
     _, args, count = function.args
     program, frame = (_address(w, args, i) for i in (0, 1))
-    w.require(w.b.icmp_signed("==", w.b.sub(count, _const(2)), w.word(program, 0)), misfit)
+    w.require(w.b.icmp_signed("==", w.b.sub(count, _const(2)), w.word(program, COUNT)), misfit)
     _emit_bind(w, program, frame, w.b.gep(args, [_const(2)], source_etype=PTR), misfit)
-    table, length = w.b.inttoptr(w.word(program, 2), PTR), w.word(program, 3)
-    _guarded_run(w, run, frame, table, length, w.word(program, 1))
+    table, length = w.b.inttoptr(w.word(program, TABLE), PTR), w.word(program, LENGTH)
+    fault = _guarded_run(w, run, frame, table, length, w.word(program, RELEASE))
+    good = w.b.icmp_signed("==", fault, _const(OK))
+    more = w.b.select(good, w.word(program, ONE), _const(0))
+    calls = w.b.gep(program, [_const(CALLS)], source_etype=I64)
+    w.b.store(w.b.add(w.b.load(calls, typ=I64), more), calls)
+    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
     with w.b.goto_block(misfit):
         w.b.ret(w.call("PyLong_FromLong", PTR, _const(MISFIT)))
 
     function = ir.Function(module, fastcall, "resume")
     w = _Writer(function)
     frame, table, length = (_address(w, function.args[1], i) for i in range(3))
-    _guarded_run(w, run, frame, table, w.b.ptrtoint(length, I64), _const(1))
+    fault = _guarded_run(w, run, frame, table, w.b.ptrtoint(length, I64), _const(1))
+    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
 
 
 def _address(w: _Writer, args: Any, index: int) -> Any:
@@ -174,8 +181,8 @@ def _address(w: _Writer, args: Any, index: int) -> Any:
     return w.call("PyLong_AsVoidPtr", PTR, value)
 
 
-def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: Any, release: Any) -> None:
-    """Run the table, with the interpreter lock released if asked, and return the status."""
+def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: Any, release: Any) -> Any:
+    """Run the table, with the interpreter lock released if asked; the status."""
     b = w.b
     releasing = b.icmp_signed("!=", release, _const(0))
     with b.if_else(releasing) as (then, otherwise):
@@ -187,7 +194,7 @@ def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: A
             b.call(run, [frame, table, length])
     fault = w.word(frame, ERROR_SLOT)
     failed = b.icmp_signed("!=", fault, _const(NO_FAULT))
-    b.ret(w.call("PyLong_FromLong", PTR, b.select(failed, fault, _const(OK))))
+    return b.select(failed, fault, _const(OK))
 
 
 class _MethodDef(ctypes.Structure):

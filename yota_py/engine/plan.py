@@ -25,14 +25,15 @@ class Plan:
     """A program before its kernels are compiled.
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
-    ``inputs`` and ``outputs`` are ``(slot, type)``, ``arrays`` constant arrays; ``results`` say where each result is
-    found: ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head
-    (in bytes) a guard that fails leaves its value: its number and the value's type.
+    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``arrays`` constant
+    arrays; ``results`` say where each result is found: ``("output", index)``, ``("number", place, type)`` or
+    ``("value", value)``; ``decisions`` where in the head (in bytes) a guard that fails leaves its value: its number and
+    the value's type.
     """
 
     schedule: Schedule
     inputs: list[tuple[int, ArrayType]] = field(default_factory=list)
-    arrays: list[tuple[int, ArrayType, Constant]] = field(default_factory=list)
+    arrays: list[tuple[int, np.ndarray]] = field(default_factory=list)
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
@@ -107,22 +108,30 @@ class _Planner(Memory):
                 self.places[var] = Place(HEAD_SLOT, offset, (), (), t.dtype.name)
 
     def _bind_inputs(self) -> None:
+        inputs, captured = [], []
         for var, op in self.tape:
-            t = op.type
-            if not isinstance(t, ArrayType):
+            if not isinstance(t := op.type, ArrayType):
                 continue
-            if isinstance(op, Input) or (isinstance(op, Constant) and isinstance(op.value, np.ndarray)):
-                slot = self._word()
-                if isinstance(op, Input):
-                    self.plan.inputs.append((slot, t))
-                else:
-                    self.plan.arrays.append((slot, t, op))
-                if t.kind == "array" or t.dtype.name != "float64":
-                    self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
-                else:  # the slot holds the number itself
-                    self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")
+            if isinstance(op, Input):
+                inputs.append((var, t))
+            elif isinstance(op, Constant) and op.captured is not None:
+                captured.append((op.captured, var, t))
+            elif isinstance(op, Constant) and isinstance(op.value, np.ndarray):
+                self.plan.arrays.append((self._slot_of(var, t), op.value))
             elif isinstance(op, Constant):
                 self.places[var] = self.number(op.value, t.dtype.name)
+        captured.sort(key=lambda entry: entry[0])
+        for var, t in (*inputs, *(entry[1:] for entry in captured)):
+            self.plan.inputs.append((self._slot_of(var, t), t))
+
+    def _slot_of(self, var: Variable, t: ArrayType) -> int:
+        """A word for what is given: the address of an array, or a float64 number itself."""
+        slot = self._word()
+        if t.kind == "array" or t.dtype.name != "float64":
+            self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
+        else:
+            self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")
+        return slot
 
     def temporary(self, shape: tuple[int, ...], dtype: str) -> Place:
         """A buffer for the current step only."""

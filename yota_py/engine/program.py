@@ -10,13 +10,13 @@ import numpy as np
 import optree
 
 from ..errors import YotaError
-from ..operations import Call, Variable, substitute
+from ..operations import Call, Constant, Variable, substitute
 from ..passes.fuse import fuse
 from ..passes.steps import Python, PythonCopy
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
-from .driver import ARRAY, FLOAT64_SCALAR, MISFIT, PYTHON_FLOAT, binding_words, driver
+from .driver import ARRAY, CALLS, FLOAT64_SCALAR, MISFIT, OK, PYTHON_FLOAT, binding_words, driver
 from .emit import OUT_OF_BOUNDS
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
@@ -41,24 +41,27 @@ class _Frame:
         self.head[ARENA_SLOT] = self.arena.ctypes.data
         self.numbers = self.head[numbers].view(np.float64)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.head.nbytes + self.arena.nbytes
+
 
 class Program:
-    """A tape as machine code: call it with the values of its inputs and then of its captured arrays, in order.
+    """A tape as machine code: call it with the values of its inputs and then with all that the tape has captured.
 
-    ``captured`` numbers the latter as the tape's constants do. The results are fresh arrays and numbers of the given
-    types, in containers of the given structure; or a ``Refusal``.
+    The results are fresh arrays and numbers of the given types, in containers of the given structure; or a
+    ``Refusal``. Nothing is kept of the values that the tape was recorded with, except for its own constants.
     """
 
     def __init__(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
-        self.tape = tape
+        self.tape = tape = _without_captured(tape)
         self.plan = plan = make_plan(fuse(tape))
         for kind, *rest in plan.results:
             if kind == "variable":
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
-        self.captured = [op.captured for _, _, op in plan.arrays if op.captured is not None]
-        self._bound = [*plan.inputs, *((slot, t) for slot, t, op in plan.arrays if op.captured is not None)]
-        self._wrap = any(t.kind != "array" and t.dtype.name != "float64" for _, t in self._bound)
-        self._owned = {slot: np.ascontiguousarray(op.value) for slot, _, op in plan.arrays if op.captured is None}
+        self._wrap = any(t.kind != "array" and t.dtype.name != "float64" for _, t in plan.inputs)
+        self._owned = {slot: np.ascontiguousarray(array) for slot, array in plan.arrays}
         results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
         self._collect, self._numbers = collector(results, spec)
         self._allocate = [(t.shape, t.dtype) for _, t in plan.outputs]
@@ -73,6 +76,17 @@ class Program:
     def python_steps(self) -> list[Variable]:
         """Operations that no kernel covers and that are called in Python."""
         return [s.var for s in self.plan.segments if isinstance(s, Python)]
+
+    @property
+    def calls(self) -> int:
+        """How often it has answered with results."""
+        return int(self._table[CALLS])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it keeps: constants, tables and frames."""
+        arrays = [self._template, self._table, *self._tables, *self._owned.values()]
+        return sum(x.nbytes for x in arrays) + sum(frame.nbytes for frame in self._frames)
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
@@ -152,8 +166,8 @@ class Program:
             first = run
             self._steps.pop(0)
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
-        words = [len(self._bound) + len(plan.outputs), int(work > RELEASE_ABOVE), *first]
-        for slot, t in self._bound:
+        words = [len(plan.inputs) + len(plan.outputs), int(work > RELEASE_ABOVE), *first, 0, int(not self._steps)]
+        for slot, t in plan.inputs:
             words += binding_words(_binding_kind(t), slot, t.dtype, t.shape)
         for slot, t in plan.outputs:
             words += binding_words(ARRAY, slot, t.dtype, t.shape)
@@ -165,10 +179,10 @@ class Program:
     def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values as the driver wants them: arrays in C order, aligned and in native byte order (copies of those
         that are not), scalars other than float64 as arrays. Empty if one has another type than was traced."""
-        if len(values) != len(self._bound):
+        if len(values) != len(self.plan.inputs):
             return ()
         out = []
-        for x, (_, t) in zip(values, self._bound, strict=True):
+        for x, (_, t) in zip(values, self.plan.inputs, strict=True):
             if t.kind == "array":
                 if type(x) not in (np.ndarray, np.memmap) or x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
                     return ()
@@ -185,7 +199,7 @@ class Program:
 
     def _go_on(self, frame: _Frame, values: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
         """Python steps and the kernels that follow them."""
-        bound = zip([*self._bound, *self.plan.outputs], [*values, *outputs], strict=True)
+        bound = zip([*self.plan.inputs, *self.plan.outputs], [*values, *outputs], strict=True)
         arrays = self._owned | {slot: x for (slot, _), x in bound}
         others: dict[Variable, Any] = {}
 
@@ -215,7 +229,14 @@ class Program:
                 return MISFIT
             elif op.type.size:
                 _view(frame, arrays, self.plan.places[step.var])[...] = result
-        return 0
+        self._table[CALLS] += 1
+        return OK
+
+
+def _without_captured(tape: Tape) -> Tape:
+    """The same tape without the values of what it has captured, so that they do not live as long as it does."""
+    ops = [replace(op, value=None) if isinstance(op, Constant) and op.captured is not None else op for op in tape.ops]
+    return replace(tape, ops=ops)
 
 
 def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""Dead code: what no result and no guard needs is dropped; inputs stay."""
+"""Dead code: what no result and no guard needs is dropped; inputs and captured values stay."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..operations import Guard, Input, Operation, Variable, operands, paths
+from ..operations import Constant, Guard, Input, Operation, Variable, operands, paths
 from ..tape import Tape
 from .rewrite import rewrite
 
@@ -14,7 +14,7 @@ def dce(tape: Tape) -> Tape:
     live = {var for _, var in paths(tape.results)}
     for i in range(len(tape), 0, -1):
         var, op = Variable(i), tape[i]
-        if isinstance(op, Guard | Input):
+        if isinstance(op, Guard | Input) or (isinstance(op, Constant) and op.captured is not None):
             live.add(var)
         if var in live:
             live.update(operands(op))
