@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Bottom to top: a module imports from its own layer and from those before it.
 LAYERS = [
-    "errors types dispatch",
+    "errors types dispatch settings shelf",
     "operations show tape trees recorder verify",
     "tangents functional registry",
     "patching tracer trace mutation operators exchange guards captures watch recording",
     "gradient",
     "passes",
     "engine",
-    "cache transforms __init__",
+    "policy interpreter variants check modes cache explain transforms __init__",
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.

@@ -9,7 +9,9 @@
 """
 
 from . import errors, rules  # type: ignore[attr-defined]  # the folder rules beside this one: see pyproject.toml
+from .explain import explain
 from .registry import nondiff, primitive, rrule, scalar_rule
+from .settings import config
 from .tape import Tape
 from .transforms import grad, gradient, gradtape, pullback, trace, value_and_grad
 
@@ -17,7 +19,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Tape",
+    "config",
     "errors",
+    "explain",
     "grad",
     "gradient",
     "gradtape",

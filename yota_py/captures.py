@@ -12,6 +12,7 @@ import dis
 import functools
 import operator
 import random
+import reprlib
 import sys
 import types
 from collections.abc import Callable
@@ -21,8 +22,8 @@ import numpy as np
 
 from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
-from .guards import Guards
-from .operations import Variable, is_library
+from .guards import Guards, is_float
+from .operations import Site, Variable, is_library, site_of
 from .patching import stand_in_for
 from .trace import Trace
 from .tracer import Tracer
@@ -53,16 +54,17 @@ _BUILTIN = (
 class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
 
-    def __init__(self, trace: Trace, f: Callable[..., Any]) -> None:
+    def __init__(self, trace: Trace, f: Callable[..., Any], inputs: frozenset[str] = frozenset()) -> None:
         self.trace = trace
         self.f = f
+        self.inputs = inputs  # paths of floating-point numbers that become inputs of the program
         self.problems = trace.problems
         self.guards = Guards()
         self.exchange = Exchange(trace)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
-        self._attributes: set[str] = set()
+        self._attributes: dict[str, Site | None] = {}  # with the line that reads them
         self._globals: set[tuple[int, str]] = set()
-        self._objects: dict[int, tuple[Any, set[str]]] = {}  # with the attributes that have been read
+        self._objects: dict[int, tuple[Any, str, set[str]]] = {}  # with the attributes that have been read
         self._functions: set[int] = set()
         self._path: list[int] = []  # the containers around the one being read
         self._tracers: dict[int, tuple[np.ndarray, Tracer, str]] = {}
@@ -71,11 +73,12 @@ class Captures:
 
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
-        self.guards.require_is("type(f)", type(self.f))
+        self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
         self._callable(self.f, "f")
         for leaf in self.trace.tape.leaves:
             if not isinstance(leaf, (Variable, *_IMMUTABLE)):
-                self._value(leaf, self.guards.constant(leaf))
+                argument = self.guards.reference(leaf, f"the argument of type {type(leaf).__name__}")
+                self._value(leaf, self.guards.local(argument))
         self._settle()
 
     def enter(self, frame: types.FrameType) -> None:
@@ -90,10 +93,11 @@ class Captures:
 
     def _callable(self, fn: Any, expression: str) -> None:
         if isinstance(fn, types.MethodType):
-            self.guards.require_is(f"type({expression})", types.MethodType)
-            function = self.guards.local(f"{expression}.__func__")
+            method = self.guards.constant(types.MethodType)
+            self.guards.require(f"type({expression}) is {method}", expression, "a method", minor=True)
+            function = self.guards.local(f"{expression}.__func__", fn.__qualname__)
             self.guards.require_is(function, fn.__func__)
-            self._value(fn.__self__, self.guards.local(f"{expression}.__self__"))
+            self._value(fn.__self__, self.guards.local(f"{expression}.__self__", "self"))
             self._callable(fn.__func__, function)
         elif isinstance(fn, types.FunctionType):
             self._function(fn, expression)
@@ -114,23 +118,27 @@ class Captures:
         self._functions.add(id(fn))
         if is_library(fn.__module__):
             return
-        self.guards.require_is(f"{expression}.__code__", fn.__code__)
-        self.guards.require_is(f"{expression}.__globals__", fn.__globals__)
-        for i, cell in enumerate(fn.__closure__ or ()):
+        guards, site = self.guards, site_of(fn.__code__)
+        code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
+        guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
+        guards.require(f"{expression}.__globals__ is {names}", expression, "in its module", minor=True)
+        for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             try:
                 value = cell.cell_contents
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
-            self._read(value, f"{expression}.__closure__[{i}].cell_contents", attribute_of(cell, "cell_contents"))
+            place = attribute_of(cell, "cell_contents")
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site)
         if fn.__dict__:
-            self._watch(fn)
+            self._watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(fn, name)
             if value is None:
-                self.guards.require(f"{expression}.{name} is None")
+                self.guards.require(f"{expression}.{name} is None", f"{expression}.{name}", "None", minor=True)
             else:
-                self._read(value, f"{expression}.{name}", attribute_of(fn, name))
+                path = f"{fn.__name__}.{name}"
+                self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site)
         self._code(fn.__code__, fn.__globals__)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -140,11 +148,13 @@ class Captures:
             return
         self._codes[key] = code
         for instruction in dis.get_instructions(code):
-            name = instruction.argval
+            name, at = instruction.argval, instruction.positions
+            site = site_of(code, at.lineno if at is not None else None)
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                self._global(name, namespace)
+                self._global(name, namespace, site)
             elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM", "STORE_ATTR"):
-                self._attributes.add(name)
+                if self._attributes.get(name) is None:
+                    self._attributes[name] = site if instruction.opname != "STORE_ATTR" else None
                 if name in _UNTRACEABLE:
                     self.problems.append(f"{code.co_name} uses .{name}, which cannot be followed")
             elif instruction.opname in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
@@ -152,23 +162,23 @@ class Captures:
             elif instruction.opname == "IMPORT_NAME" and not is_library(name):
                 module = sys.modules.get(name)
                 if module is not None:
-                    self._value(module, self.guards.constant(module))
+                    self._value(module, self.guards.constant(module, name))
             elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.problems.append(f"{code.co_name} changes the global name {name}")
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant, namespace)
 
-    def _global(self, name: str, namespace: dict[str, Any]) -> None:
+    def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
         key = (id(namespace), name)
         if key in self._globals:
             return
         self._globals.add(key)
-        names = self.guards.constant(namespace)
+        names = self.guards.constant(namespace, str(namespace.get("__name__")))
         if name in namespace:
-            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name))
+            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site)
             return
-        self.guards.require(f"{name!r} not in {names}")
+        self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
         if name in _REFLECTION:
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
@@ -176,20 +186,20 @@ class Captures:
         """Read attributes of known objects until no new object turns up."""
         while True:
             before = self.guards.reads
-            for obj, done in list(self._objects.values()):
-                names = self._attributes - done
+            for obj, expression, done in list(self._objects.values()):
+                names = self._attributes.keys() - done
                 done |= names
-                self._attributes_of(obj, names)
+                self._attributes_of(obj, expression, names)
             if self.guards.reads == before:
                 return
 
-    def _watch(self, obj: Any) -> None:
+    def _watch(self, obj: Any, expression: str) -> None:
         """From now on, the attributes of this object are read by the names that the code uses."""
-        self._objects.setdefault(id(obj), (obj, set()))
+        self._objects.setdefault(id(obj), (obj, expression, set()))
 
-    def _read(self, value: Any, expression: str, place: Place) -> None:
+    def _read(self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
-        new = self._value(value, self.guards.local(expression))
+        new = self._value(value, self.guards.local(expression, path, site))
         if new is not value:
             self.exchange.put(value, new, place)
 
@@ -208,40 +218,43 @@ class Captures:
             self.guards.require_is(expression, value)
             return stand_in
         if isinstance(value, _IMMUTABLE):
-            self._immutable(value, expression)
-            return value
+            return self._immutable(value, expression)
         if isinstance(value, tuple | list | dict):
             return self._container(value, expression)
-        self.guards.require_is(expression, value)
+        if isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or _holds_nothing(value):
+            self.guards.require_is(expression, value)
+        else:
+            self.guards.require_object(expression, value)
         if isinstance(value, _CACHED):  # its memory must not meet traced values: the function itself takes its place
-            self._callable(value.__wrapped__, f"{self.guards.constant(value)}.__wrapped__")
+            self._callable(value.__wrapped__, f"{expression}.__wrapped__")
             return value.__wrapped__
-        self._object(value)
+        self._object(value, expression)
         return value
 
-    def _object(self, value: Any) -> None:
+    def _object(self, value: Any, expression: str) -> None:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
-            self._callable(value, self.guards.constant(value))
+            self._callable(value, expression)
         elif isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES:
             self.problems.append("it reads a random number generator")
         elif isinstance(value, _OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
         elif isinstance(value, functools.partial):
-            self._callable(value, self.guards.constant(value))
+            self._callable(value, expression)
         elif isinstance(value, (*_BUILTIN, staticmethod, classmethod, property)):
             pass  # nothing to read, or reached through their class: called functions are entered
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
-                self._watch(value)
+                self._watch(value, expression)
         elif isinstance(value, type):
             if not is_library(value.__module__):
                 self._class(value)
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
-            self._watch(value)
-            self.guards.require_is(f"type({self.guards.constant(value)})", type(value))
+            self._watch(value, expression)
+            kind = self.guards.constant(type(value), type(value).__name__)
+            self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
             for cls in type(value).__mro__[:-1]:
                 if not is_library(cls.__module__):
                     self._class(cls)
@@ -250,8 +263,8 @@ class Captures:
         """A class of the user's: attributes by name, and its special methods, which are read without naming them."""
         if id(cls) in self._objects:
             return
-        self._watch(cls)
-        known = self.guards.constant(cls)
+        known = self.guards.constant(cls, cls.__name__)
+        self._watch(cls, known)
         for name, value in list(vars(cls).items()):
             if name.startswith("__") and isinstance(value, types.FunctionType):
                 self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
@@ -263,30 +276,43 @@ class Captures:
             return value
         if id(value) in self._tracers:  # two names of one array
             _, tracer, known = self._tracers[id(value)]
-            self.guards.require(f"{expression} is {known}")
+            self.guards.require(f"{expression} is {known}", expression, f"the array {self.guards.path(known)}")
             return tracer
-        self.guards.arrays.append(expression)
+        self.guards.captured.append(expression)
         tracer = self.trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
         self._tracers[id(value)] = value, tracer, expression
         return tracer
 
-    def _immutable(self, value: Any, expression: str) -> None:
-        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal only themselves."""
-        constant, cls = self.guards.constant(value), self.guards.constant(type(value))
+    def _immutable(self, value: Any, expression: str) -> Any:
+        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only.
+
+        A floating-point number that is known to change becomes an input, like an array.
+        """
+        guards = self.guards
+        if is_float(value) and guards.path(expression) in self.inputs:
+            guards.captured.append(expression)
+            return self.trace.capture(value)
+        constant, cls = guards.constant(value), guards.constant(type(value))
         condition = f"{expression} is {constant}"
-        if isinstance(value, int | str) or (isinstance(value, float | np.number) and value == value and value != 0):
+        if isinstance(value, int | str | bytes | float | np.number):
             condition += f" or (type({expression}) is {cls} and {expression} == {constant})"
-        self.guards.require(condition)
+        if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
+            digits = guards.constant(repr(value))
+            condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
+        guards.require(condition, expression, reprlib.repr(value), number=is_float(value))
+        return value
 
     def _container(self, value: Any, expression: str) -> Any:
         if id(value) in self._path:
             self.problems.append(f"it reads a {type(value).__name__} that contains itself")
             return value
-        self.guards.require_is(f"type({expression})", type(value))
+        kind, guards = type(value), self.guards
+        guards.require(f"type({expression}) is {guards.constant(kind)}", expression, f"a {kind.__name__}", minor=True)
         if isinstance(value, dict):
-            self.guards.require(f"tuple({expression}) == {self.guards.constant(tuple(value))}")
+            keys = guards.constant(tuple(value))
+            guards.require(f"tuple({expression}) == {keys}", expression, f"a dict of {reprlib.repr(tuple(value))}")
         else:
-            self.guards.require(f"len({expression}) == {len(value)}")
+            guards.require(f"len({expression}) == {len(value)}", expression, f"a {kind.__name__} of {len(value)}")
         if not isinstance(value, tuple):
             self.exchange.look_after(value)
         self._path.append(id(value))
@@ -305,22 +331,31 @@ class Captures:
             return rebuild(value, new)
         return value
 
-    def _attributes_of(self, obj: Any, names: set[str]) -> None:
-        expression, own = self.guards.constant(obj), getattr(obj, "__dict__", {})
+    def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
+        own, guards = getattr(obj, "__dict__", {}), self.guards
         if isinstance(own, dict):
             self.exchange.look_after(own)
         slots = [getattr(cls, "__slots__", ()) for cls in type(obj).__mro__]
         for name in sorted(names):
+            path, site = f"{guards.path(expression)}.{name}", self._attributes[name]
             if name in own:
-                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name))
+                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name), path, site)
             elif isinstance(obj, types.FunctionType):
                 pass
             elif isinstance(obj, types.ModuleType | type):
-                self.guards.require(f"{name!r} not in {expression}.__dict__")
+                guards.require(f"{name!r} not in {expression}.__dict__", expression, f"without {name}", minor=True)
             elif any(name in listed for listed in slots) and hasattr(obj, name):
-                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name))
+                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site)
             else:
-                self.guards.require(f"{name!r} not in getattr({expression}, '__dict__', ())")
+                absent = f"{name!r} not in getattr({expression}, '__dict__', ())"
+                guards.require(absent, expression, f"without {name} of its own", minor=True)
+
+
+def _holds_nothing(value: Any) -> bool:
+    """Whether a value is a function that keeps nothing alive: such may be kept itself."""
+    if not isinstance(value, types.FunctionType):
+        return False
+    return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
 
 
 def module_of(value: Any) -> str:

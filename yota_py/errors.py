@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckError",
+    "CompileError",
     "GuardError",
     "LostDerivativeError",
     "MissingRuleError",
@@ -12,6 +14,7 @@ __all__ = [
     "OutputError",
     "RuleError",
     "SeedError",
+    "UncachedWarning",
     "VerifyError",
     "YotaError",
 ]
@@ -59,3 +62,15 @@ class RuleError(YotaError, TypeError):
 
 class VerifyError(YotaError, AssertionError):
     """A tape is not well formed: an error in a pass, never in the user's code."""
+
+
+class CompileError(YotaError, RuntimeError):
+    """``compile`` was asked for a function whose calls cannot share a program."""
+
+
+class CheckError(YotaError, AssertionError):
+    """With ``config.check``: a compiled program gave something else than a fresh trace."""
+
+
+class UncachedWarning(UserWarning):
+    """A function is traced at each call, as its calls cannot share a program."""

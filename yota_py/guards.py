@@ -2,54 +2,162 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-# Of the traced function, or another with the same code: its captured arrays as they are now, in the order of capture;
-# None if something else that the trace has read has changed.
-GuardFunction: TypeAlias = Callable[[Any], tuple[Any, ...] | None]
+import numpy as np
+
+from .operations import Site
+
+# Of the traced function, or another with the same code: its captured values as they are now, in the order of capture;
+# a list ``[line, value]`` if something else that the trace has read has changed.
+GuardFunction: TypeAlias = Callable[[Any], tuple[Any, ...] | list[Any]]
+
+_NAMES = re.compile(r"\b[kv]\d+\b(\(\))?")
+_ITEMS = re.compile(r"\.__dict__\['(\w+)'\]")
+_IMMUTABLE = (int, float, complex, str, bytes, tuple, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the guard function; for conditions, what it asks: ``subject`` is what ``was`` says."""
+
+    text: str
+    subject: str
+    was: str = ""
+    site: Site | None = None
+    number: bool = False  # a floating-point number, which may as well be an input of the program
+    minor: bool = False  # nothing that users would want to be told
 
 
 class Guards:
     """Lines of Python that read again what a trace has read, and find out whether it is still the same.
 
     Values that a line compares with are *constants* of the function (``k0``, ``k1``, …), what it reads are *locals*
-    (``v1``, ``v2``, …). ``arrays`` are the expressions of captured arrays, in the order of capture.
+    (``v1``, ``v2``, …). Each has a *path*, its name in the user's words. ``captured`` are the expressions of captured
+    values, in the order of capture.
     """
 
     def __init__(self) -> None:
         self.reads = 0
-        self.arrays: list[str] = []
-        self._lines: list[str] = []
+        self.captured: list[str] = []
+        self.lines: list[Line] = []
         self._namespace: dict[str, Any] = {}  # keeps the constants alive, so that their ids stay their own
         self._constants: dict[int, str] = {}
+        self._paths: dict[str, str] = {}
+        self._sites: dict[str, Site | None] = {}
 
-    def constant(self, value: Any) -> str:
+    # -- names
+
+    def constant(self, value: Any, path: str = "") -> str:
         """A name for a value; the same for the same object."""
+        return self._constant(value, value, path)
+
+    def reference(self, value: Any, path: str = "") -> str:
+        """An expression for an object that the guard does not keep alive; it is ``None`` when the object is gone."""
+        try:
+            return f"{self._constant(value, weakref.ref(value), path)}()"
+        except TypeError:
+            return self.constant(value, path)
+
+    def _constant(self, value: Any, kept: Any, path: str) -> str:
         name = self._constants.get(id(value))
         if name is None:
             name = self._constants[id(value)] = f"k{len(self._constants)}"
-            self._namespace[name] = value
+            self._namespace[name] = kept
+            self._paths[name] = path or reprlib.repr(value)
         return name
 
-    def local(self, expression: str) -> str:
+    def local(self, expression: str, path: str = "", site: Site | None = None) -> str:
         """A name for what is read now."""
         self.reads += 1
-        self._lines.append(f"v{self.reads} = {expression}")
-        return f"v{self.reads}"
+        name = f"v{self.reads}"
+        self._paths[name] = path or self.path(expression)
+        if site is None and (inside := _NAMES.match(expression)) is not None:
+            site = self._sites.get(inside[0])
+        self._sites[name] = site
+        self.lines.append(Line(f"{name} = {expression}", self._paths[name], site=site))
+        return name
 
-    def require(self, condition: str) -> None:
-        """The trace holds only under this condition."""
-        self._lines.append(f"if not ({condition}): return None")
+    def path(self, expression: str) -> str:
+        """What an expression reads, in the user's words."""
+        words = _NAMES.sub(lambda found: self._paths.get(found[0].removesuffix("()"), found[0]), expression)
+        return _ITEMS.sub(r".\1", words)
+
+    def site(self, expression: str) -> Site | None:
+        """Where the user's code reads it."""
+        return self._sites.get(expression)
+
+    # -- conditions
+
+    def require(
+        self, condition: str, expression: str, was: str, *, number: bool = False, minor: bool = False
+    ) -> None:
+        """The trace holds only under this condition on what an expression reads."""
+        line = f"if not ({condition}): return [{len(self.lines)}, {expression}]"
+        self.lines.append(Line(line, self.path(expression), was, self.site(expression), number, minor))
 
     def require_is(self, expression: str, value: Any) -> None:
         """The trace holds only if this is still the same object."""
-        self.require(f"{expression} is {self.constant(value)}")
+        self.require(f"{expression} is {self.constant(value)}", expression, _short(value))
+
+    def require_object(self, expression: str, value: Any) -> None:
+        """``require_is`` for an object that may be gone one day."""
+        known = self.reference(value, self.path(expression))
+        self.require(f"{expression} is {known} is not None", expression, _short(value))
+
+    # -- the whole
 
     def function(self) -> GuardFunction:
         """The guard function of what has been written so far."""
-        lines = [*self._lines, f"return ({''.join(f'{array}, ' for array in self.arrays)})"]
-        text = "def guard(f):\n try:\n" + "".join(f"  {line}\n" for line in lines)
-        text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError):\n  return None\n"
+        last = f"return ({''.join(f'{expression}, ' for expression in self.captured)})"
+        text = "def guard(f):\n try:\n" + "".join(f"  {text}\n" for text in [*(x.text for x in self.lines), last])
+        text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:\n"
+        text += "  return [e.__traceback__.tb_lineno - 3, e]\n"
         exec(compile(text, "<guards>", "exec"), self._namespace)
         return self._namespace["guard"]  # type: ignore[no-any-return]
+
+    def asks_the_same(self, other: Guards) -> bool:
+        """Whether two traces have read the same things, and found the same."""
+        mine, theirs = self._namespace, other._namespace
+        return (
+            self.captured == other.captured
+            and len(self.lines) == len(other.lines)
+            and all(a.text == b.text for a, b in zip(self.lines, other.lines, strict=True))
+            and all(_same(mine[name], theirs.get(name)) for name in self._constants.values())
+        )
+
+    def reason(self, answer: list[Any]) -> str:
+        """What has changed, in words, if ``answer`` is what the guard function gave."""
+        number, value = answer
+        if not 0 <= number < len(self.lines):
+            return f"it can no longer be asked whether what it reads is the same ({value!r})"
+        line = self.lines[number]
+        if isinstance(value, Exception) or not line.was:
+            return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
+        return f"{line.subject} was {line.was}, and is {_short(value)}"
+
+    def changed_float(self, answer: list[Any]) -> str | None:
+        """The path of a number that was a float and still is, but another; ``None`` if something else has changed."""
+        number, value = answer
+        line = self.lines[number] if 0 <= number < len(self.lines) else None
+        return line.subject if line is not None and line.number and is_float(value) else None
+
+
+def is_float(value: Any) -> bool:
+    """Whether a value is a floating-point number that a program can take as an input."""
+    return type(value) in (float, np.float64, np.float32)
+
+
+def _short(value: Any) -> str:
+    """An object in a few words."""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return f"{type(value).__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, _IMMUTABLE) and repr(a) == repr(b))

@@ -62,6 +62,14 @@ def user_site() -> Site | None:
     return None
 
 
+def levels_to_user() -> int:
+    """How many frames up from the caller the user's code is: the ``stacklevel`` of warnings."""
+    levels, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_library(frame.f_globals.get("__name__")):
+        levels, frame = levels + 1, frame.f_back
+    return levels
+
+
 def site_of(code: CodeType, line: int | None = None) -> Site:
     """The site of a code object, by default its first line."""
     return Site(code.co_filename, line or code.co_firstlineno, code.co_name)

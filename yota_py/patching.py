@@ -8,6 +8,7 @@ this thread is tracing, no primitive is running on values, and the caller is the
 from __future__ import annotations
 
 import dis
+import os
 import sys
 import threading
 from bisect import bisect_right
@@ -15,13 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .dispatch import is_traced
 from .operations import is_library
 from .registry import patched
+
+FORK_SECONDS = 10.0  # a process that is forked waits so long for what other threads are doing
+_Lock = TypeVar("_Lock", bound=Any)
 
 
 class _State(threading.local):
@@ -34,9 +38,23 @@ class _State(threading.local):
 
 
 state = _State()
+
+
+def survives_fork(lock: _Lock) -> _Lock:
+    """The lock; a process is forked while no other thread holds it, so that the child finds it free."""
+    if hasattr(os, "register_at_fork"):
+        taken: list[bool] = []
+        os.register_at_fork(
+            before=lambda: taken.append(lock.acquire(timeout=FORK_SECONDS)),
+            after_in_parent=lambda: lock.release() if taken.pop() else None,
+            after_in_child=lambda: lock.release() if taken.pop() else None,
+        )
+    return lock
+
+
 # One thread traces at a time: stand-ins and watched arrays are exchanged in namespaces that threads share.
-exclusive = threading.RLock()
-_lock = threading.RLock()
+exclusive = survives_fork(threading.RLock())
+_lock = survives_fork(threading.RLock())
 _installed: list[tuple[dict[str, Any], str, Any]] = []
 _users = 0
 

@@ -41,8 +41,9 @@ def record_watched(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     active: Callable[[int], bool],
+    inputs: frozenset[str] = frozenset(),
 ) -> tuple[Trace, Captures]:
-    """``record_call``, and what ``f`` has read besides its arguments."""
+    """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     load_pending()
     stand_ins = len(patched)
     flat, in_spec = flatten((args, dict(kwargs)))
@@ -58,7 +59,7 @@ def record_watched(
             trace.tape.leaves.append(check_leaf(leaf, name))
             tracers.append(leaf)
     new_args, new_kwargs = unflatten(in_spec, tracers)
-    captures = Captures(trace, f)
+    captures = Captures(trace, f, inputs)
     alone = exclusive.acquire(timeout=LOCK_SECONDS)
     try:
         if not alone:
@@ -72,7 +73,8 @@ def record_watched(
     except LostDerivativeError:
         if not load_pending() and len(patched) == stand_ins:
             raise
-        return record_watched(f, args, kwargs, active)  # f has imported a library: now its functions notice tracers
+        # f has imported a library: now its functions notice tracers
+        return record_watched(f, args, kwargs, active, inputs)
     finally:
         if alone:
             exclusive.release()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .cache import FunctionCache, Mode, collect, interpret, result_types, settle
+from .cache import FunctionCache, caches, known_cache
 from .gradient import (
     backprop,
     differentiate,
@@ -18,6 +18,8 @@ from .gradient import (
     seed_pairs,
     to_rrules,
 )
+from .interpreter import collect, result_types, settle
+from .modes import Call, Mode
 from .operations import substitute, user_site
 from .patching import state
 from .recorder import Recorder
@@ -27,19 +29,7 @@ from .tape import Tape
 from .trees import flatten, unflatten
 
 _GRAD = Mode()
-_MAX_FUNCTIONS = 2048
-_caches: dict[int, FunctionCache] = {}  # of grad, by the identity of the function's code
-_modes: dict[tuple[int, Mode], FunctionCache] = {}  # of value_and_grad, whose options belong to the key
-
-
-def _cache_of(caches: dict[Any, FunctionCache], key: Any, owner: Any, mode: Mode) -> FunctionCache:
-    """The cache under a key, made if there is none; the oldest of too many gives way."""
-    cache = caches.get(key)
-    if cache is None:
-        while len(caches) >= _MAX_FUNCTIONS:
-            caches.pop(next(iter(caches)), None)
-        cache = caches.setdefault(key, FunctionCache(owner, mode))
-    return cache
+_known = caches.get  # grad's are known by the identity of the function's code
 
 
 def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -50,7 +40,9 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     ``optree``. Integers, bools, strings and ``None`` get ``None``; an argument without influence gets zeros. For
     complex arguments the gradient is dL/dRe + i dL/dIm.
 
-    The first call of a signature traces and interprets, the second compiles, later ones run compiled code.
+    Calls are traced and interpreted until that has taken as long as compiling is expected to take; from then on they
+    run compiled code (``config.compile``). ``grad.compile(f, *args)`` compiles at once, for arguments of these types;
+    it raises ``CompileError`` for a function whose calls cannot share a program.
 
     ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes.
 
@@ -63,13 +55,25 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     (6.909297426825682, (2.5838531634528574, 2.0))
     """
     if state.traces:
-        return interpret(f, args, kwargs, seed, _GRAD)  # type: ignore[no-any-return]
-    owner = getattr(f, "__code__", f)
-    cache = _caches.get(id(owner))
+        return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
+    cache = _known(id(getattr(f, "__code__", f)))
     if cache is None:
-        _check_callable(f)
-        cache = _cache_of(_caches, id(owner), owner, _GRAD)
+        cache = _cache_of(f)
     return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+
+
+def _cache_of(f: Callable[..., Any]) -> FunctionCache:
+    _check_callable(f)
+    owner = getattr(f, "__code__", f)
+    return known_cache(id(owner), owner, _GRAD)
+
+
+def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
+    """Compile ``grad`` of a function for arguments of these types."""
+    _cache_of(f).compile(Call(f, args, kwargs, seed))
+
+
+grad.compile = _compile_grad  # type: ignore[attr-defined]
 
 
 def value_and_grad(
@@ -93,7 +97,7 @@ def value_and_grad(
     if not wanted or any(not isinstance(n, int) or n < 0 for n in wanted):
         raise ValueError(f"argnums are positions of arguments, 0, 1, …; got {argnums!r}")
     owner, needed = getattr(f, "__code__", f), max(wanted) + 1
-    cache = _cache_of(_modes, (id(owner), mode), owner, mode)
+    cache = known_cache((id(owner), mode), owner, mode)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -102,10 +106,21 @@ def value_and_grad(
                 f"{user_site()}: argnums={argnums!r}, but {name_of(f)} got {len(args)} positional arguments"
             )
         if state.traces:
-            return interpret(f, args, kwargs, None, mode)  # type: ignore[no-any-return]
+            return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
         return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
 
-    return value_and_gradient
+    return _compilable(value_and_gradient, f, cache)
+
+
+def _compilable(wrapped: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Callable[..., Any]:
+    """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache."""
+
+    def compile(*args: Any, **kwargs: Any) -> None:
+        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
+        cache.compile(Call(f, args, kwargs))
+
+    wrapped.compile, wrapped.__yota_cache__ = compile, cache  # type: ignore[attr-defined]
+    return wrapped
 
 
 def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
@@ -120,7 +135,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     def gradient_only(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
-    return gradient_only
+    return _compilable(gradient_only, f, both.__yota_cache__)  # type: ignore[attr-defined]
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:

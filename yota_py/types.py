@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -100,6 +100,12 @@ def typeof(value: Any) -> Type:
     if isinstance(value, bool | int | float | complex):  # subclasses of Python's numbers
         return next(t for py, t in _PYTHON.items() if isinstance(value, py))
     return OpaqueType(cls.__name__)
+
+
+def native_type(value: Any) -> Type:
+    """The type under which a value is traced: in native byte order."""
+    t = typeof(value)
+    return t if not isinstance(t, ArrayType) or t.dtype.isnative else replace(t, dtype=t.dtype.newbyteorder("="))
 
 
 def is_inexact(value: Any) -> bool:

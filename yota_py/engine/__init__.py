@@ -29,14 +29,14 @@ class Refusal:
 
     number: int = -1
     value: Any = None
-    reason: str = "another branch is taken"
+    why: Any = "another branch is taken"  # prints as the reason
 
     MISFIT: ClassVar[Refusal]
     OUT_OF_BOUNDS: ClassVar[Refusal]
 
 
-Refusal.MISFIT = Refusal(reason="a value of another type")
-Refusal.OUT_OF_BOUNDS = Refusal(reason="an index is out of bounds")
+Refusal.MISFIT = Refusal(why="a value has another type than the program expects")
+Refusal.OUT_OF_BOUNDS = Refusal(why="an index is out of bounds")
 
 
 def compile_tape(tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> Program:

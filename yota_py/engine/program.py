@@ -197,6 +197,7 @@ class Program:
 
     # -- Python steps
 
+    @np.errstate(all="ignore")  # kernels do not warn either
     def _go_on(self, frame: _Frame, values: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
         """Python steps and the kernels that follow them."""
         bound = zip([*self.plan.inputs, *self.plan.outputs], [*values, *outputs], strict=True)

@@ -16,8 +16,8 @@ class Item:
     ``reads`` are its operands, each with the dtype it is cast to. A "pad" has its box as ``(first, extent)`` per
     dimension, a "reduce" its mode and the reduced axes; "gather" and "scatter" read data first, then the indices;
     "require" is a guard: it reads what was decided on, and its ``emit`` gives a mask that must be true in all elements.
-    A "pad" has the ``shape`` of its operand, and may have ``inner`` items, which compute the operand anew from what they
-    read.
+    A "pad" has the ``shape`` of its operand, and may have ``inner`` items, which compute the operand anew from what
+    they read.
     """
 
     var: Variable

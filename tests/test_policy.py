@@ -1,0 +1,233 @@
+"""When functions are compiled, and what users may say about it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yota_py import cache, config, errors, explain, grad, gradient, gradtape, policy, value_and_grad
+from yota_py.cache import MAX_SIGNATURES, FunctionCache
+from yota_py.policy import Account
+from yota_py.shelf import Shelf
+from yota_py.variants import MAX_VARIANTS
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches() -> Iterator[None]:
+    cache.clear_caches()
+    yield
+    cache.clear_caches()
+
+
+def cache_of(f: Callable[..., Any]) -> FunctionCache:
+    return cache.caches[id(f.__code__)]
+
+
+def agree(f: Callable[..., Any], *args: Any) -> None:
+    value, grads = grad(f, *args)
+    fresh, fresh_grads = gradtape(f, *args).play(*args)
+    np.testing.assert_allclose(value, fresh, rtol=1e-12)
+    for have, want in zip(grads, fresh_grads, strict=True):
+        if want is None:
+            assert have is None
+            continue
+        np.testing.assert_allclose(have, want, rtol=1e-10)
+
+
+def f(x: Any) -> Any:
+    return np.sum(np.sin(x) * x)
+
+
+@pytest.mark.default_policy
+def test_compiled_when_interpreting_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy.price, "of", lambda operations: 5.0)
+    seconds = iter(range(100))
+    monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
+    for i in range(5):
+        assert not cache_of(f).signatures if i else True
+        agree(f, np.ones(3) + i)
+    assert len(cache_of(f).signatures) == 1
+    for i in range(4):
+        agree(f, np.ones(3) * i)
+    assert explain(f)[0].calls == 4 and explain(f)[0].misses == 5
+
+
+@pytest.mark.default_policy
+def test_each_new_path_has_to_pay_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def g(x: Any) -> Any:
+        for _ in range(int(x)):
+            x = x * 1.5
+        return x
+
+    monkeypatch.setattr(policy.price, "of", lambda operations: 3.0)
+    seconds = iter(range(1000))
+    monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(policy, "perf_counter", iter(range(0, 30000, 3)).__next__)
+    for i in range(30):
+        agree(g, i + 0.5)
+    assert explain(g)[0].misses == 30 and sum(entry.paths for entry in explain(g)[0].entries) == 10
+
+
+@pytest.mark.default_policy
+def test_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "never")
+    for i in range(4):
+        agree(f, np.ones(3) + i)
+    assert not cache_of(f).signatures
+
+
+def test_always() -> None:
+    for i in range(4):
+        agree(f, np.ones(3) + i)
+    assert explain(f)[0].misses == 1
+
+
+@pytest.mark.default_policy
+@pytest.mark.parametrize("wrap", [value_and_grad, gradient], ids=lambda w: w.__name__)
+def test_compile_on_request(wrap: Any) -> None:
+    grad.compile(f, np.ones(3))  # type: ignore[attr-defined]
+    for i in range(4):
+        agree(f, np.ones(3) + i)
+    assert explain(f)[0].calls == 4
+    g = wrap(f)
+    g.compile(np.ones(3))
+    g.compile(np.ones(3))
+    for i in range(4):
+        g(np.ones(3) + i)
+    assert explain(g)[0].calls == 4 + (explain(g)[0].misses == 1)
+    assert len(explain(f)) == 2
+
+
+def test_what_cannot_be_compiled_says_why() -> None:
+    def noisy(x: Any) -> Any:
+        return x * RNG.normal()
+
+    with pytest.raises(errors.CompileError, match="random number generator"):
+        grad.compile(noisy, 2.0)  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_cannot_be_cached_is_said_once() -> None:
+    def noisy(x: Any) -> Any:
+        return x * RNG.normal()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = {grad(noisy, 2.0)[0] for _ in range(4)}
+    assert len(values) == 4
+    assert [w.category for w in caught] == [errors.UncachedWarning] and caught[0].filename == __file__
+    assert "noisy is traced afresh at each call, because it reads a random number generator" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("compile", "sometimes"), ("compile", True), ("check", 1), ("cache_bytes", -1)]
+)
+def test_settings_are_checked(name: str, value: Any) -> None:
+    before = repr(config)
+    with pytest.raises(ValueError, match=f"config.{name} is"):
+        setattr(config, name, value)
+    assert repr(config) == before
+
+
+def test_unknown_settings() -> None:
+    with pytest.raises(AttributeError):
+        config.complie = "never"  # type: ignore[attr-defined]
+
+
+def test_failures_are_retried_ever_later() -> None:
+    account, tried = Account(), []
+    for i in range(40):
+        if account.due:
+            tried.append(i)
+            account.failed()
+        else:
+            account.interpreted(0.0)
+    assert tried == [0, 3, 8, 17, 34]
+
+
+# ---------------------------------------------------------------------------------------------- bounds
+
+
+def test_hundreds_of_paths_beside_each_other() -> None:
+    def steps(x: Any) -> Any:
+        y = x
+        while y > 1:
+            y = y / 1.25
+        return y * x
+
+    inputs = [1.25**k * 0.9 for k in range(40)]
+    for _ in range(3):
+        for x in inputs + inputs[::-1]:
+            agree(steps, x)
+    (entry,) = explain(steps)[0].entries
+    assert entry.paths == 40 and explain(steps)[0].misses == 40
+
+
+def test_beyond_a_bound_the_function_is_interpreted_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_VARIANTS", 5)
+
+    def power(x: Any, y: float = 1.0) -> Any:
+        for _ in range(int(x)):
+            y = y * x
+        return y
+
+    for _ in range(3):
+        for n in range(8):
+            agree(power, n + 0.5)
+    told = explain(power)[0]
+    assert told.entries[0].paths == 5 and told.misses == 5 + 3 * 3
+    assert "it has taken" in told.problems[0]
+    assert MAX_VARIANTS >= 200
+
+
+def test_signatures_not_used_lately_give_way() -> None:
+    def scaled(x: Any, n: int) -> Any:
+        return np.sum(x) * n
+
+    for n in range(MAX_SIGNATURES + 5):
+        agree(scaled, np.ones(2), n)
+        agree(scaled, np.ones(2), 0)
+    entries = explain(scaled)[0].entries
+    assert len(entries) == MAX_SIGNATURES and entries[0].calls > MAX_SIGNATURES  # used all the time, it stays
+    agree(scaled, np.ones(2), 1)
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chain(x: Any) -> Any:
+        return np.sum(np.cumsum(np.cumsum(x) * x) * x)
+
+    for n in [*range(1000, 1010)] * 2:
+        agree(chain, np.ones(n))
+    kept = [entry.nbytes for entry in explain(chain)[0].entries]
+    assert len(kept) == 10 and min(kept) > 8000
+    monkeypatch.setattr(config, "cache_bytes", sum(kept) // 2)
+    for n in range(1010, 1013):
+        agree(chain, np.ones(n))
+    assert 3 <= len(explain(chain)[0].entries) < 10
+    assert sum(entry.nbytes for entry in explain(chain)[0].entries) <= config.cache_bytes
+
+
+class Item:
+    def __init__(self, name: str) -> None:
+        self.name, self.calls = name, 0
+
+
+def test_second_chance() -> None:
+    dropped: list[str] = []
+    shelf: Shelf[Item] = Shelf(lambda item: 1, lambda: 3, lambda item: dropped.append(item.name))
+    items = [Item(name) for name in "abcde"]
+    for item in items[:3]:
+        shelf.add(item)
+    items[0].calls += 1
+    shelf.add(items[3])
+    assert dropped == ["b"] and shelf.total == 3
+    shelf.add(items[4])
+    assert dropped == ["b", "c"]
+    shelf.remove(items[0])
+    assert shelf.total == 2

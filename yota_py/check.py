@@ -1,0 +1,55 @@
+"""Whether a compiled program and a fresh trace agree: what ``config.check`` asks at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from .errors import CheckError
+from .operations import user_site
+from .show import name_of
+from .trees import flatten
+
+# Compiled sums are added in another order: what rounding may differ by, of the largest element. Numbers in double
+# precision may come from others in single precision.
+_TOLERANCES = {"float64": 1e-6, "complex128": 1e-6, "float32": 1e-3, "complex64": 1e-3, "float16": 1e-1}
+
+
+def compare(compiled: Any, fresh: Any, f: Callable[..., Any]) -> None:
+    """Raises ``CheckError`` where results differ in structure, type, shape or, by more than rounding, in value."""
+    have, spec = flatten(compiled)
+    want, fresh_spec = flatten(fresh)
+    if spec != fresh_spec:
+        raise CheckError(f"{user_site()}: {name_of(f)}: compiled code gives {spec}, a fresh trace {fresh_spec}")
+    for path, a, b in zip(optree.treespec_paths(spec), have, want, strict=True):
+        if (difference := _difference(a, b)) is not None:
+            where = "".join(f"[{key!r}]" for key in path)
+            raise CheckError(
+                f"{user_site()}: {name_of(f)}: the compiled program's result{where} {difference}. Please report it; "
+                'until then, config.compile = "never" is right and slow'
+            )
+
+
+def _difference(a: Any, b: Any) -> str | None:
+    if not isinstance(b, np.ndarray | np.generic | bool | int | float | complex):
+        return None if a is b or a == b else f"is {a!r}, that of a fresh trace {b!r}"
+    if type(a) is not type(b) and np.ndim(b) + np.ndim(a):
+        return f"is a {type(a).__name__}, that of a fresh trace a {type(b).__name__}"
+    x, y = np.asarray(a), np.asarray(b)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return f"is {x.dtype}{list(x.shape)}, that of a fresh trace {y.dtype}{list(y.shape)}"
+    if y.dtype.kind in "fc":
+        tolerance = _TOLERANCES.get(y.dtype.name, 0.0)
+        finite = np.abs(y[np.isfinite(y)])
+        scale = float(finite.max()) if finite.size else 0.0
+        with np.errstate(all="ignore"):
+            same = np.isclose(x, y, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    else:
+        same = x == y
+    if np.all(same):
+        return None
+    at = tuple(int(i) for i in np.argwhere(~np.atleast_1d(same))[0])
+    return f"is {np.atleast_1d(x)[at]!r} at {list(at)}, that of a fresh trace {np.atleast_1d(y)[at]!r}"

@@ -1,0 +1,159 @@
+"""What a cache is asked for: a call, and what is wanted of it."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import optree
+
+from .captures import Captures
+from .check import compare
+from .engine import Refusal, compile_tape
+from .gradient import differentiate
+from .interpreter import collect, result_types
+from .operations import Input, Variable
+from .passes import optimise
+from .passes.classify import checkable
+from .passes.lower import lower
+from .recorder import Recorder
+from .recording import record_call, record_watched
+from .trace import Trace
+from .trees import flatten
+from .variants import Runner, Signature, key_of, refuse
+
+
+class Call(NamedTuple):
+    """A function and its arguments; ``seed`` is the cotangent of its result."""
+
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    seed: Any = None
+
+    def leaves(self) -> tuple[list[Any], optree.PyTreeSpec]:
+        """The flattened arguments, and their structure."""
+        return flatten((self.args, dict(self.kwargs), self.seed))
+
+    def key(self) -> Hashable:
+        """What calls that may share a program have in common."""
+        return key_of(*self.leaves())
+
+
+@dataclass(slots=True)
+class Recording:
+    """A call that was traced: its result, and what a program for other calls is made of.
+
+    ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it, and
+    a reason why that is not possible (or an empty string).
+    """
+
+    result: Any
+    source: Trace
+    captures: Captures
+    problems: list[str]
+    compile: Callable[[], tuple[Any, Runner, str]]
+
+    @property
+    def operations(self) -> int:
+        """The length of the tape."""
+        return len(self.source.tape)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments in words: names and types, or values."""
+        tape = self.source.tape
+        named = [tape[leaf] if isinstance(leaf, Variable) else leaf for leaf in tape.leaves]
+        return tuple(f"{op.name} {op.type}" if isinstance(op, Input) else reprlib.repr(op) for op in named)
+
+
+class AnyMode(Protocol):
+    """What is wanted of a function.
+
+    ``plain`` tells whether a call can do without a trace, ``with_function`` whether programs want to know which
+    function is called, ``otherwise`` what is done with a function that cannot be cached.
+    """
+
+    plain: ClassVar[bool]
+    with_function: ClassVar[bool]
+    otherwise: ClassVar[str]
+
+    @property
+    def purpose(self) -> str:
+        """What the user has called."""
+
+    def interpret(self, call: Call) -> Any:
+        """The result, without a program."""
+
+    def record(self, call: Call, inputs: frozenset[str]) -> Recording:
+        """The result, and what a program is made of."""
+
+    def checked(self, signature: Signature, call: Call) -> Any:
+        """The result of a program, compared with an interpreted one; or a ``Refusal``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``)."""
+
+    argnums: int | tuple[int, ...] | None = None
+    has_aux: bool = False
+    plain: ClassVar[bool] = False
+    with_function: ClassVar[bool] = False
+    otherwise: ClassVar[str] = "traced afresh"
+
+    @property
+    def purpose(self) -> str:
+        """What the user has called."""
+        if self.argnums is None:
+            return "grad"
+        return f"value_and_grad(argnums={self.argnums}{', has_aux=True' if self.has_aux else ''})"
+
+    def active(self, argnum: int) -> bool:
+        """Whether derivatives in this positional argument are wanted."""
+        if self.argnums is None:
+            return True
+        return argnum == self.argnums if isinstance(self.argnums, int) else argnum in self.argnums
+
+    def interpret(self, call: Call) -> Any:
+        """Value and gradients from a fresh trace, played with NumPy."""
+        source = record_call(call.f, call.args, call.kwargs, self.active)
+        return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux))
+
+    def record(self, call: Call, inputs: frozenset[str]) -> Recording:
+        """Value and gradients, and how to compile them."""
+        source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
+        gradient = differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)
+        return Recording(
+            collect(gradient), source, captures, problems_of(source, captures), lambda: _compile(gradient)
+        )
+
+    def checked(self, signature: Signature, call: Call) -> Any:
+        """The result of a program, compared with that of a fresh trace."""
+        result = signature.run(*call)
+        if type(result) is not Refusal:
+            compare(result, self.interpret(call), call.f)
+        return result
+
+
+def problems_of(source: Trace, captures: Captures) -> list[str]:
+    """Why another call cannot rely on a trace."""
+    problems = list(dict.fromkeys(captures.problems))
+    for result in source.tape.results:
+        if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
+            problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
+    return problems
+
+
+def _compile(gradient: Recorder) -> tuple[Any, Runner, str]:
+    """Lower, optimise and compile a gradient tape."""
+    tape = gradient.tape
+    low = optimise(lower(gradient).tape)
+    assert tape.out_spec is not None
+    if not checkable(low):
+        return None, refuse, "it takes a decision on traced values that a kernel cannot check"
+    program = compile_tape(low, result_types(tape), tape.out_spec)
+    return program, program.run, ""

@@ -1,0 +1,77 @@
+"""When to compile: the ski rental rule.
+
+Interpreting is rent, compiling is buying. Who buys when the rent that was paid reaches the price pays at most twice of
+what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching").
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from .settings import config
+
+STARTUP_SECONDS = 0.3  # loading the compiler
+_UNKNOWN = 50  # operations of a function that has not been traced
+_LEARNING = 0.3  # the weight of the latest observation
+
+
+class _Price:
+    """What compiling is expected to cost, learned from what it has cost in this process."""
+
+    def __init__(self) -> None:
+        self.seconds, self.per_operation = 0.03, 0.004
+
+    def of(self, operations: int) -> float:
+        """Seconds for a function of so many operations."""
+        startup = 0.0 if "llvmlite" in sys.modules else STARTUP_SECONDS
+        return startup + self.seconds + self.per_operation * operations
+
+    def learn(self, seconds: float, operations: int) -> None:
+        """A function of so many operations has taken so long."""
+        observed = max(0.0, seconds - self.seconds) / max(operations, 1)
+        self.per_operation += _LEARNING * (observed - self.per_operation)
+
+
+price = _Price()
+
+
+class Account:
+    """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
+
+    __slots__ = ("balance", "failures", "operations", "pause")
+
+    def __init__(self) -> None:
+        self.balance = 0.0
+        self.operations = _UNKNOWN
+        self.failures = self.pause = 0
+
+    def interpreted(self, seconds: float, operations: int | None = None) -> None:
+        """A call was interpreted; it had so many operations, if that is known."""
+        self.balance += seconds
+        self.operations = self.operations if operations is None else operations
+        self.pause = max(0, self.pause - 1)
+
+    def failed(self) -> None:
+        """A trace could not be compiled: the next attempts come ever later."""
+        self.failures += 1
+        self.pause = 2 ** min(self.failures, 12)
+
+    @contextmanager
+    def compiling(self, operations: int) -> Iterator[None]:
+        """A function of so many operations is compiled in the block."""
+        loaded, start = "llvmlite" in sys.modules, perf_counter()
+        yield
+        seconds = perf_counter() - start
+        self.balance -= seconds
+        if loaded:
+            price.learn(seconds, operations)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to compile."""
+        if self.pause:
+            return False
+        return config.compile == "always" or (config.compile == "auto" and self.balance >= price.of(self.operations))

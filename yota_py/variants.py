@@ -1,0 +1,246 @@
+"""The programs of calls that agree in everything but the decisions they take.
+
+The decisions of a trace are a path in a tree. A program that meets another decision says which one and what it met; the
+tree tells who went on from there, so that no program is tried whose decisions are known to differ.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+import optree
+
+from .engine import Refusal
+from .guards import GuardFunction, Guards
+from .operations import Guard
+from .tape import Tape
+from .trees import flatten, is_traceable
+from .types import Type, native_type
+
+MAX_VARIANTS = 256  # of one signature
+MAX_SIBLINGS = 8  # of a decision on an array, whose value nobody tells
+
+Runner: TypeAlias = Callable[..., Any]  # of leaves and captured values: a result or a ``Refusal``
+
+
+def outcome(answer: Any) -> Hashable:
+    """What a test has answered, so that it can be compared."""
+    return (answer.shape, answer.tobytes()) if isinstance(answer, np.ndarray) else repr(answer)
+
+
+@dataclass(slots=True)
+class Node:
+    """A point where paths part: the variant that was right last, and what follows each outcome."""
+
+    recent: Variant
+    children: dict[Hashable, Node] = field(default_factory=dict)
+
+
+class Variant:
+    """One path of decisions, and its program."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.guards = [op for op in tape.ops if isinstance(op, Guard)]
+        self.path = [outcome(op.expected) for op in self.guards]
+        self.nodes: list[Node] = []
+        self.program: Any = None
+        self.run: Runner = refuse
+        self.problem = ""  # why it has no program
+
+
+def refuse(*values: Any) -> Refusal:
+    """Runs nothing."""
+    return Refusal.MISFIT
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Why programs do not fit: something that was read has changed."""
+
+    guards: Guards
+    answer: list[Any]
+
+    def __str__(self) -> str:
+        return self.guards.reason(self.answer)
+
+    def number(self) -> str | None:
+        """The path of what was a floating-point number and still is, but another."""
+        return self.guards.changed_float(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPath:
+    """Why programs do not fit: a decision came out as on none of their paths."""
+
+    guard: Guard
+    value: Any
+
+    def __str__(self) -> str:
+        if isinstance(self.guard.expected, np.ndarray):
+            return f"{self.guard.site}: a mask or an index is none of those known"
+        answer = self.guard.test(self.value)
+        return f"{self.guard.site}: a decision came out as {answer!r}, on a path that is not compiled"
+
+
+class Static:
+    """An argument that is no input of the tape: equal numbers and strings, other objects by identity."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.comparable = isinstance(leaf, int | str | bytes | np.integer | np.bool_ | type(None))
+        self.kind = type(leaf)
+        try:
+            self.value = leaf if self.comparable else weakref.ref(leaf)
+        except TypeError:
+            self.value = lambda: leaf
+
+    def fits(self, leaf: Any) -> bool:
+        """Whether another call's argument is the same."""
+        if not self.comparable:
+            return leaf is self.value()
+        return leaf is self.value or (type(leaf) is self.kind and bool(leaf == self.value))
+
+
+def key_of(leaves: Sequence[Any], spec: optree.PyTreeSpec) -> Hashable:
+    """What arguments have in common that can share programs: structure, types, and static values."""
+    return spec, *[native_type(x) if is_traceable(x) else _static_key(x) for x in leaves]
+
+
+def _static_key(leaf: Any) -> Hashable:
+    known = Static(leaf)
+    return (known.kind, leaf) if known.comparable else id(leaf)
+
+
+class Signature:
+    """Calls with the same key, for which everything else that was read is the same too."""
+
+    def __init__(
+        self, leaves: Sequence[Any], spec: optree.PyTreeSpec, guards: Guards, guard: GuardFunction,
+        captured: Sequence[Type], arguments: tuple[str, ...], *, with_function: bool,
+    ) -> None:  # fmt: skip
+        self.spec, self.guards, self.guard, self.captured = spec, guards, guard, captured
+        self.arguments = arguments  # in words
+        self.static = {i: Static(leaf) for i, leaf in enumerate(leaves) if not is_traceable(leaf)}
+        # positional leaves only: no containers, no static values (the last leaf is the seed, None)
+        args = spec.child(0)
+        bare = args.num_leaves == args.num_children == len(leaves) - 1
+        self.flat = bare and self.static.keys() == {len(leaves) - 1} and leaves[-1] is None
+        self.with_function = with_function  # whether programs want to know which function is called
+        self.variants: list[Variant] = []
+        self.root: Node | None = None
+        self.run_recent: Runner = refuse
+        self.drop: Callable[[], None] = lambda: None  # makes the cache forget this signature
+
+    # -- running
+
+    def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        """The result of the program that fits, or a ``Refusal``."""
+        values = self.guard(f)
+        if isinstance(values, list):
+            return Refusal(why=Change(self.guards, values))
+        leaves: Sequence[Any] = args
+        if not self.flat or kwargs or seed is not None:
+            found = self._leaves(args, kwargs, seed)
+            if found is None:
+                return Refusal.MISFIT
+            leaves = found
+        if self.with_function:
+            leaves = (f, *leaves)
+        result = self.run_recent(*leaves, *values)
+        if type(result) is not Refusal:
+            return result
+        return self._follow(result, (*leaves, *values)) if result.number >= 0 else self._misfit(result, values)
+
+    def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
+        """The refusal, and which captured value is to blame, if it is one."""
+        for expression, value, t in zip(self.guards.captured, values, self.captured, strict=True):
+            if native_type(value) != t:
+                return Refusal(why=f"{self.guards.path(expression)} was {t}, and is {native_type(value)}")
+        return refusal
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> list[Any] | None:
+        leaves, spec = flatten((args, dict(kwargs), seed))
+        if spec != self.spec:
+            return None
+        static = self.static
+        if not all(known.fits(leaves[i]) for i, known in static.items()):
+            return None
+        return [leaf for i, leaf in enumerate(leaves) if i not in static]
+
+    def _follow(self, refusal: Refusal, values: tuple[Any, ...]) -> Any:
+        """Go where the decisions of these values lead."""
+        assert self.root is not None
+        variant = self.root.recent
+        while True:
+            at = refusal.number
+            if at < 0:
+                return refusal
+            guard, node = variant.guards[at], variant.nodes[at]
+            for child in _candidates(guard, node, variant.path[at], refusal.value):
+                result = child.recent.run(*values)
+                if type(result) is not Refusal:
+                    self._prefer(child.recent, at)
+                    return result
+                if result.number != at:
+                    variant, refusal = child.recent, result
+                    break
+            else:
+                return Refusal(why=NewPath(guard, refusal.value))
+
+    def _prefer(self, variant: Variant, since: int = -1) -> None:
+        """Try this variant first from now on, where it parts from the others."""
+        assert self.root is not None
+        self.root.recent, self.run_recent = variant, variant.run
+        for node in variant.nodes[since + 1 :]:
+            node.recent = variant
+
+    # -- growing
+
+    def serves(self, leaves: Sequence[Any], guards: Guards, captured: Sequence[Type]) -> bool:
+        """Whether a trace has read the same, and found the same."""
+        return (
+            all(known.fits(leaves[i]) for i, known in self.static.items())
+            and list(captured) == list(self.captured)
+            and self.guards.asks_the_same(guards)
+        )
+
+    def find(self, path: Sequence[Hashable]) -> Variant | None:
+        """The variant of these decisions."""
+        node = self.root
+        for step in path:
+            node = node.children.get(step) if node is not None else None
+        return node.recent if node is not None and not node.children and list(path) == node.recent.path else None
+
+    def add(self, variant: Variant) -> None:
+        """Another path."""
+        if self.root is None:
+            self.root = Node(variant)
+        node = self.root
+        variant.nodes.append(node)
+        for step in variant.path:
+            node = node.children.setdefault(step, Node(variant))
+            variant.nodes.append(node)
+        self.variants.append(variant)
+        self._prefer(variant)
+
+    @property
+    def calls(self) -> int:
+        """Calls that programs have served."""
+        return sum(v.program.calls for v in self.variants if v.program is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the programs keep."""
+        return sum(v.program.nbytes for v in self.variants if v.program is not None)
+
+
+def _candidates(guard: Guard, node: Node, taken: Hashable, value: Any) -> list[Node]:
+    """Where to go on from a decision that has come out otherwise than ``taken``."""
+    if isinstance(guard.expected, np.ndarray):
+        return list(islice((child for step, child in node.children.items() if step != taken), MAX_SIBLINGS))
+    child = node.children.get(outcome(guard.test(value)))
+    return [] if child is None else [child]
