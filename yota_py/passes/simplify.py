@@ -139,19 +139,26 @@ def _visit(out: Tape, op: Operation) -> Any:
 
 
 def _computes(out: Tape, term: Term, want: ArrayType) -> bool:
-    """Whether a right-hand side has the left-hand side's dtype and shape: its operands have that dtype, or are weak."""
-    shapes = []
+    """Whether a right-hand side has the left-hand side's dtype and shape: its operands have that dtype, or are weak.
+
+    From real numbers alone it has no complex result, other than Python's ``(-2.0) ** 0.5``.
+    """
+    shapes, real = [], want.dtype.kind == "c"
     for arg in term.args:
         if isinstance(arg, Term):
             if not _computes(out, arg, want):
                 return False
             shapes.append(want.shape)
+            real = False
             continue
         t = type_of(out, arg)
         if isinstance(t, ArrayType):
             if t.dtype != want.dtype and t.kind != "python":
                 return False
             shapes.append(t.shape)
+            real = real and t.dtype.kind != "c"
+    if real:
+        return False
     return term.fn is np.reshape or np.broadcast_shapes(*shapes) == want.shape
 
 
