@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import find_traced
-from yota_py.functional import set_view, setitem
+from yota_py.errors import MissingRuleError
+from yota_py.functional import accumulated, set_view, setitem
+from yota_py.operations import user_site
 from yota_py.registry import Case, Sample, case, rrule
-from yota_py.tangents import is_inexact, like, unbroadcast
+from yota_py.tangents import astype, is_inexact, like, unbroadcast
+from yota_py.types import typeof
 
 from .indices import is_basic, unindex
 
@@ -104,3 +107,29 @@ def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapp
         return set_view(dy, zero, view, args, kwargs) if is_inexact(x) else None, dv, None, None, None
 
     return set_view(x, value, view, args, kwargs), pullback
+
+
+def _lowered_accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> Any:
+    if ufunc not in (np.add, np.subtract) or not np.size(x):
+        return NotImplemented
+    taken = np.shape(np.empty(np.shape(x))[index]) if find_traced((index,)) is None else np.shape(x[index])
+    value = like(value, x) if typeof(value).dtype.kind in "fc" else astype(value, x.dtype)  # type: ignore[union-attr]
+    return ufunc(x, unindex(_fitted(value, taken), index, np.shape(x)))
+
+
+@rrule(accumulated, lowering=_lowered_accumulated, cases=lambda s: [
+    case(np.add, s(4), np.array([0, 2, 2]), s(3)), case(np.subtract, s(4), np.array([1, 1]), s.number()),
+    case(np.add, s(3, 4), (np.array([0, 0, 2]), np.array([1, 1, 3])), s(3)), case(np.add, s(3, 4), 1, s(4)),
+    case(np.subtract, s(3, 4), (slice(None), np.array([1, 1])), s(3, 1)), case(np.add, s(3), s.mask(3), s.number()),
+])  # fmt: skip
+def _accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> tuple[Any, Pullback]:
+    """Repeated indices add up, so each of their values gets the whole cotangent."""
+    if ufunc not in (np.add, np.subtract):
+        raise MissingRuleError(f"{user_site()}: np.{ufunc.__name__}.at has no derivative here. Write the line with "
+                               "np.add.at, or with x[i] = ... of indices that do not repeat")
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        dv = unbroadcast(dy[index] if ufunc is np.add else -dy[index], value) if is_inexact(value) else None
+        return None, dy if is_inexact(x) else None, None, dv
+
+    return accumulated(ufunc, x, index, value), pullback

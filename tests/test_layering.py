@@ -19,11 +19,11 @@ LAYERS = [
     "errors types dispatch settings shelf",
     "operations show tape trees recorder verify",
     "tangents functional registry",
-    "patching tracer trace mutation operators exchange guards captures watch recording",
+    "patching tracer views trace mutation operators exchange guards captures watch recording effects",
     "gradient",
     "passes",
     "engine",
-    "policy interpreter variants check modes cache explain transforms __init__",
+    "policy interpreter variants check step modes cache explain transforms jit __init__",
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.

@@ -10,6 +10,7 @@
 
 from . import errors, rules  # type: ignore[attr-defined]  # the folder rules beside this one: see pyproject.toml
 from .explain import explain
+from .jit import jit
 from .registry import nondiff, primitive, rrule, scalar_rule
 from .settings import config
 from .tape import Tape
@@ -25,6 +26,7 @@ __all__ = [
     "grad",
     "gradient",
     "gradtape",
+    "jit",
     "nondiff",
     "primitive",
     "pullback",

@@ -17,7 +17,7 @@ from typing import Any
 
 from .engine import Refusal
 from .errors import CompileError, UncachedWarning
-from .modes import AnyMode, Call, Recording
+from .modes import AnyMode, Call, TracedCall
 from .operations import levels_to_user, user_site
 from .patching import survives_fork
 from .policy import Account
@@ -155,10 +155,11 @@ class FunctionCache:
         if path is not None:
             self.inputs |= {path}
 
-    def _keep(self, key: Hashable, call: Call, recording: Recording, account: Account) -> list[str]:
+    def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """Compile a traced call; returns the reasons why other calls cannot rely on it."""
         if recording.problems:
             return recording.problems
+        assert recording.captures is not None and recording.source is not None
         guards = recording.captures.guards
         guard = guards.function()
         values = guard(call.f)
@@ -174,11 +175,11 @@ class FunctionCache:
                 return [before.problem] if before.problem else []
             if len(signature.variants) >= MAX_VARIANTS:
                 return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
-        with account.compiling(recording.operations):
+        with account.compiling(len(recording.source.tape)):
             variant.program, variant.run, variant.problem = recording.compile()
         if signature is None:
             signature = Signature(
-                leaves, spec, guards, guard, types, recording.arguments, with_function=self.mode.with_function
+                leaves, spec, guards, guard, types, recording.arguments, effects=self.mode.effects
             )
             signature.add(variant)
             self.signatures[key] = [*known, signature]

@@ -47,7 +47,8 @@ _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.
 _OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
 _CACHED = type(functools.lru_cache(lambda: None))
 _BUILTIN = (
-    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, np.ufunc, types.GenericAlias,
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
+    types.GetSetDescriptorType, np.ufunc, types.GenericAlias,
 )  # fmt: skip
 
 
@@ -60,14 +61,16 @@ class Captures:
         self.inputs = inputs  # paths of floating-point numbers that become inputs of the program
         self.problems = trace.problems
         self.guards = Guards()
+        self.values: list[Any] = []  # the captured ones, in the order of capture
         self.exchange = Exchange(trace)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: dict[str, Site | None] = {}  # with the line that reads them
+        self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
         self._globals: set[tuple[int, str]] = set()
         self._objects: dict[int, tuple[Any, str, set[str]]] = {}  # with the attributes that have been read
         self._functions: set[int] = set()
         self._path: list[int] = []  # the containers around the one being read
-        self._tracers: dict[int, tuple[np.ndarray, Tracer, str]] = {}
+        self._tracers: dict[int, tuple[Any, Tracer, str]] = {}
 
     # -- the walk
 
@@ -118,6 +121,10 @@ class Captures:
         self._functions.add(id(fn))
         if is_library(fn.__module__):
             return
+        if is_library(fn.__globals__.get("__name__")) and hasattr(fn, "__wrapped__"):  # what value_and_grad(g) gives
+            self.guards.require_is(expression, fn)
+            self._callable(fn.__wrapped__, f"{expression}.__wrapped__")
+            return
         guards, site = self.guards, site_of(fn.__code__)
         code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
         guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
@@ -128,6 +135,7 @@ class Captures:
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
+            self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
             place = attribute_of(cell, "cell_contents")
             self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site)
         if fn.__dict__:
@@ -152,6 +160,8 @@ class Captures:
             site = site_of(code, at.lineno if at is not None else None)
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self._global(name, namespace, site)
+            elif instruction.opname == "STORE_ATTR" and self.trace.effects:
+                self._stored.add(name)
             elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM", "STORE_ATTR"):
                 if self._attributes.get(name) is None:
                     self._attributes[name] = site if instruction.opname != "STORE_ATTR" else None
@@ -163,6 +173,8 @@ class Captures:
                 module = sys.modules.get(name)
                 if module is not None:
                     self._value(module, self.guards.constant(module, name))
+            elif instruction.opname == "STORE_GLOBAL" and self.trace.effects:
+                self._global(name, namespace, site)
             elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.problems.append(f"{code.co_name} changes the global name {name}")
         for constant in code.co_consts:
@@ -175,6 +187,7 @@ class Captures:
             return
         self._globals.add(key)
         names = self.guards.constant(namespace, str(namespace.get("__name__")))
+        self.exchange.look_after(namespace, names)
         if name in namespace:
             self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site)
             return
@@ -187,9 +200,13 @@ class Captures:
         while True:
             before = self.guards.reads
             for obj, expression, done in list(self._objects.values()):
-                names = self._attributes.keys() - done
+                read = self._attributes.keys()
+                names = (read if _is_instance(obj) else read | self._stored) - done
                 done |= names
                 self._attributes_of(obj, expression, names)
+                assigned = {name for name in self._stored - done if f"={name}" not in done}
+                done.update(f"={name}" for name in assigned)
+                self._assigned(obj, expression, assigned)
             if self.guards.reads == before:
                 return
 
@@ -210,6 +227,11 @@ class Captures:
                 self.problems.append(f"it reads more than {MAX_READS} captured values")
             return value
         if is_traced(value):
+            for _, tracer, known in self._tracers.values():
+                if tracer is value:  # in a container that is reached by two ways
+                    was = f"the same as {self.guards.path(known)}"
+                    self.guards.require(f"{expression} is {known}", expression, was)
+                    return value
             self.problems.append("it reads a traced value of an enclosing differentiation")
             return value
         if isinstance(value, np.ndarray):
@@ -260,13 +282,16 @@ class Captures:
                     self._class(cls)
 
     def _class(self, cls: type) -> None:
-        """A class of the user's: attributes by name, and its special methods, which are read without naming them."""
+        """A class of the user's: attributes by name, and its special methods, which are read without naming them.
+
+        Where an object is made, ``__init__`` is entered.
+        """
         if id(cls) in self._objects:
             return
         known = self.guards.constant(cls, cls.__name__)
         self._watch(cls, known)
         for name, value in list(vars(cls).items()):
-            if name.startswith("__") and isinstance(value, types.FunctionType):
+            if name.startswith("__") and name != "__init__" and isinstance(value, types.FunctionType):
                 self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
 
     def _array(self, value: np.ndarray, expression: str) -> Any:
@@ -279,6 +304,7 @@ class Captures:
             self.guards.require(f"{expression} is {known}", expression, f"the array {self.guards.path(known)}")
             return tracer
         self.guards.captured.append(expression)
+        self.values.append(value)
         tracer = self.trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
         self._tracers[id(value)] = value, tracer, expression
         return tracer
@@ -291,7 +317,10 @@ class Captures:
         guards = self.guards
         if is_float(value) and guards.path(expression) in self.inputs:
             guards.captured.append(expression)
-            return self.trace.capture(value)
+            self.values.append(value)
+            tracer = self.trace.capture(value)
+            self._tracers[id(tracer)] = value, tracer, expression
+            return tracer
         constant, cls = guards.constant(value), guards.constant(type(value))
         condition = f"{expression} is {constant}"
         if isinstance(value, int | str | bytes | float | np.number):
@@ -314,7 +343,7 @@ class Captures:
         else:
             guards.require(f"len({expression}) == {len(value)}", expression, f"a {kind.__name__} of {len(value)}")
         if not isinstance(value, tuple):
-            self.exchange.look_after(value)
+            self.exchange.look_after(value, expression)
         self._path.append(id(value))
         new = []
         for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
@@ -331,20 +360,33 @@ class Captures:
             return rebuild(value, new)
         return value
 
+    def _assigned(self, obj: Any, expression: str, names: set[str]) -> None:
+        """Attributes that are assigned but not read: their values do not matter, unless the object would grow."""
+        own = getattr(obj, "__dict__", None)
+        if isinstance(own, dict) and names:
+            self.exchange.look_after(own, f"{expression}.__dict__")
+            for name in names & own.keys():
+                self.guards.require(f"{name!r} in {expression}.__dict__", expression, f"with {name}", minor=True)
+        for name in names & slots_of(type(obj)):
+            self.exchange.look_after(obj, expression, name)
+
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
         own, guards = getattr(obj, "__dict__", {}), self.guards
         if isinstance(own, dict):
-            self.exchange.look_after(own)
-        slots = [getattr(cls, "__slots__", ()) for cls in type(obj).__mro__]
+            self.exchange.look_after(own, f"{expression}.__dict__")
+        slots = slots_of(type(obj))
         for name in sorted(names):
-            path, site = f"{guards.path(expression)}.{name}", self._attributes[name]
+            path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)
             if name in own:
+                if isinstance(obj, type):
+                    self.exchange.look_after(obj, expression, name)
                 self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name), path, site)
             elif isinstance(obj, types.FunctionType):
                 pass
             elif isinstance(obj, types.ModuleType | type):
                 guards.require(f"{name!r} not in {expression}.__dict__", expression, f"without {name}", minor=True)
-            elif any(name in listed for listed in slots) and hasattr(obj, name):
+            elif name in slots and hasattr(obj, name):
+                self.exchange.look_after(obj, expression, name)
                 self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site)
             else:
                 absent = f"{name!r} not in getattr({expression}, '__dict__', ())"
@@ -356,6 +398,16 @@ def _holds_nothing(value: Any) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
     return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
+
+
+def slots_of(cls: type) -> set[str]:
+    """The attributes that objects of a class have without having a dict of them."""
+    listed = [vars(base).get("__slots__", ()) for base in cls.__mro__]
+    return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
+
+
+def _is_instance(obj: Any) -> bool:
+    return not isinstance(obj, types.ModuleType | types.FunctionType | type)
 
 
 def module_of(value: Any) -> str:

@@ -10,10 +10,31 @@ import numpy as np
 from .dispatch import dispatching
 
 
+def copied(x: Any) -> np.ndarray:
+    """A copy in the memory order of ``x``, with gaps where it has gaps: ``reshape`` copies both or neither."""
+    if not isinstance(x, np.ndarray) or x.flags.forc or not x.size:
+        return np.array(x)
+    steps = [0] * x.ndim
+    extent = block = new_block = x.itemsize
+    for axis in sorted(range(x.ndim), key=lambda axis: abs(x.strides[axis])):
+        n, step = x.shape[axis], abs(x.strides[axis])
+        if n == 1:
+            continue
+        if step < extent:  # its elements share memory, as those of a broadcast do
+            return np.array(x)
+        new_step = new_block + x.itemsize * (step != block)
+        steps[axis] = new_step if x.strides[axis] > 0 else -new_step
+        extent, block, new_block = extent + (n - 1) * step, n * step, n * new_step
+    first = sum((n - 1) * -step for n, step in zip(x.shape, steps, strict=True) if step < 0)
+    out: np.ndarray = np.ndarray(x.shape, x.dtype, np.empty(new_block, np.uint8), first, steps)
+    out[...] = x
+    return out
+
+
 @dispatching
 def setitem(x: Any, index: Any, value: Any) -> Any:
     """A copy of ``x`` after ``x[index] = value``."""
-    out = np.array(x)
+    out = copied(x)
     out[index] = value
     return out
 
@@ -23,6 +44,17 @@ def set_view(
     x: Any, value: Any, view: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """A copy of ``x`` after ``view(x, *args, **kwargs)[...] = value``, for a function that gives a view of ``x``."""
-    out = np.array(x)
+    out = copied(x)
     view(out, *args, **kwargs)[...] = value
+    return out
+
+
+@dispatching
+def accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> Any:
+    """A copy of ``x`` after ``ufunc.at(x, index, value)``."""
+    out = copied(x)
+    if value is None:
+        ufunc.at(out, index)
+    else:
+        ufunc.at(out, index, value)
     return out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import reprlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ from .operations import Site
 GuardFunction: TypeAlias = Callable[[Any], tuple[Any, ...] | list[Any]]
 
 _NAMES = re.compile(r"\b[kv]\d+\b(\(\))?")
+_LOCAL = re.compile(r"\bv\d+\b")
 _ITEMS = re.compile(r"\.__dict__\['(\w+)'\]")
 _IMMUTABLE = (int, float, complex, str, bytes, tuple, np.generic)
 
@@ -54,23 +56,30 @@ class Guards:
     # -- names
 
     def constant(self, value: Any, path: str = "") -> str:
-        """A name for a value; the same for the same object."""
-        return self._constant(value, value, path)
+        """An expression for a value; the same for the same object."""
+        return self._constants.get(id(value)) or self._constant(value, value, path)
 
     def reference(self, value: Any, path: str = "") -> str:
         """An expression for an object that the guard does not keep alive; it is ``None`` when the object is gone."""
+        known = self._constants.get(id(value))
+        if known is not None:
+            return known
         try:
-            return f"{self._constant(value, weakref.ref(value), path)}()"
+            reference = weakref.ref(value)
         except TypeError:
-            return self.constant(value, path)
+            return self._constant(value, value, path)
+        expression = self._constants[id(value)] = f"{self._constant(value, reference, path)}()"
+        return expression
 
     def _constant(self, value: Any, kept: Any, path: str) -> str:
-        name = self._constants.get(id(value))
-        if name is None:
-            name = self._constants[id(value)] = f"k{len(self._constants)}"
-            self._namespace[name] = kept
-            self._paths[name] = path or reprlib.repr(value)
+        name = self._constants[id(value)] = f"k{len(self._constants)}"
+        self._namespace[name] = kept
+        self._paths[name] = path or reprlib.repr(value)
         return name
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value is one of the constants."""
+        return id(value) in self._constants
 
     def local(self, expression: str, path: str = "", site: Site | None = None) -> str:
         """A name for what is read now."""
@@ -112,6 +121,31 @@ class Guards:
 
     # -- the whole
 
+    def reads_of(self, text: str) -> list[str]:
+        """The lines that read what the locals in these lines of Python stand for."""
+        wanted, lines = set(_LOCAL.findall(text)), []
+        for line in reversed(self.lines):
+            name, equals, expression = line.text.partition(" = ")
+            if equals and name in wanted:
+                wanted.update(_LOCAL.findall(expression))
+                lines.append(line.text)
+        return lines[::-1]
+
+    def compiled(self, name: str, text: str, **names: Any) -> Any:
+        """What ``text`` defines under ``name``, where the constants have their names, and others these."""
+        namespace = self._namespace | names
+        exec(compile(text, f"<{name}>", "exec"), namespace)
+        return namespace[name]
+
+    def restore(self, f: Any, values: Sequence[Any]) -> None:
+        """Let captured values stand where they were read."""
+        for expression, value in zip(self.captured, values, strict=True):
+            place = next(line.text for line in self.lines if line.text.startswith(f"{expression} = "))
+            place = place.removeprefix(f"{expression} = ")
+            text = "".join(f" {line}\n" for line in [*self.reads_of(place), f"{place} = value"])
+            with suppress(TypeError):  # the item of a tuple
+                self.compiled("put", f"def put(f, value):\n{text}")(f, value)
+
     def function(self) -> GuardFunction:
         """The guard function of what has been written so far."""
         last = f"return ({''.join(f'{expression}, ' for expression in self.captured)})"
@@ -128,8 +162,11 @@ class Guards:
             self.captured == other.captured
             and len(self.lines) == len(other.lines)
             and all(a.text == b.text for a, b in zip(self.lines, other.lines, strict=True))
-            and all(_same(mine[name], theirs.get(name)) for name in self._constants.values())
+            and all(_same(mine[name], theirs.get(name)) for name in self._names())
         )
+
+    def _names(self) -> list[str]:
+        return [expression.removesuffix("()") for expression in self._constants.values()]
 
     def reason(self, answer: list[Any]) -> str:
         """What has changed, in words, if ``answer`` is what the guard function gave."""

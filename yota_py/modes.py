@@ -44,27 +44,28 @@ class Call(NamedTuple):
 
 
 @dataclass(slots=True)
-class Recording:
-    """A call that was traced: its result, and what a program for other calls is made of.
+class TracedCall:
+    """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
 
     ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it, and
     a reason why that is not possible (or an empty string).
     """
 
     result: Any
-    source: Trace
-    captures: Captures
+    source: Trace | None
+    captures: Captures | None
     problems: list[str]
     compile: Callable[[], tuple[Any, Runner, str]]
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> int | None:
         """The length of the tape."""
-        return len(self.source.tape)
+        return len(self.source.tape) if self.source is not None else None
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The arguments in words: names and types, or values."""
+        assert self.source is not None
         tape = self.source.tape
         named = [tape[leaf] if isinstance(leaf, Variable) else leaf for leaf in tape.leaves]
         return tuple(f"{op.name} {op.type}" if isinstance(op, Input) else reprlib.repr(op) for op in named)
@@ -73,12 +74,12 @@ class Recording:
 class AnyMode(Protocol):
     """What is wanted of a function.
 
-    ``plain`` tells whether a call can do without a trace, ``with_function`` whether programs want to know which
-    function is called, ``otherwise`` what is done with a function that cannot be cached.
+    ``plain`` tells whether a call can do without a trace, ``effects`` whether programs do what the function does (and
+    want to know all of the call), ``otherwise`` what is done with a function that cannot be cached.
     """
 
     plain: ClassVar[bool]
-    with_function: ClassVar[bool]
+    effects: ClassVar[bool]
     otherwise: ClassVar[str]
 
     @property
@@ -88,7 +89,7 @@ class AnyMode(Protocol):
     def interpret(self, call: Call) -> Any:
         """The result, without a program."""
 
-    def record(self, call: Call, inputs: frozenset[str]) -> Recording:
+    def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
         """The result, and what a program is made of."""
 
     def checked(self, signature: Signature, call: Call) -> Any:
@@ -102,7 +103,7 @@ class Mode:
     argnums: int | tuple[int, ...] | None = None
     has_aux: bool = False
     plain: ClassVar[bool] = False
-    with_function: ClassVar[bool] = False
+    effects: ClassVar[bool] = False
     otherwise: ClassVar[str] = "traced afresh"
 
     @property
@@ -123,11 +124,11 @@ class Mode:
         source = record_call(call.f, call.args, call.kwargs, self.active)
         return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux))
 
-    def record(self, call: Call, inputs: frozenset[str]) -> Recording:
+    def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
         gradient = differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)
-        return Recording(
+        return TracedCall(
             collect(gradient), source, captures, problems_of(source, captures), lambda: _compile(gradient)
         )
 

@@ -2,22 +2,25 @@
 
 A tracer stands for a variable; ``x[i] = v`` records a copy with the new elements and lets the tracer stand for that.
 A view of ``x`` (a slice, a transpose) remembers how it looks at ``x``: it is looked up again after ``x`` has changed,
-and a write through it is written into ``x``. The caller's arrays are never touched.
+and a write through it is written into ``x``. The caller's arrays are not touched while a trace runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .dispatch import find_traced, is_traced
+from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
-from .functional import set_view, setitem
+from .functional import accumulated, setitem
 from .operations import user_site
-from .tangents import astype
+from .patching import state
+from .registry import methods
+from .tangents import as_array, astype
 from .tracer import Tracer, guarded_masks, shadow
-from .types import typeof
+from .types import ArrayType, typeof
 
 
 def assign(x: Tracer, index: Any, value: Any) -> None:
@@ -59,25 +62,139 @@ def overwrite(x: Tracer, value: Any) -> None:
     if not np.can_cast(dtype, x.dtype, "same_kind"):
         raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
                         "'same_kind'")
-    install(x, astype(value, x.dtype) if dtype != x.dtype else np.positive(value))
+    if not is_traced(value) or value._trace is not x._trace:
+        install(x, setitem(x, ..., value))
+    else:
+        install(x, astype(value, x.dtype) if dtype != x.dtype else np.positive(value))
+
+
+def traced_result(x: Tracer, t: ArrayType) -> Any:
+    """A result of a differentiation inside of a trace, of the kind that its type says: what it was may be changed."""
+    if t.kind == "array":
+        return np.copy(x)  # type: ignore[call-overload]  # a tracer
+    if t.kind == "python" and isinstance(x, np.ndarray | np.generic):
+        return methods["item"](x)
+    return x[()] if t.kind == "scalar" and isinstance(x, np.ndarray) else x
 
 
 def install(x: Tracer, new: Any) -> None:
     """Let ``x`` stand for a new value, in everything it is a view of."""
+    trace = x._trace
     if not shadow(x).flags.writeable:
         raise ValueError("assignment destination is read-only")
-    if x.is_captured():
+    if (x.is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
-    if not is_traced(new) or new._trace is not x._trace:
+    if not is_traced(new) or new._trace is not trace:
         raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array "
                             "outside of it; return it instead")
+    if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions
+        new = as_array(new)
+    if shadow(new).strides != shadow(x).strides:
+        new = setitem(x, ..., new)
+    trace.writes += 1
     if x._look is not None:
-        parent, fn, args, kwargs = x._look
-        install(parent, set_view(parent, new, fn, args, kwargs))
+        parent = x._look.parent
+        if parent.dtype != x.dtype:
+            raise MutationError(f"{user_site()}: this writes into a part of the elements of an array ({parent.dtype}), "
+                                "their real or imaginary part. Write whole elements: x[...] = a + 1j * b")
+        install(parent, x._look.written(new))
     else:
         x._version += 1
     x.point_to(new)
+
+
+def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
+    """``ufunc.at(x, index, value)``."""
+    _require_own(x)
+    if not x.is_here():
+        ufunc.at(shadow(x), index, *value)
+        return
+    _check_dtype(x, *value)
+    install(x, accumulated(ufunc, x, guarded_masks(index), *value))
+
+
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """``np.copyto``."""
+    _require_own(dst)
+    np.copyto(np.empty_like(shadow(dst)), shadow(src), casting, where=shadow(where))  # raises what NumPy raises
+    _check_dtype(dst, src)
+    if where is not True:
+        src = np.where(_known(dst, where), astype(_known(dst, src), dst.dtype), dst)
+    assign(dst, ..., src)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """``np.put``."""
+    _require_own(a)
+    at, n = np.ravel(_known(a, ind)), a.size
+    if mode == "wrap":
+        at = np.remainder(at, n)
+    elif mode == "clip":
+        at = np.minimum(np.maximum(at, 0), n - 1)
+    if np.size(at):
+        _check_dtype(a, v)
+        overwrite(a, np.reshape(setitem(np.ravel(a), at, _repeated(a, v, np.size(at))), a.shape))
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """``np.putmask``."""
+    _require_own(a)
+    if a.size:
+        copyto(a, np.reshape(_repeated(a, values, a.size), a.shape), where=np.reshape(_known(a, mask), a.shape))
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """``np.place``."""
+    _require_own(arr)
+    put(arr, _constant(arr, np.flatnonzero(decided(mask))), vals)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """``np.put_along_axis``."""
+    _require_own(arr)
+    if axis is None:
+        put(arr, indices, np.broadcast_to(values, np.shape(indices)))
+        return
+    n, at = arr.ndim, axis % arr.ndim
+    index = [_constant(arr, np.arange(extent).reshape([-1 if k == i else 1 for k in range(n)]))
+             for i, extent in enumerate(arr.shape)]
+    index[at] = indices
+    assign(arr, tuple(index), values)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """``np.fill_diagonal``."""
+    _require_own(a)
+    positions = np.zeros(a.shape, bool)
+    np.fill_diagonal(positions, True, wrap)
+    put(a, _constant(a, np.flatnonzero(positions)), val)
+
+
+IN_PLACE: dict[Any, Callable[..., Any]] = {
+    np.copyto: copyto, np.put: put, np.putmask: putmask, np.place: place, np.put_along_axis: put_along_axis,
+    np.fill_diagonal: fill_diagonal,
+}  # fmt: skip
+methods |= {
+    "fill": fill, "put": put, "sort": lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options)),
+    "partition": lambda x, kth, axis=-1, **options: overwrite(x, np.partition(x, kth, axis, **options)),
+}  # fmt: skip
+
+
+def _constant(x: Tracer, array: np.ndarray) -> Tracer:
+    """An array that is the same at every call, on the tape of ``x``."""
+    return x._trace.tracer(x._trace.constant(array))
+
+
+def _known(x: Tracer, value: Any) -> Any:
+    """An operand beside ``x``: numbers and lists of numbers as constants."""
+    return value if is_traced(value) or isinstance(value, np.ndarray) else _constant(x, np.asarray(value))
+
+
+def _repeated(x: Tracer, values: Any, n: int) -> Any:
+    """The elements of an array one after the other, again and again, to ``n`` in all."""
+    flat = np.ravel(_known(x, values))
+    return flat if np.size(flat) == n else flat[_constant(x, np.arange(n) % np.size(flat))]
 
 
 def _require_own(out: Any) -> None:

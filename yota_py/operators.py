@@ -5,16 +5,17 @@ The methods are put on ``Tracer`` here, from tables.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .dispatch import find_traced
-from .mutation import assign, fill, overwrite, write_result
+from .mutation import IN_PLACE, accumulate, assign, overwrite, write_result
 from .patching import state
-from .registry import methods
 from .show import name_of
 from .trace import record
 from .tracer import ArrayTracer, Tracer, unsupported
@@ -34,6 +35,10 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
             raise unsupported(f"{name_of(ufunc)} with several out=")
         return write_result(out[0], array_ufunc(self, ufunc, method, *inputs, **kwargs))
     inputs = tuple(map(_operand, inputs)) if state.traces else inputs
+    if method == "at":
+        return accumulate(ufunc, *inputs)
+    if find_traced((inputs, kwargs)) is None:  # traced is where the result goes
+        return getattr(ufunc, method)(*inputs, **kwargs)
     if method == "__call__":
         return record(ufunc, inputs, kwargs)
     kwargs = {key: value for key, value in kwargs.items() if value is not None}
@@ -51,21 +56,27 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
 
 def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """NumPy's protocol for its other functions."""
-    if fn in _IN_PLACE:
-        return _IN_PLACE[fn](*args, **kwargs)
-    out = kwargs.get("out")
+    if fn in IN_PLACE:
+        return IN_PLACE[fn](*args, **kwargs)
+    out, at = kwargs.get("out"), _position_of_out(fn)
+    if at is not None and len(args) > at:
+        out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
     kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+    if kwargs.get("overwrite_input") or (fn is np.nan_to_num and not kwargs.get("copy", True)):
+        raise unsupported(f"{name_of(fn)} in place")
     result = record(fn, args, kwargs)
     return result if out is None else write_result(out[0] if isinstance(out, tuple) else out, result)
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    fill(dst, src if where is True else np.where(where, src, dst))
-
-
-_IN_PLACE: dict[Any, Callable[..., Any]] = {np.copyto: _copyto}
-methods["fill"] = fill
-methods["sort"] = lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options))
+@lru_cache(maxsize=1024)
+def _position_of_out(fn: Any) -> int | None:
+    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
+    try:
+        parameters = [*inspect.signature(fn).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
+    return places[0] if places else None
 
 
 def _both_python(x: Any, y: Any) -> bool:

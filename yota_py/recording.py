@@ -11,16 +11,17 @@ import optree
 
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from .captures import Captures
-from .errors import LostDerivativeError
-from .operations import Site, site_of, user_site
-from .patching import exclusive, installed, noticing, tracing
+from .errors import LostDerivativeError, MutationError, YotaError
+from .operations import Constant, Input, Site, Variable, site_of, user_site
+from .patching import exclusive, installed, noticing, state, tracing
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
 from .trace import Trace
-from .tracer import Tracer
+from .tracer import Tracer, shadow
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact
+from .views import overlap
 from .watch import watched
 
 LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
@@ -46,43 +47,102 @@ def record_watched(
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     load_pending()
     stand_ins = len(patched)
-    flat, in_spec = flatten((args, dict(kwargs)))
-    trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
-    tracers = []
-    for (argnum, name), leaf in zip(_leaf_names(f, in_spec), flat, strict=True):
-        if is_traceable(leaf):
-            wanted = argnum is not None and active(argnum) and is_inexact(leaf)
-            var = trace.input(check_leaf(leaf, name), name, active=wanted)
-            trace.tape.leaves.append(var)
-            tracers.append(trace.tracer(var))
-        else:
-            trace.tape.leaves.append(check_leaf(leaf, name))
-            tracers.append(leaf)
-    new_args, new_kwargs = unflatten(in_spec, tracers)
-    captures = Captures(trace, f, inputs)
-    alone = exclusive.acquire(timeout=LOCK_SECONDS)
+    recording = Recording(f, args, kwargs, active, inputs)
     try:
-        if not alone:
-            trace.problems.append("another thread was tracing for a long time")
-        watch = nullcontext() if tracing() or not alone else watched(captures)
-        with installed(trace), watch:
-            try:
-                out = noticing(f)(*new_args, **new_kwargs)
-            finally:
-                trace.alive = False
+        recording.run()
     except LostDerivativeError:
         if not load_pending() and len(patched) == stand_ins:
             raise
         # f has imported a library: now its functions notice tracers
         return record_watched(f, args, kwargs, active, inputs)
-    finally:
-        if alone:
-            exclusive.release()
-    results, trace.tape.out_spec = flatten(out)
-    trace.tape.results = [
-        leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf for leaf in results
-    ]
-    return trace, captures
+    if tracing():  # what is uncertain in here is so for the function around it
+        state.traces[-1].problems += recording.trace.problems
+    if (shared := recording.shared_memory()) is not None:
+        raise MutationError(f"{user_site()}: {name_of(f)} writes into {shared[0]}, which shares memory with "
+                            f"{shared[1]}. Pass a copy of one of them: x.copy()")
+    return recording.trace, recording.captures
+
+
+class Recording:
+    """One call to be traced: its inputs are on the tape, and ``run`` runs ``f`` on their tracers.
+
+    With ``effects`` the function may write into captured arrays, and what it has stored when it ends, also by an
+    exception, is left standing (``captures.exchange`` knows it). ``arrays`` are the caller's own objects behind the
+    roots of the trace; ``given`` is what ``f`` gets.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        active: Callable[[int], bool],
+        inputs: frozenset[str] = frozenset(),
+        *,
+        effects: bool = False,
+    ) -> None:
+        self.f = f
+        self.leaves, in_spec = flatten((args, dict(kwargs)))
+        self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
+        trace.effects = effects
+        tracers = []
+        for (argnum, name), leaf in zip(_leaf_names(f, in_spec), self.leaves, strict=True):
+            if is_traceable(leaf):
+                wanted = argnum is not None and active(argnum) and is_inexact(leaf)
+                var = trace.input(check_leaf(leaf, name), name, active=wanted)
+                trace.tape.leaves.append(var)
+                tracers.append(trace.tracer(var))
+            else:
+                trace.tape.leaves.append(check_leaf(leaf, name))
+                tracers.append(leaf)
+        self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
+        self.captures = Captures(trace, f, inputs)
+
+    def run(self) -> Any:
+        """Run the function; its results are the tape's."""
+        trace, (args, kwargs) = self.trace, self.given
+        alone = exclusive.acquire(timeout=LOCK_SECONDS)
+        try:
+            if not alone:
+                if trace.effects:
+                    raise YotaError("another thread has been tracing for a long time")
+                trace.problems.append("another thread was tracing for a long time")
+            watch = nullcontext() if tracing() or not alone else watched(self.captures)
+            with installed(trace), watch:
+                try:
+                    out = noticing(self.f)(*args, **kwargs)
+                finally:
+                    trace.alive = False
+        finally:
+            if alone:
+                exclusive.release()
+        results, trace.tape.out_spec = flatten(out)
+        trace.tape.results = [
+            leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf for leaf in results
+        ]
+        return out
+
+    def real(self, var: Variable) -> Any:
+        """The caller's own object behind a root of the trace."""
+        op = self.trace.tape[var]
+        if isinstance(op, Constant):
+            assert op.captured is not None
+            return self.captures.values[op.captured]
+        return self.leaves[self.positions[var]]
+
+    def shared_memory(self) -> tuple[str, str] | None:
+        """The names of a root that the function has written into and of another one that shares memory with it."""
+        trace = self.trace
+        for var in trace.written:
+            for other in trace.roots:
+                if other != var and overlap(shadow(self.real(var)), shadow(self.real(other))):
+                    return self._called(var), self._called(other)
+        return None
+
+    def _called(self, var: Variable) -> str:
+        op = self.trace.tape[var]
+        return f"its argument {op.name}" if isinstance(op, Input) else "an array that it reads from elsewhere"
 
 
 def _code_of(f: Callable[..., Any]) -> CodeType | None:

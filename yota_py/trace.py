@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .dispatch import decided, find_traced
-from .errors import MissingRuleError
-from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from .errors import MissingRuleError, MutationError
+from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
 from .patching import state, suspended
 from .recorder import Recorder
 from .registry import Primitive, missing_rule, primitive_of
@@ -28,6 +28,7 @@ from .tape import Tape
 from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
 from .trees import rebuild
 from .types import ArrayType, typeof
+from .views import follow_views, read_only
 
 T = TypeVar("T")
 
@@ -42,10 +43,15 @@ class Trace(Recorder):
 
     ``level`` orders nested traces, the innermost has the highest. ``problems`` are reasons why another call might not
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
-    arrays and numbers that the function reads from elsewhere, ``decisions`` its guards.
+    arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
+    inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
+    to traced arrays.
     """
 
-    __slots__ = ("_foreign", "_status", "alive", "captured", "decisions", "level", "problems", "site", "thread")
+    __slots__ = (
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "problems", "roots", "site",
+        "thread", "writes",
+    )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
@@ -56,8 +62,11 @@ class Trace(Recorder):
         self.problems: list[str] = []
         self.captured = 0
         self.decisions = 0
+        self.effects = False
+        self.writes = 0
+        self.roots: dict[Variable, Tracer] = {}
         self._status: dict[Variable, int] = {}
-        self._foreign: dict[int, tuple[Any, Variable]] = {}
+        self._foreign: dict[int, tuple[Any, np.ndarray, Variable]] = {}
 
     def status(self, var: Variable) -> int:
         """``CONSTANT``, ``INACTIVE`` or ``ACTIVE``."""
@@ -78,7 +87,15 @@ class Trace(Recorder):
             self._status[var] = ACTIVE if op.active else INACTIVE
         elif isinstance(op, Constant) and op.captured is not None:
             self._status[var] = INACTIVE
-        return make_tracer(self, var, self[var])
+        else:
+            return make_tracer(self, var, self[var])
+        self.roots[var] = make_tracer(self, var, self[var])
+        return self.roots[var]
+
+    @property
+    def written(self) -> list[Variable]:
+        """The inputs and captured arrays that the function has written into."""
+        return [var for var, root in self.roots.items() if root.is_written()]
 
     def capture(self, value: Any) -> Tracer:
         """A tracer for an array or number that the function reads from elsewhere, by reference."""
@@ -89,13 +106,15 @@ class Trace(Recorder):
     def foreign(self, value: np.ndarray) -> Variable:
         """The variable of a plain array that turns up among the arguments of a traced call."""
         known = self._foreign.get(id(value))
-        if known is None:
+        if known is None or not np.array_equal(known[1], value, equal_nan=value.dtype.kind in "fc"):
             if type(value) is not np.ndarray:
                 raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
                                 "from an array's, pass np.asarray(...) of it")
-            self.problems.append(f"{self.origin()}: an array comes from somewhere that cannot be followed")
-            known = self._foreign[id(value)] = value, self.constant(value)
-        return known[1]
+            if not _in_rules():
+                self.problems.append(f"{self.origin()}: an array comes from somewhere that cannot be followed")
+            now = np.array(value)  # the function may write into it later
+            known = self._foreign[id(value)] = value, now, self.constant(now)
+        return known[2]
 
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
@@ -123,19 +142,25 @@ class Trace(Recorder):
             args, kwargs = (args[0], *_extents(args[1:])), {key: _extents(value) for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs))
+        if entry is None:  # nobody knows whether it writes into its arguments
+            values, keyvalues = read_only(values), read_only(keyvalues)
         try:
             with suspended():
                 value = fn(*values, **keyvalues)
-        except Exception:  # any: the function may catch it, and then it is a decision that no guard holds
+        except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
             self.problems.append(f"{name_of(fn)} raised an exception")
+            if entry is None and "read-only" in str(error):
+                raise MutationError(f"{user_site()}: {name_of(fn)} writes into a traced array, which cannot be "
+                                    "followed. Write the line as a function of values: y = f(x)") from None
             raise
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
         if entry is not None and entry.nondiff:
             status = min(status, INACTIVE)
         result = self.wrap(self.append(op, value), value, status)
-        if entry is not None and entry.kind in ("view", "index") and _is_view(result, args):
-            result.look_at(args[0], fn, args[1:], kwargs)
+        if entry is None and value is None:
+            self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
+        follow_views(result, fn, args, kwargs)
         return result
 
     def append(self, op: Operation, value: Any) -> Variable:
@@ -179,7 +204,7 @@ class Trace(Recorder):
             with _append:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
             if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
-                self._foreign[id(answer)] = answer, self.constant(answer)
+                self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]
         return answer
 
 
@@ -206,9 +231,10 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         if not working:  # arrays that another thread's trace watches
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
-    if entry is not None and entry.inline and entry.lowering is not None:
-        return entry.lowering(*args, **kwargs)
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
+    if entry is not None and entry.inline and entry.lowering is not None:
+        trace.split((args, dict(kwargs)))  # looks where arrays come from
+        return entry.lowering(*args, **kwargs)
     for tracer in tracers:
         if not tracer._trace.alive:
             raise leaked(tracer, name_of(fn))
@@ -220,18 +246,24 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     return trace.record(fn, args, kwargs)
 
 
+def _in_rules() -> bool:
+    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "yota_py.gradient" or module.startswith("yota_py.rules."):
+            return True
+        if not is_library(module):
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
 def _extents(value: Any) -> Any:
     """An axis or a shape with its traced integers as guards; other numbers (``initial=``) stay traced."""
     if isinstance(value, tuple | list):
         return rebuild(value, map(_extents, value))
     return decided(value) if kind_of_tracer(value) in ("i", "u") else value
-
-
-def _is_view(result: Any, args: tuple[Any, ...]) -> bool:
-    if not isinstance(result, Tracer) or not isinstance(args[0], Tracer) or args[0]._trace is not result._trace:
-        return False
-    have, of = shadow(result), shadow(args[0])
-    return isinstance(have, np.ndarray) and isinstance(of, np.ndarray) and np.may_share_memory(have, of)
 
 
 def _positional(

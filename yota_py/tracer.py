@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -24,6 +24,7 @@ from .types import ArrayType, Type, typeof
 
 if TYPE_CHECKING:
     from .trace import Trace
+    from .views import Look
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class Tracer:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
         self._trace, self._var, self._value = trace, var, value
-        self._look: tuple[Tracer, Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self._look: Look | None = None
         self._root, self._version = self, 0
 
     # -- what the other modules ask
@@ -54,17 +55,21 @@ class Tracer:
     def current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
         if self._look is not None and self._version != self._root._version:
-            parent, fn, args, kwargs = self._look
-            self.point_to(self._trace.record(fn, (parent, *args), kwargs))
+            self.point_to(self._look.again())
         return self._var, self._value
 
     def point_to(self, other: Tracer) -> None:
         """Stand for what another tracer stands for now."""
         self._var, self._value, self._version = other._var, other._value, self._root._version
 
-    def look_at(self, parent: Tracer, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Become a view: ``fn(parent, *args, **kwargs)``."""
-        self._look, self._root, self._version = (parent, fn, args, dict(kwargs)), parent._root, parent._root._version
+    def look_at(self, look: Look) -> None:
+        """Become a view."""
+        root = look.parent._root
+        self._look, self._root, self._version = look, root, root._version
+
+    def is_written(self) -> bool:
+        """Whether something has been assigned to the array that owns this one's memory."""
+        return self._root._version > 0
 
     def __yota_type__(self) -> Type:
         return typeof(self._value)

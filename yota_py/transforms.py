@@ -109,10 +109,10 @@ def value_and_grad(
             return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
         return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
 
-    return _compilable(value_and_gradient, f, cache)
+    return compilable(value_and_gradient, f, cache)
 
 
-def _compilable(wrapped: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Callable[..., Any]:
+def compilable(wrapped: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Callable[..., Any]:
     """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache."""
 
     def compile(*args: Any, **kwargs: Any) -> None:
@@ -135,7 +135,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     def gradient_only(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
-    return _compilable(gradient_only, f, both.__yota_cache__)  # type: ignore[attr-defined]
+    return compilable(gradient_only, f, both.__yota_cache__)  # type: ignore[attr-defined]
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -120,7 +120,7 @@ class Signature:
 
     def __init__(
         self, leaves: Sequence[Any], spec: optree.PyTreeSpec, guards: Guards, guard: GuardFunction,
-        captured: Sequence[Type], arguments: tuple[str, ...], *, with_function: bool,
+        captured: Sequence[Type], arguments: tuple[str, ...], *, effects: bool,
     ) -> None:  # fmt: skip
         self.spec, self.guards, self.guard, self.captured = spec, guards, guard, captured
         self.arguments = arguments  # in words
@@ -129,7 +129,7 @@ class Signature:
         args = spec.child(0)
         bare = args.num_leaves == args.num_children == len(leaves) - 1
         self.flat = bare and self.static.keys() == {len(leaves) - 1} and leaves[-1] is None
-        self.with_function = with_function  # whether programs want to know which function is called
+        self.effects = effects  # whether programs want the whole call
         self.variants: list[Variant] = []
         self.root: Node | None = None
         self.run_recent: Runner = refuse
@@ -148,12 +148,11 @@ class Signature:
             if found is None:
                 return Refusal.MISFIT
             leaves = found
-        if self.with_function:
-            leaves = (f, *leaves)
-        result = self.run_recent(*leaves, *values)
+        given = (f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)
+        result = self.run_recent(*given)
         if type(result) is not Refusal:
             return result
-        return self._follow(result, (*leaves, *values)) if result.number >= 0 else self._misfit(result, values)
+        return self._follow(result, given) if result.number >= 0 else self._misfit(result, values)
 
     def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
         """The refusal, and which captured value is to blame, if it is one."""
@@ -169,7 +168,7 @@ class Signature:
         static = self.static
         if not all(known.fits(leaves[i]) for i, known in static.items()):
             return None
-        return [leaf for i, leaf in enumerate(leaves) if i not in static]
+        return leaves[:-1] if self.effects else [leaf for i, leaf in enumerate(leaves) if i not in static]
 
     def _follow(self, refusal: Refusal, values: tuple[Any, ...]) -> Any:
         """Go where the decisions of these values lead."""

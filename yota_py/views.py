@@ -1,0 +1,112 @@
+"""Views: which traced arrays share memory, and how each looks at the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .dispatch import decided, find_traced, is_traced
+from .functional import set_view
+from .registry import primitive_of
+from .tracer import Tracer, make_tracer, shadow
+from .trees import map_items
+
+MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """``fn`` as a function of its argument at ``position``, and of its result the item at ``item`` (or all of it)."""
+
+    fn: Callable[..., Any]
+    position: int
+    item: int | None
+
+    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        result = self.fn(*args[: self.position], x, *args[self.position :], **kwargs)
+        return result if self.item is None else result[self.item]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a view looks at its parent: ``fn(parent, *args, **kwargs)``."""
+
+    parent: Tracer
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def again(self) -> Any:
+        """The view of what the parent stands for now."""
+        record = self.parent._trace.record
+        if not isinstance(self.fn, Part):
+            return record(self.fn, (self.parent, *self.args), self.kwargs)
+        at = self.fn.position
+        result = record(self.fn.fn, (*self.args[:at], self.parent, *self.args[at:]), self.kwargs)
+        return result if self.fn.item is None else result[self.fn.item]
+
+    def of(self, array: np.ndarray) -> Any:
+        """The same view of another array."""
+        return self.fn(array, *shadow(self.args), **shadow(dict(self.kwargs)))
+
+    def written(self, value: Any) -> Any:
+        """What the parent is after ``value`` has been written through the view."""
+        return set_view(self.parent, value, self.fn, self.args, dict(self.kwargs))
+
+
+def follow_views(result: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Let the traced arrays that a call has given remember at which of its arguments they look."""
+    if isinstance(result, tuple | list):
+        for i, item in enumerate(result):
+            _follow(item, fn, args, kwargs, i)
+    else:
+        _follow(result, fn, args, kwargs, None)
+
+
+def _follow(
+    result: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], item: int | None
+) -> None:
+    if not isinstance(result, Tracer) or not isinstance(value := shadow(result), np.ndarray):
+        return
+    for position, x in enumerate(args):
+        if not isinstance(x, Tracer) or x._trace is not result._trace or not isinstance(of := shadow(x), np.ndarray):
+            continue
+        if value is of or (value.base is not None and np.may_share_memory(value, of)):
+            others = _frozen((*args[:position], *args[position + 1 :]))
+            entry = primitive_of(fn)
+            plain = position == 0 and item is None and entry is not None and entry.rule is not None
+            result.look_at(Look(x, fn if plain else Part(fn, position, item), others, _frozen(dict(kwargs))))
+            return
+
+
+def _frozen(structure: Any) -> Any:
+    """Arguments of a view as they are now: an array among them may be written into later. Bounds are decisions."""
+    if find_traced((structure,)) is None:
+        return structure
+    if isinstance(structure, Tracer):
+        return make_tracer(structure._trace, *structure.current())
+    if isinstance(structure, slice):
+        return slice(*map(decided, (structure.start, structure.stop, structure.step)))
+    return map_items(_frozen, structure)
+
+
+def read_only(structure: Any) -> Any:
+    """Arguments with views of their arrays that cannot be written through."""
+    if isinstance(structure, np.ndarray) and not is_traced(structure):
+        structure = structure.view()
+        structure.flags.writeable = False
+        return structure
+    return map_items(read_only, structure)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays share an element."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, MAX_WORK)  # type: ignore[arg-type]  # numpy's stubs know two values only
+    except np.exceptions.TooHardError:
+        return True
