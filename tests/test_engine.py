@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import math
 import operator
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +24,11 @@ from yota_py.dispatch import is_traced
 from yota_py.engine import Refusal, compile_tape
 from yota_py.gradient import differentiate
 from yota_py.operations import Call, Guard, Input, Variable
+from yota_py.passes import optimise
+from yota_py.passes.lower import lower
 from yota_py.recording import record_call
 from yota_py.tape import Tape
-from yota_py.trees import flatten
+from yota_py.trees import NAMESPACE, flatten
 from yota_py.types import typeof
 from yota_py.verify import verify
 
@@ -94,6 +98,17 @@ def test_an_index_out_of_bounds_is_refused() -> None:
         assert agree(ways, [np.arange(5.0), np.array([-5, 4]), *seeds])
         with pytest.raises(IndexError, match="out of bounds"):
             grad(lambda x, k: np.sum(x[k]), np.arange(5.0), np.array(bad))
+
+
+def test_an_equal_descriptor_will_do() -> None:
+    """What has been swapped twice has a descriptor of its own."""
+    x = np.arange(3.0)
+    other = x.view(x.dtype.newbyteorder().newbyteorder())
+    assert other.dtype == x.dtype and other.dtype is not x.dtype
+    for first, second in ((x, other), (other, x)):
+        ways, seeds = compiled(lambda x: x * 2, first)
+        for _ in range(CALLS):
+            assert np.array_equal(ways.run([second, *seeds])[0], 2 * x)
 
 
 # ----------------------------------------------------------------------------------- decisions that differ
@@ -339,6 +354,113 @@ def test_numbers_of_every_kind() -> None:
         assert [type(x) for x in grads] == [float, np.float32, np.ndarray, np.float64]
 
 
+class Box:
+    """A container of the user's own, which may refuse to be filled."""
+
+    refuses = False
+
+    def __init__(self, items: Any) -> None:
+        if Box.refuses:
+            Box.seen = [weakref.ref(x) for x in items if isinstance(x, np.ndarray)]
+            raise ValueError("this box stays empty")
+        self.items = items
+
+
+optree.register_pytree_node(Box, lambda box: (box.items, None), lambda _, items: Box(items), namespace=NAMESPACE)
+
+CONTAINERS: dict[str, Callable[..., Any]] = {
+    "tuples": lambda a, b, c: (a, (b, (), (c,))), "lists": lambda a, b, c: [[], [a, [b]], c], "leaf": lambda a, b, c: a,
+    "dicts": lambda a, b, c: {"one": a, 2: (b, {"c": c})}, "box": lambda a, b, c: (Box((a, b)), c),
+    "none": lambda a, b, c: (None, a, "text", 7, b, np.float32(2), c), "nothing": lambda a, b, c: ((), a),
+}  # fmt: skip
+
+
+def _flat(tree: Any) -> list[Any]:
+    return optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers_of_results(name: str) -> None:
+    """Fresh objects that nobody else holds, of the right kinds, in the right places."""
+    def f(x: Any, y: Any) -> Any:
+        return CONTAINERS[name](np.sum(x) * 2, x + y, y * y[0])
+
+    def draw(i: int) -> tuple[Any, Any]:
+        return np.arange(3.0) + i, np.arange(3.0).astype(np.float32) - i
+
+    source = record_call(f, draw(0), {})
+    types = [source.tape[r].type if isinstance(r, Variable) else typeof(r) for r in source.tape.results]
+    assert source.tape.out_spec is not None
+    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    for i in range(CALLS):
+        have, want = program(*draw(i)), f(*draw(i))
+        assert optree.tree_structure(have, none_is_leaf=True, namespace=NAMESPACE) == source.tape.out_spec
+        leaves = _flat(have)
+        for a, b in zip(leaves, _flat(want), strict=True):
+            assert type(a) is type(b) and np.array_equal(a, b)
+        arrays = arrays_of(leaves)
+        del a, b, have, leaves
+        assert all(sys.getrefcount(arrays[k]) == 2 for k in range(len(arrays)))
+
+
+def test_an_error_on_the_way_leaves_nothing_behind() -> None:
+    """In a Python step, or where the results are put into their containers."""
+    @yota_py.primitive
+    def picky(x: Any) -> Any:
+        if x[0] > 1:
+            raise ValueError("too large")
+        return x * 2
+
+    @yota_py.rrule(picky)
+    def _rule(x: Any) -> Any:
+        return picky(x), lambda dy: (dy * 2,)
+
+    source = record_call(lambda x: (Box((picky(x), np.sum(x))), x * 3), (np.ones(3),), {})
+    types = [source.tape[r].type for r in source.tape.results]
+    assert source.tape.out_spec is not None
+    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    x, sizes = np.zeros(3), set()
+    for i in range(CALLS):
+        with pytest.raises(ValueError, match="too large"):
+            program(x + 5)
+        Box.refuses = True
+        with pytest.raises(ValueError, match="stays empty"):
+            program(x)
+        Box.refuses = False
+        gc.collect()
+        assert Box.seen and all(reference() is None for reference in Box.seen)
+        box, triple = program(x + i / 3)
+        assert np.array_equal(box.items[0], 2 * (x + i / 3)) and np.array_equal(triple, i + x)
+        sizes.add(program.nbytes)
+    assert len(sizes) == 1, "another frame has been made"
+    assert sys.getrefcount(x) == 2
+
+
+def test_a_step_may_call_its_own_program() -> None:
+    """Each call in flight has a frame of its own."""
+    @yota_py.primitive
+    def nested(x: Any) -> Any:
+        return program(x - 1)[0] if ready and x[0] > 0 else x * 0.5
+
+    @yota_py.rrule(nested)
+    def _rule(x: Any) -> Any:
+        return nested(x), lambda dy: (dy,)
+
+    ready = False
+    source = record_call(lambda x: (np.sin(x) + nested(x * 1.0) * x, np.cos(x)), (np.ones(2),), {})
+    types = [source.tape[r].type for r in source.tape.results]
+    assert source.tape.out_spec is not None
+    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    ready = True
+
+    def plain(x: np.ndarray) -> np.ndarray:
+        return np.sin(x) + (plain(x - 1) if x[0] > 0 else x * 0.5) * x
+
+    for start in (0.5, 2.5, 4.0):
+        value, cosine = program(np.full(2, start))
+        assert np.allclose(value, plain(np.full(2, start)), rtol=1e-14) and np.allclose(cosine, np.cos(start))
+
+
 # ------------------------------------------------------------------------------- special values, large arrays
 
 
@@ -475,7 +597,7 @@ def test_a_program_keeps_no_values(step: Any) -> None:
     alive = [weakref.ref(array) for array in arrays]
     arrays.clear()
     gc.collect()
-    assert [reference() for reference in alive] == [None, None]
+    assert all(reference() is None for reference in alive)
 
 
 def test_what_a_program_keeps_and_counts() -> None:

@@ -1,14 +1,23 @@
-"""The driver: one compiled function that takes NumPy's and Python's own objects and runs a program's kernels.
+"""The driver: one compiled function that takes NumPy's and Python's own objects, runs a program's kernels, and makes
+its results.
 
-``call(program, frame, *values)`` reads each object's fields directly (the layout of ``PyArrayObject``,
-``PyFloatObject`` and NumPy's float64 scalar is part of their C interface), checks type, dtype and shape against the
-program's bindings, puts pointers and numbers into the frame, and runs the kernels with the interpreter lock released if
-the program asks, up to the first that reports a fault. It answers 0 if all went well, 1 if a value does not fit its
-binding (nothing has run), or the fault.
+It takes a *frame* that no other call is using, checks each value's type, dtype and shape against the program's
+bindings, puts pointers and numbers into the frame, makes the output arrays, and runs the kernels with the interpreter
+lock released if the program asks, up to the first that reports a fault. Where Python code must help, it is called:
 
-A *program* is a table of 64-bit words: the number of bindings, whether to release the lock, the address and length of
-the kernel table, how many calls went well, what to add to it, then the bindings ``kind, slot, descriptor, ndim,
-*shape``. The kernel table holds per kernel: its length in words, its address, its own words.
+=========  ========================  ==========================================================================
+again      ``again(*values)``        with the answer of the call, if a value does not fit its binding
+MORE       ``more()``                returns the address of another frame
+STEPS      ``steps(frame, *values,   Python steps and the kernels behind them; returns the fault, or 0
+           *outputs)``
+REFUSE     ``refuse(frame, fault)``  with the answer of the call, if a kernel has reported a fault
+BUILD      ``build(*parts)``         puts results into containers
+=========  ========================  ==========================================================================
+
+A *program* is a table of 64-bit words, of which the first are listed below. Then follow, for each value, its *binding*
+``kind, slot, identity, ndim, *shape``, with the identity of an array's descriptor or of a number's class. The kernel
+table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, shape, dtype``,
+the latter two Python objects; the recipe of the results is described in ``objects.py``.
 """
 
 from __future__ import annotations
@@ -16,185 +25,264 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from ..types import ArrayType
 from .codegen import compile_module, new_module
 from .emit import ERROR_SLOT, NO_FAULT
+from .layout import NEXT_SLOT
+from .objects import (
+    DATA,
+    DESCRIPTOR,
+    FLAGS,
+    I32,
+    I64,
+    ITEMS,
+    NDIM,
+    NULL,
+    PTR,
+    SHAPE,
+    TYPE,
+    VALUE,
+    VOID,
+    Writer,
+    const,
+    emit_results,
+)
 
-PYTHON_FLOAT, ARRAY, FLOAT64_SCALAR = 0, 1, 2
+ARRAY, FLOAT64, NUMBER = range(3)  # kinds of binding: to a slot goes the address of an array, a number, its address
+OK = 0
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR, DOUBLE, VOID = ir.PointerType(), ir.DoubleType(), ir.VoidType()
+# Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
+# well; the first free frame, of which each leads to the next; functions in Python.
+(
+    COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, FREE,
+    MORE, STEPS, REFUSE, BUILD, BINDINGS,
+) = range(15)  # fmt: skip
 
-_HEAD = object.__basicsize__  # of every Python object: reference count and type
-_TYPE = _HEAD - 8
-_DATA, _NDIM, _SHAPE, _DESCRIPTOR, _FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
-OK, MISFIT = 0, 1
-COUNT, RELEASE, TABLE, LENGTH, CALLS, ONE, BINDINGS = range(7)  # words of a program
-
-
-def _const(n: int) -> ir.Constant:
-    return ir.Constant(I64, n)
-
-
-class _Writer:
-    """A few shorthands over the builder."""
-
-    def __init__(self, function: ir.Function) -> None:
-        self.function = function
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
-
-    def load(self, pointer: Any, byte: Any, kind: ir.Type) -> Any:
-        offset = _const(byte) if isinstance(byte, int) else byte
-        return self.b.load(self.b.gep(pointer, [offset], source_etype=I8), typ=kind, align=1)
-
-    def word(self, pointer: Any, index: Any) -> Any:
-        offset = _const(index) if isinstance(index, int) else index
-        return self.b.load(self.b.gep(pointer, [offset], source_etype=I64), typ=I64)
-
-    def call(self, name: str, result: ir.Type, *args: Any) -> Any:
-        known = self.b.module.globals.get(name)
-        fn = known or ir.Function(self.b.module, ir.FunctionType(result, [a.type for a in args]), name)
-        return self.b.call(fn, args)
-
-    def require(self, condition: Any, otherwise: ir.Block) -> None:
-        go_on = self.function.append_basic_block("good")
-        self.b.cbranch(condition, go_on, otherwise)
-        self.b.position_at_end(go_on)
 
 
 def _emit_run(module: ir.Module) -> ir.Function:
-    """``void run(int64 *frame, int64 *table, int64 length)``: each kernel of the table in turn, until one reports a
-    fault."""
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "run")
-    w = _Writer(function)
-    frame, table, length = function.args
-    w.b.store(_const(NO_FAULT), w.b.gep(frame, [_const(ERROR_SLOT)], source_etype=I64))
-    entry = w.b.block
-    head, body, done = (function.append_basic_block(n) for n in ("head", "body", "done"))
+    """``int64 run(int64 *frame, int64 *table, int64 length, int64 release)``: each kernel of the table in turn, until
+    one reports a fault. Returns it, or 0."""
+    kernels = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "kernels")
+    w = Writer(kernels)
+    frame, table, length = kernels.args
+    w.b.store(const(NO_FAULT), w.at(frame, ERROR_SLOT))
+    entry, head, body, done = w.b.block, w.block("head"), w.block("body"), w.block("done")
     w.b.branch(head)
     w.b.position_at_end(head)
     at = w.b.phi(I64)
-    at.add_incoming(_const(0), entry)
+    at.add_incoming(const(0), entry)
     w.b.cbranch(w.b.icmp_signed("<", at, length), body, done)
     w.b.position_at_end(body)
-    record = w.b.gep(table, [at], source_etype=I64)
+    record = w.at(table, at)
     kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
-    words = w.b.gep(record, [_const(2)], source_etype=I64)
-    w.b.call(kernel, [frame, words])
+    w.b.call(kernel, [frame, w.at(record, 2)])
     at.add_incoming(w.b.add(at, w.word(record, 0)), body)
-    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), _const(NO_FAULT)), head, done)
+    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT)), head, done)
     w.b.position_at_end(done)
     w.b.ret_void()
+
+    function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64, I64]), "run")
+    w = Writer(function)
+    frame, table, length, release = function.args
+    with w.b.if_else(w.b.icmp_signed("!=", release, const(0))) as (then, otherwise):
+        with then:
+            state = w.call("PyEval_SaveThread", PTR)
+            w.b.call(kernels, [frame, table, length])
+            w.call("PyEval_RestoreThread", VOID, state)
+        with otherwise:
+            w.b.call(kernels, [frame, table, length])
+    fault = w.word(frame, ERROR_SLOT)
+    w.b.ret(w.b.select(w.b.icmp_signed("==", fault, const(NO_FAULT)), const(OK), fault))
     return function
 
 
-def _emit_bind(w: _Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
+def _emit_bind(w: Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
     """Check the values against the program's bindings and fill the frame."""
-    b, function = w.b, w.function
+    b = w.b
     count = w.word(program, COUNT)
     entry = b.block
-    head, body, done = (function.append_basic_block(n) for n in ("bind", "bind_one", "bound"))
+    head, body, done = (w.block(n) for n in ("bind", "bind_one", "bound"))
     b.branch(head)
     b.position_at_end(head)
     k, at = b.phi(I64), b.phi(I64)
-    k.add_incoming(_const(0), entry)
-    at.add_incoming(_const(BINDINGS), entry)
+    k.add_incoming(const(0), entry)
+    at.add_incoming(const(BINDINGS), entry)
     b.cbranch(b.icmp_signed("<", k, count), body, done)
     b.position_at_end(body)
-    binding = b.gep(program, [at], source_etype=I64)
+    binding = w.at(program, at)
     kind, slot, ndim = w.word(binding, 0), w.word(binding, 1), w.word(binding, 3)
-    value = b.load(b.gep(values, [k], source_etype=PTR), typ=PTR)
-    cls = w.load(value, _TYPE, I64)
-    target = b.gep(frame, [slot], source_etype=I64)
-    number, array, following = (function.append_basic_block(n) for n in ("number", "array", "following"))
-    b.cbranch(b.icmp_signed("==", kind, _const(ARRAY)), array, number)
+    value = w.word(values, k, PTR)
+    cls = w.load(value, TYPE, I64)
+    target = w.at(frame, slot)
+    number, array, following = (w.block(n) for n in ("number", "array", "following"))
+    b.cbranch(b.icmp_signed("==", kind, const(ARRAY)), array, number)
 
     b.position_at_end(number)
-    wanted = b.select(b.icmp_signed("==", kind, _const(PYTHON_FLOAT)), _const(id(float)), _const(id(np.float64)))
-    w.require(b.icmp_signed("==", cls, wanted), misfit)
-    b.store(w.load(value, _HEAD, DOUBLE), target)
+    w.require(b.icmp_signed("==", cls, w.word(binding, 2)), misfit)
+    address = b.add(b.ptrtoint(value, I64), const(VALUE))
+    b.store(b.select(b.icmp_signed("==", kind, const(FLOAT64)), w.load(value, VALUE, I64), address), target)
     b.branch(following)
 
     b.position_at_end(array)
-    w.require(b.icmp_signed("==", cls, _const(id(np.ndarray))), misfit)
-    w.require(b.icmp_signed("==", w.load(value, _DESCRIPTOR, I64), w.word(binding, 2)), misfit)
-    w.require(b.icmp_signed("==", b.sext(w.load(value, _NDIM, I32), I64), ndim), misfit)
-    flags = b.and_(w.load(value, _FLAGS, I32), ir.Constant(I32, _WANTED_FLAGS))
+    w.require(b.icmp_signed("==", cls, const(id(np.ndarray))), misfit)
+    w.require(b.icmp_signed("==", w.load(value, DESCRIPTOR, I64), w.word(binding, 2)), misfit)
+    w.require(b.icmp_signed("==", b.sext(w.load(value, NDIM, I32), I64), ndim), misfit)
+    flags = b.and_(w.load(value, FLAGS, I32), ir.Constant(I32, _WANTED_FLAGS))
     w.require(b.icmp_signed("==", flags, ir.Constant(I32, _WANTED_FLAGS)), misfit)
-    shape = w.load(value, _SHAPE, PTR)
+    shape = w.load(value, SHAPE, PTR)
     before = b.block
-    dim_head, dim_body, dim_done = (function.append_basic_block(n) for n in ("dims", "dim", "dims_done"))
+    dim_head, dim_body, dim_done = (w.block(n) for n in ("dims", "dim", "dims_done"))
     b.branch(dim_head)
     b.position_at_end(dim_head)
     d = b.phi(I64)
-    d.add_incoming(_const(0), before)
+    d.add_incoming(const(0), before)
     b.cbranch(b.icmp_signed("<", d, ndim), dim_body, dim_done)
     b.position_at_end(dim_body)
-    w.require(b.icmp_signed("==", w.word(shape, d), w.word(binding, b.add(d, _const(4)))), misfit)
-    d.add_incoming(b.add(d, _const(1)), b.block)
+    w.require(b.icmp_signed("==", w.word(shape, d), w.word(binding, b.add(d, const(4)))), misfit)
+    d.add_incoming(b.add(d, const(1)), b.block)
     b.branch(dim_head)
     b.position_at_end(dim_done)
-    b.store(w.load(value, _DATA, I64), target)
+    b.store(w.load(value, DATA, I64), target)
     b.branch(following)
 
     b.position_at_end(following)
-    k.add_incoming(b.add(k, _const(1)), following)
-    at.add_incoming(b.add(b.add(at, ndim), _const(4)), following)
+    k.add_incoming(b.add(k, const(1)), following)
+    at.add_incoming(b.add(b.add(at, ndim), const(4)), following)
     b.branch(head)
     b.position_at_end(done)
 
 
-def _emit_call(module: ir.Module, run: ir.Function) -> None:
-    """The vectorcall entries ``call(program, frame, *values)`` and ``resume(frame, table, length)``."""
-    fastcall = ir.FunctionType(PTR, [PTR, PTR, I64])
-    function = ir.Function(module, fastcall, "call")
-    w = _Writer(function)
-    misfit = function.append_basic_block("misfit")
-    _, args, count = function.args
-    program, frame = (_address(w, args, i) for i in (0, 1))
-    w.require(w.b.icmp_signed("==", w.b.sub(count, _const(2)), w.word(program, COUNT)), misfit)
-    _emit_bind(w, program, frame, w.b.gep(args, [_const(2)], source_etype=PTR), misfit)
-    table, length = w.b.inttoptr(w.word(program, TABLE), PTR), w.word(program, LENGTH)
-    fault = _guarded_run(w, run, frame, table, length, w.word(program, RELEASE))
-    good = w.b.icmp_signed("==", fault, _const(OK))
-    more = w.b.select(good, w.word(program, ONE), _const(0))
-    calls = w.b.gep(program, [_const(CALLS)], source_etype=I64)
-    w.b.store(w.b.add(w.b.load(calls, typ=I64), more), calls)
-    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
-    with w.b.goto_block(misfit):
-        w.b.ret(w.call("PyLong_FromLong", PTR, _const(MISFIT)))
-
-    function = ir.Function(module, fastcall, "resume")
-    w = _Writer(function)
-    frame, table, length = (_address(w, function.args[1], i) for i in range(3))
-    fault = _guarded_run(w, run, frame, table, w.b.ptrtoint(length, I64), _const(1))
-    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
-
-
-def _address(w: _Writer, args: Any, index: int) -> Any:
-    value = w.b.load(w.b.gep(args, [_const(index)], source_etype=PTR), typ=PTR)
-    return w.call("PyLong_AsVoidPtr", PTR, value)
-
-
-def _guarded_run(w: _Writer, run: ir.Function, frame: Any, table: Any, length: Any, release: Any) -> Any:
-    """Run the table, with the interpreter lock released if asked; the status."""
+def _emit_program(module: ir.Module, run: ir.Function) -> None:
+    """The vectorcall entry ``program(*values)``, bound to ``(program, again)``."""
+    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program")
+    w = Writer(function)
     b = w.b
-    releasing = b.icmp_signed("!=", release, _const(0))
-    with b.if_else(releasing) as (then, otherwise):
-        with then:
-            state = w.call("PyEval_SaveThread", PTR)
-            b.call(run, [frame, table, length])
-            w.call("PyEval_RestoreThread", VOID, state)
-        with otherwise:
-            b.call(run, [frame, table, length])
-    fault = w.word(frame, ERROR_SLOT)
-    failed = b.icmp_signed("!=", fault, _const(NO_FAULT))
-    return b.select(failed, fault, _const(OK))
+    me, values, count = function.args
+    misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
+    made, depth = w.variable(), w.variable()  # so many output arrays, and objects on the stack
+    program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
+    frame = _emit_take(w, program, no_frame)
+    w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
+    _emit_bind(w, program, frame, values, misfit)
+
+    output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
+    parts = b.alloca(PTR, b.add(b.add(count, const(2)), output_count))  # the frame, values, outputs
+    outputs = w.at(parts, b.add(count, const(1)))
+    stack = b.alloca(PTR, b.add(length, const(2)))
+    table, empty = w.word(program, OUTPUTS, PTR), b.inttoptr(const(id(np.empty)), PTR)
+    with w.loop(output_count) as i:
+        record = w.at(table, b.mul(i, const(3)))
+        array = w.some(w.apply(empty, w.at(record, 1), const(2)), failed)
+        b.store(array, w.at(outputs, i))
+        b.store(b.add(i, const(1)), made)
+        b.store(w.load(array, DATA, I64), w.at(frame, w.word(record, 0)))
+
+    kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
+    fault = w.variable()
+    b.store(b.call(run, [frame, kernels, words, release]), fault)
+    steps = w.word(program, STEPS, PTR)
+    good = b.icmp_signed("==", b.load(fault, typ=I64), const(OK))
+    with b.if_then(b.and_(good, b.icmp_unsigned("!=", steps, NULL))):
+        with w.loop(count) as i:
+            b.store(w.word(values, i, PTR), w.at(parts, b.add(i, const(1))))
+        address = w.some(w.call("PyLong_FromVoidPtr", PTR, frame), failed)
+        b.store(address, parts)
+        answer = w.apply(steps, parts, b.add(b.add(count, const(1)), output_count))
+        w.release(address)
+        w.some(answer, failed)
+        b.store(w.call("PyLong_AsLong", I64, answer), fault)
+        w.release(answer)
+
+    fine, refused = w.block("fine"), w.block("refused")
+    b.cbranch(b.icmp_signed("==", b.load(fault, typ=I64), const(OK)), fine, refused)
+    b.position_at_end(refused)
+    arguments = [("PyLong_FromVoidPtr", frame), ("PyLong_FromLong", b.load(fault, typ=I64))]
+    for name, argument in arguments:
+        _push(w, stack, depth, w.some(w.call(name, PTR, argument), failed))
+    answer = w.some(w.apply(w.word(program, REFUSE, PTR), stack, const(len(arguments))), failed)
+    for i in range(len(arguments)):
+        w.release(w.word(stack, i, PTR))
+    b.store(answer, stack)
+    b.branch(end)
+
+    b.position_at_end(fine)
+    calls = w.at(program, CALLS)
+    b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
+    build = w.word(program, BUILD, PTR)
+    emit_results(w, w.word(program, RECIPE, PTR), length, build, frame, outputs, stack, depth, failed)
+    b.branch(end)
+
+    b.position_at_end(failed)
+    with w.loop(b.load(depth, typ=I64)) as i:
+        w.release(w.word(stack, i, PTR))
+    b.store(NULL, stack)
+    b.branch(end)
+
+    b.position_at_end(end)
+    with w.loop(b.load(made, typ=I64)) as i:
+        w.release(w.word(outputs, i, PTR))
+    _emit_give(w, program, frame)
+    b.ret(w.word(stack, 0, PTR))
+
+    b.position_at_end(misfit)
+    _emit_give(w, program, frame)
+    b.ret(w.apply(w.load(me, ITEMS + 8, PTR), values, count))
+
+    b.position_at_end(no_frame)
+    b.ret(NULL)
+
+
+def _push(w: Writer, stack: Any, depth: Any, value: Any) -> None:
+    top = w.b.load(depth, typ=I64)
+    w.b.store(value, w.at(stack, top))
+    w.b.store(w.b.add(top, const(1)), depth)
+
+
+def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
+    """The first free frame, or another."""
+    b = w.b
+    free, more, taken = w.block("free"), w.block("more"), w.block("taken")
+    first = w.word(program, FREE, PTR)
+    b.cbranch(b.icmp_unsigned("!=", first, NULL), free, more)
+    b.position_at_end(free)
+    b.store(w.word(first, NEXT_SLOT), w.at(program, FREE))
+    b.branch(taken)
+    b.position_at_end(more)
+    answer = w.some(w.apply(w.word(program, MORE, PTR), NULL, const(0)), no_frame)
+    another = w.call("PyLong_AsVoidPtr", PTR, answer)
+    w.release(answer)
+    at = b.block
+    b.branch(taken)
+    b.position_at_end(taken)
+    frame = b.phi(PTR)
+    frame.add_incoming(first, free)
+    frame.add_incoming(another, at)
+    return frame
+
+
+def _emit_give(w: Writer, program: Any, frame: Any) -> None:
+    """The frame is free again."""
+    w.b.store(w.word(program, FREE), w.at(frame, NEXT_SLOT))
+    w.b.store(frame, w.at(program, FREE))
+
+
+def _emit_resume(module: ir.Module, run: ir.Function) -> None:
+    """The vectorcall entry ``resume(frame, table, length)``: runs kernels, returns the fault or 0."""
+    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "resume")
+    w = Writer(function)
+    frame, table, length = (
+        w.call("PyLong_AsVoidPtr", PTR, w.word(function.args[1], i, PTR)) for i in range(3)
+    )
+    fault = w.b.call(run, [frame, table, w.b.ptrtoint(length, I64), const(1)])
+    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
 
 
 class _MethodDef(ctypes.Structure):
@@ -207,27 +295,80 @@ class _MethodDef(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x0080
-_definitions: list[_MethodDef] = []
-
-
-def _builtin(name: str, address: int) -> Callable[..., int]:
-    """A Python builtin that calls machine code: no marshalling in between."""
-    definition = _MethodDef(name.encode(), address, _METH_FASTCALL, None)
-    _definitions.append(definition)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), None, None)  # type: ignore[no-any-return]
 
 
 @functools.cache
-def driver() -> tuple[Callable[..., int], Callable[..., int]]:
-    """``(call, resume)``, compiled once a process."""
+def _definitions() -> dict[str, _MethodDef]:
+    """The driver's functions, compiled once a process."""
     module = new_module("driver")
-    _emit_call(module, _emit_run(module))
-    addresses = compile_module(module, ["call", "resume"])
-    return _builtin("call", addresses["call"]), _builtin("resume", addresses["resume"])
+    run = _emit_run(module)
+    _emit_program(module, run)
+    _emit_resume(module, run)
+    addresses = compile_module(module, ["program", "resume"])
+    return {name: _MethodDef(name.encode(), address, _METH_FASTCALL, None) for name, address in addresses.items()}
 
 
-def binding_words(kind: int, slot: int, dtype: Any = None, shape: Sequence[int] = ()) -> list[int]:
+def _builtin(name: str, owner: Any) -> Callable[..., Any]:
+    """A Python builtin, bound to an object, that calls machine code: no marshalling in between."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(_definitions()[name]), owner, None)  # type: ignore[no-any-return]
+
+
+def caller(table: np.ndarray, again: Callable[..., Any], owner: Any) -> Callable[..., Any]:
+    """The function that calls a program. The owner keeps alive what the table refers to."""
+    return _builtin("program", (table.ctypes.data, again, table, owner))
+
+
+def resume(frame: int, table: int, length: int) -> int:
+    """Run kernels on a frame; returns their fault, or 0."""
+    return _resume()(frame, table, length)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _resume() -> Callable[..., Any]:
+    return _builtin("resume", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """The functions in Python that the driver calls."""
+
+    more: Callable[[], int]
+    steps: Callable[..., int] | None
+    refuse: Callable[[int, int], Any]
+    build: Callable[..., Any] | None
+
+
+def describe(
+    inputs: Sequence[tuple[int, ArrayType]], outputs: Sequence[tuple[int, ArrayType]], kernels: tuple[int, int],
+    recipe: Sequence[int], helpers: Helpers, *, release: bool,
+) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
+    """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, kernels by
+    address and length of their table."""
+    shapes = [t.shape for _, t in outputs]
+    made = [w for (slot, t), shape in zip(outputs, shapes, strict=True) for w in (slot, id(shape), id(native(t)))]
+    tables = [np.array(words, np.int64) for words in (made, recipe)]
+    words = [0] * BINDINGS
+    words[COUNT], words[RELEASE] = len(inputs), int(release)
+    words[KERNELS], words[KERNEL_WORDS] = kernels
+    words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
+    words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2
+    words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
+    words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
+    bindings = [w for slot, t in inputs for w in _binding(slot, t)]
+    return np.array([*words, *bindings], np.int64), [*tables, *shapes, helpers]
+
+
+def native(t: ArrayType) -> np.dtype[Any]:
+    """The one object that describes nearly all arrays of this dtype; others have equal ones."""
+    return np.dtype(t.dtype.type)
+
+
+def _binding(slot: int, t: ArrayType) -> list[int]:
     """One value's entry in a program."""
-    return [kind, slot, 0 if dtype is None else id(np.dtype(dtype)), len(shape), *shape]
+    if t.kind == "array":
+        return [ARRAY, slot, id(native(t)), t.ndim, *t.shape]
+    python = complex if t.dtype.kind == "c" else float
+    cls = python if t.kind == "python" else t.dtype.type
+    return [FLOAT64 if t.dtype.name == "float64" else NUMBER, slot, id(cls), 0]

@@ -10,6 +10,8 @@ import numpy as np
 
 HEAD_SLOT = 0  # the frame itself: numbers that come in, constants, numbers that go out
 ARENA_SLOT = 2  # (slot 1 is the error flag) intermediate results
+NEXT_SLOT = 3  # the next free frame
+FIRST_SLOT = 4
 
 
 @dataclass(frozen=True, slots=True)

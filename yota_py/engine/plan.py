@@ -13,10 +13,9 @@ from ..passes.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCop
 from ..types import ArrayType
 from .kernel import DTYPES
 from .kernels import ProductSpec, Spec
-from .layout import ARENA_SLOT, HEAD_SLOT, Arena, Place, c_strides
+from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides
 from .nest import Memory, copy_nest, fill_nest, nest_of
 
-FIRST_SLOT = 3
 KernelCall = tuple[Spec, list[int]]
 
 

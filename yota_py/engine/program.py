@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,22 +16,23 @@ from ..passes.steps import Python, PythonCopy
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
-from .driver import ARRAY, CALLS, FLOAT64_SCALAR, MISFIT, OK, PYTHON_FLOAT, binding_words, driver
+from .driver import CALLS, OK, Helpers, caller, describe, native, resume
 from .emit import OUT_OF_BOUNDS
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
-from .results import collector, read_number
+from .results import make_recipe
 
+MISFIT = 1  # the fault of a Python step whose result has another shape than it had
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 
 
 class _Frame:
     """Memory of one call in flight: the head with slots and numbers, and the arena."""
 
-    __slots__ = ("address", "arena", "head", "numbers")
+    __slots__ = ("address", "arena", "head")
 
-    def __init__(self, template: np.ndarray, arena_bytes: int, numbers: slice) -> None:
+    def __init__(self, template: np.ndarray, arena_bytes: int) -> None:
         self.head = template.copy()
         memory = np.empty(arena_bytes + 64, np.uint8)
         start = -memory.ctypes.data % 64
@@ -39,7 +40,6 @@ class _Frame:
         self.address = self.head.ctypes.data
         self.head[HEAD_SLOT] = self.address
         self.head[ARENA_SLOT] = self.arena.ctypes.data
-        self.numbers = self.head[numbers].view(np.float64)
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +48,7 @@ class _Frame:
 
 
 class Program:
-    """A tape as machine code: call it with the values of its inputs and then with all that the tape has captured.
+    """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
 
     The results are fresh arrays and numbers of the given types, in containers of the given structure; or a
     ``Refusal``. Nothing is kept of the values that the tape was recorded with, except for its own constants.
@@ -60,17 +60,15 @@ class Program:
         for kind, *rest in plan.results:
             if kind == "variable":
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
-        self._wrap = any(t.kind != "array" and t.dtype.name != "float64" for _, t in plan.inputs)
         self._owned = {slot: np.ascontiguousarray(array) for slot, array in plan.arrays}
-        results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
-        self._collect, self._numbers = collector(results, spec)
-        self._allocate = [(t.shape, t.dtype) for _, t in plan.outputs]
         self._template = self._make_template(plan)
-        self._call, self._resume = driver()
+        self._frames: dict[int, _Frame] = {}  # by their addresses
+        results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
+        self._recipe = make_recipe(results, spec, self._number)
         self._steps, self._tables = self._link(plan)
-        self._address = self._describe(plan)
-        self._frames: list[_Frame] = []
-        self.run = self._runner()
+        self._table = self._describe(plan)
+        self.run = caller(self._table, self._again, self)
+        self._run_as_is = caller(self._table, _misfit, self)
 
     @property
     def python_steps(self) -> list[Variable]:
@@ -86,53 +84,38 @@ class Program:
     def nbytes(self) -> int:
         """The memory that it keeps: constants, tables and frames."""
         arrays = [self._template, self._table, *self._tables, *self._owned.values()]
-        return sum(x.nbytes for x in arrays) + sum(frame.nbytes for frame in self._frames)
+        return sum(x.nbytes for x in arrays) + sum(frame.nbytes for frame in [*self._frames.values()])
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
         return self.run(*values)
 
-    def _runner(self) -> Callable[..., Any]:
-        """The function behind ``run``: everything that a call needs is a local name of it, for speed."""
-        frames, template, arena_bytes, numbers = self._frames, self._template, self.plan.arena_bytes, self._numbers
-        call, address, collect, allocate, empty = self._call, self._address, self._collect, self._allocate, np.empty
-        take, give, refusal = frames.pop, frames.append, self._refusal
+    # -- what the driver asks for
 
-        def run(*values: Any) -> Any:
-            try:
-                frame = take()
-            except IndexError:
-                frame = _Frame(template, arena_bytes, numbers)
-            outputs = [empty(shape, dtype) for shape, dtype in allocate] if allocate else ()
-            status = call(address, frame.address, *values, *outputs)
-            results = refusal(frame, status) if status else collect(frame.numbers.tolist(), outputs, frame.head)
-            give(frame)
-            return results
+    def _again(self, *values: Any) -> Any:
+        """With values that do not fit at once."""
+        converted = self._converted(values)
+        return Refusal.MISFIT if converted is None else self._run_as_is(*converted)
 
-        def run_in_parts(*values: Any) -> Any:
-            """With scalars to wrap, arrays to convert, or Python steps."""
-            frame = take() if frames else _Frame(template, arena_bytes, numbers)
-            outputs = [empty(shape, dtype) for shape, dtype in allocate]
-            values = self._converted(values)
-            status = call(address, frame.address, *values, *outputs) if values else MISFIT
-            if self._steps and not status:
-                status = self._go_on(frame, values, outputs)
-            results = refusal(frame, status) if status else collect(frame.numbers.tolist(), outputs, frame.head)
-            give(frame)
-            return results
+    def _more(self) -> int:
+        """Another frame."""
+        frame = _Frame(self._template, self.plan.arena_bytes)
+        self._frames[frame.address] = frame
+        return frame.address
 
-        def run_or_convert(*values: Any) -> Any:
-            results = run(*values)
-            return run_in_parts(*values) if results is Refusal.MISFIT else results
+    def _refuse(self, address: int, fault: int) -> Refusal:
+        """What a fault means."""
+        if fault in (MISFIT, OUT_OF_BOUNDS):
+            return Refusal.MISFIT if fault == MISFIT else Refusal.OUT_OF_BOUNDS
+        number, t = self.plan.decisions[fault]
+        return Refusal(number, self._number(address, fault // 8, t))
 
-        return run_in_parts if self._wrap or self._steps else run_or_convert
-
-    def _refusal(self, frame: _Frame, status: int) -> Refusal:
-        """What the driver's status means."""
-        if status in (MISFIT, OUT_OF_BOUNDS):
-            return Refusal.MISFIT if status == MISFIT else Refusal.OUT_OF_BOUNDS
-        number, t = self.plan.decisions[status]
-        return Refusal(number, read_number(frame.head, status // 8, t))
+    def _number(self, address: int, word: int, t: ArrayType) -> Any:
+        """A number of any dtype from the head of a frame."""
+        words = -(-t.dtype.itemsize // 8)
+        memory = self._frames[address].head[word : word + words].view(np.uint8)
+        value = memory[: t.dtype.itemsize].copy().view(t.dtype).reshape(())
+        return value if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
 
     # -- tables for the driver
 
@@ -159,49 +142,46 @@ class Program:
             steps.append((tables[-1].ctypes.data, len(words)))
         return steps, tables
 
-    def _describe(self, plan: Plan) -> int:
-        """The address of the program's table; its first run of kernels leaves ``_steps``."""
+    def _describe(self, plan: Plan) -> np.ndarray:
+        """The program as the driver knows it; its first run of kernels leaves ``_steps``."""
         first = (0, 0)
         if self._steps and isinstance(run := self._steps[0], tuple):
             first = run
             self._steps.pop(0)
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
-        words = [len(plan.inputs) + len(plan.outputs), int(work > RELEASE_ABOVE), *first, 0, int(not self._steps)]
-        for slot, t in plan.inputs:
-            words += binding_words(_binding_kind(t), slot, t.dtype, t.shape)
-        for slot, t in plan.outputs:
-            words += binding_words(ARRAY, slot, t.dtype, t.shape)
-        self._table = np.array(words, np.int64)
-        return self._table.ctypes.data
+        helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._recipe.build)
+        table, self._kept = describe(
+            plan.inputs, plan.outputs, first, self._recipe.words, helpers, release=work > RELEASE_ABOVE
+        )
+        return table
 
     # -- values in
 
-    def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values as the driver wants them: arrays in C order, aligned and in native byte order (copies of those
-        that are not), scalars other than float64 as arrays. Empty if one has another type than was traced."""
+    def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The values as the driver wants them: arrays in C order, aligned, in native byte order and with the usual
+        descriptor (copies of those that are not so). ``None`` if one has another type than was traced."""
         if len(values) != len(self.plan.inputs):
-            return ()
+            return None
         out = []
         for x, (_, t) in zip(values, self.plan.inputs, strict=True):
             if t.kind == "array":
                 if type(x) not in (np.ndarray, np.memmap) or x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
-                    return ()
-                if not (x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative and type(x) is np.ndarray):
-                    x = np.array(x, t.dtype, order="C", copy=True, subok=False)
-            elif t.dtype.name != "float64":
-                if type(x) is not (complex if t.kind == "python" else t.dtype.type):
-                    return ()
-                x = np.asarray(x)
+                    return None
+                plain = type(x) is np.ndarray and x.dtype is native(t)
+                if not (plain and x.flags.c_contiguous and x.flags.aligned):
+                    given, x = x, np.empty(t.shape, native(t))
+                    x[...] = given
             out.append(x)
         return tuple(out)
 
     # -- Python steps
 
     @np.errstate(all="ignore")  # kernels do not warn either
-    def _go_on(self, frame: _Frame, values: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
-        """Python steps and the kernels that follow them."""
-        bound = zip([*self.plan.inputs, *self.plan.outputs], [*values, *outputs], strict=True)
-        arrays = self._owned | {slot: x for (slot, _), x in bound}
+    def _go_on(self, address: int, *values: Any) -> int:
+        """Python steps and the kernels that follow them, with the inputs and outputs of this call."""
+        frame = self._frames[address]
+        bound = zip([*self.plan.inputs, *self.plan.outputs], values, strict=True)
+        arrays = self._owned | {slot: np.asarray(x) for (slot, _), x in bound}
         others: dict[Variable, Any] = {}
 
         def value(var: Variable) -> Any:
@@ -214,8 +194,8 @@ class Program:
 
         for step in self._steps:
             if isinstance(step, tuple):
-                if status := self._resume(frame.address, *step):
-                    return status
+                if fault := resume(address, *step):
+                    return fault
                 continue
             if isinstance(step, PythonCopy):
                 _view(frame, arrays, step.target)[...] = _view(frame, arrays, step.source)
@@ -230,8 +210,11 @@ class Program:
                 return MISFIT
             elif op.type.size:
                 _view(frame, arrays, self.plan.places[step.var])[...] = result
-        self._table[CALLS] += 1
         return OK
+
+
+def _misfit(*values: Any) -> Refusal:
+    return Refusal.MISFIT
 
 
 def _without_captured(tape: Tape) -> Tape:
@@ -251,9 +234,3 @@ def _as_type(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
     if result[0] == "number" and isinstance(t, ArrayType):
         return (*result[:2], replace(result[2], kind=t.kind))
     return (*result, t) if result[0] == "value" else result
-
-
-def _binding_kind(t: ArrayType) -> int:
-    if t.kind == "array" or t.dtype.name != "float64":
-        return ARRAY
-    return PYTHON_FLOAT if t.kind == "python" else FLOAT64_SCALAR

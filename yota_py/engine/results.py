@@ -1,77 +1,89 @@
-"""How a program hands out its results: one expression, compiled once, puts numbers and arrays into their containers."""
+"""How a program hands out its results: numbers and arrays in their containers, made by the driver after a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optree
 
 from ..types import ArrayType, Type
-from .layout import Place
+from .objects import CALL, FRAME, LIST, NUMBER, OBJECT, OUTPUT, SCALAR, TUPLE
 
-# Of the frame's numbers, the output arrays and the frame's head: the results in their containers.
-Collect = Callable[[Sequence[float], Sequence[np.ndarray], np.ndarray], Any]
+# A number of any dtype: of a frame's address, the word and the type.
+Read = Callable[[int, int, ArrayType], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Instructions and arguments for the driver, the function they may call, and the objects they refer to."""
+
+    words: list[int]
+    build: Callable[..., Any] | None
+    kept: list[Any]
 
 
 class _Leaf:
-    """The expression of one result."""
+    """One result: the instruction for what the driver makes of it, and an expression of that; ``None`` for itself."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, instruction: int, argument: int, text: str | None = None) -> None:
+        self.words, self.text = [instruction, argument], text
 
 
-def collector(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec) -> tuple[Collect, slice]:
-    """The function that collects the results, and the words of the frame that hold its float64 numbers."""
-    words = [r[1].offset // 8 for r in results if r[0] == "number" and r[2].dtype.name == "float64"]
-    numbers = slice(words[0], words[-1] + 1) if words else slice(0, 0)
-    names: dict[str, Any] = {
-        "float64": np.float64,
-        "array": np.asarray,
-        "read": read_number,
-        "unflatten": optree.tree_unflatten,
-        "copy": np.array,
-    }
-    leaves = []
+def make_recipe(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec, read: Read) -> Recipe:
+    """The instructions for these results in containers of this structure."""
+    names: dict[str, Any] = {"array": np.asarray, "read": read, "unflatten": optree.tree_unflatten, "copy": np.array}
+    leaves, kept = [], []
     for i, (kind, *rest) in enumerate(results):
         if kind == "output":
-            text = f"o[{rest[0]}]"
+            leaf = _Leaf(OUTPUT, rest[0])
         elif kind == "number":
-            text = _number(rest[0], rest[1], numbers.start, f"t{i}", names)
+            leaf = _number(rest[0].offset // 8, rest[1], i, names)
         else:
-            text, names[f"c{i}"] = _constant(f"c{i}", *rest)
-        leaves.append(_Leaf(text))
-    display = _text(optree.tree_unflatten(spec, leaves))
+            value, copied = _constant(*rest)
+            kept.append(value)
+            leaf = _Leaf(OBJECT, id(value), f"copy(a{i})" if copied else None)
+        leaves.append(leaf)
+    tree = optree.tree_unflatten(spec, leaves)
+    if all(leaf.text is None for leaf in leaves) and (words := _instructions(tree)) is not None:
+        return Recipe(words, None, kept)
+    for i, leaf in enumerate(leaves):
+        leaf.text = leaf.text or f"a{i}"
+    display = _text(tree)
     if display is None:  # containers of the user's own
         names["spec"] = spec
-        display = f"unflatten(spec, ({''.join(leaf.text + ', ' for leaf in leaves)}))"
-    return eval(f"lambda n, o, head: {display}", names), numbers
+        display = f"unflatten(spec, ({''.join(f'{leaf.text}, ' for leaf in leaves)}))"
+    build = eval(f"lambda {', '.join(f'a{i}' for i in range(len(leaves)))}: {display}", names)
+    return Recipe([*(w for leaf in leaves for w in leaf.words), CALL, len(leaves)], build, kept)
 
 
-def _constant(name: str, value: Any, t: Type) -> tuple[str, Any]:
-    """A result that is the same at every call; arrays are copied."""
+def _constant(value: Any, t: Type) -> tuple[Any, bool]:
+    """A result that is the same at every call, and whether it is handed out as a copy."""
     if not isinstance(t, ArrayType) or value is None:
-        return name, value
+        return value, False
     if t.kind == "array":
-        return f"copy({name})", np.asarray(value, t.dtype)
-    return name, t.dtype.type(value) if t.kind == "scalar" else np.asarray(value).item()
+        return np.asarray(value, t.dtype), True
+    return t.dtype.type(value) if t.kind == "scalar" else np.asarray(value).item(), False
 
 
-def _number(place: Place, t: ArrayType, first: int, name: str, names: dict[str, Any]) -> str:
-    word = place.offset // 8
-    if t.dtype.name != "float64":
-        names[name] = t
-        return f"read(head, {word}, {name})"
-    text = f"n[{word - first}]"
-    return text if t.kind == "python" else f"{'float64' if t.kind == 'scalar' else 'array'}({text})"
+def _number(word: int, t: ArrayType, i: int, names: dict[str, Any]) -> _Leaf:
+    if t.dtype.name == "float64":
+        return _Leaf(SCALAR if t.kind == "scalar" else NUMBER, word, f"array(a{i})" if t.kind == "array" else None)
+    names[f"t{i}"] = t
+    return _Leaf(FRAME, 0, f"read(a{i}, {word}, t{i})")
 
 
-def read_number(head: np.ndarray, word: int, t: ArrayType) -> Any:
-    """A number of any dtype from the head of a frame."""
-    words = -(-t.dtype.itemsize // 8)
-    value = head[word : word + words].view(np.uint8)[: t.dtype.itemsize].copy().view(t.dtype).reshape(())
-    return value if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
+def _instructions(tree: Any) -> list[int] | None:
+    """Instructions for tuples and lists; ``None`` if there is any other container."""
+    if isinstance(tree, _Leaf):
+        return tree.words
+    if type(tree) not in (tuple, list):
+        return None
+    items = [_instructions(item) for item in tree]
+    inside = [w for item in items if item is not None for w in item]
+    return None if None in items else [*inside, TUPLE if type(tree) is tuple else LIST, len(items)]
 
 
 def _text(tree: Any) -> str | None:

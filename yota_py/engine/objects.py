@@ -1,0 +1,165 @@
+"""Python's and NumPy's objects in machine code: reading their fields, calling them, and making a program's results.
+
+The layout of ``PyArrayObject``, ``PyFloatObject`` and NumPy's float64 scalar is part of their C interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR, DOUBLE, VOID = ir.PointerType(), ir.DoubleType(), ir.VoidType()
+NULL = ir.Constant(PTR, None)
+
+_HEAD = object.__basicsize__  # of every Python object: reference count and type
+TYPE, VALUE = _HEAD - 8, _HEAD  # the latter of a float
+ITEMS = _HEAD + 8  # of a tuple
+DATA, NDIM, SHAPE, DESCRIPTOR, FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48  # of an array
+
+# How results are made: each instruction has an argument, and puts an object on a stack.
+# The number in a word of the frame (as Python's or NumPy's), an output array, an object by its address, the frame's
+# address; a tuple or a list of so many objects on the stack, or a call with them.
+NUMBER, SCALAR, OUTPUT, OBJECT, FRAME, TUPLE, LIST, CALL = range(8)
+
+
+def const(n: int) -> ir.Constant:
+    """A word."""
+    return ir.Constant(I64, n)
+
+
+class Writer:
+    """A few shorthands over the builder."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def block(self, name: str) -> ir.Block:
+        """A block to branch to."""
+        return self.function.append_basic_block(name)
+
+    def load(self, pointer: Any, byte: int, kind: ir.Type) -> Any:
+        """A field of an object."""
+        return self.b.load(self.b.gep(pointer, [const(byte)], source_etype=I8), typ=kind, align=1)
+
+    def at(self, pointer: Any, index: Any) -> Any:
+        """The place of a word."""
+        offset = const(index) if isinstance(index, int) else index
+        return self.b.gep(pointer, [offset], source_etype=I64)
+
+    def word(self, pointer: Any, index: Any, kind: ir.Type = I64) -> Any:
+        """A word, or what stands in its place."""
+        return self.b.load(self.at(pointer, index), typ=kind)
+
+    def variable(self, start: int = 0) -> Any:
+        """A local word."""
+        with self.b.goto_entry_block():
+            place = self.b.alloca(I64)
+        self.b.store(const(start), place)
+        return place
+
+    def call(self, name: str, result: ir.Type, *args: Any) -> Any:
+        """A function of Python's C interface."""
+        known = self.b.module.globals.get(name)
+        fn = known or ir.Function(self.b.module, ir.FunctionType(result, [a.type for a in args]), name)
+        return self.b.call(fn, args)
+
+    def apply(self, callee: Any, args: Any, count: Any) -> Any:
+        """A Python call with so many objects; NULL if it raises."""
+        return self.call("PyObject_Vectorcall", PTR, callee, args, count, NULL)
+
+    def release(self, value: Any) -> None:
+        """One reference less."""
+        self.call("Py_DecRef", VOID, value)
+
+    def require(self, condition: Any, otherwise: ir.Block) -> None:
+        """Go on only if it holds."""
+        go_on = self.block("good")
+        self.b.cbranch(condition, go_on, otherwise)
+        self.b.position_at_end(go_on)
+
+    def some(self, value: Any, otherwise: ir.Block) -> Any:
+        """An object that must not be NULL."""
+        self.require(self.b.icmp_unsigned("!=", value, NULL), otherwise)
+        return value
+
+    @contextmanager
+    def loop(self, count: Any) -> Iterator[Any]:
+        """``for i in range(count)``."""
+        before, head, body, done = self.b.block, self.block("head"), self.block("body"), self.block("done")
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        i = self.b.phi(I64)
+        i.add_incoming(const(0), before)
+        self.b.cbranch(self.b.icmp_signed("<", i, count), body, done)
+        self.b.position_at_end(body)
+        yield i
+        i.add_incoming(self.b.add(i, const(1)), self.b.block)
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+
+def emit_results(
+    w: Writer, recipe: Any, length: Any, build: Any, frame: Any, outputs: Any, stack: Any, depth: Any, failed: ir.Block
+) -> None:
+    """Follow a recipe; its only result is left on the stack. On an exception the stack is left to ``failed``."""
+    b = w.b
+    with w.loop(length) as i:
+        record = w.at(recipe, b.shl(i, const(1)))
+        argument = w.word(record, 1)
+        names = ("number", "scalar", "output", "object", "frame", "tuple", "list", "call")
+        blocks = [w.block(name) for name in names]
+        push = w.block("push")
+        choice = b.switch(w.word(record, 0), failed)
+        for code, block in enumerate(blocks):
+            choice.add_case(const(code), block)
+        b.position_at_end(push)
+        value = b.phi(PTR)
+        for code, block in enumerate(blocks):
+            b.position_at_end(block)
+            made = _emit_instruction(w, code, argument, build, frame, outputs, stack, depth, failed)
+            value.add_incoming(made, b.block)
+            b.branch(push)
+        b.position_at_end(push)
+        w.some(value, failed)
+        top = b.load(depth, typ=I64)
+        b.store(value, w.at(stack, top))
+        b.store(b.add(top, const(1)), depth)
+
+
+def _emit_instruction(
+    w: Writer, code: int, argument: Any, build: Any, frame: Any, outputs: Any, stack: Any, depth: Any, failed: ir.Block
+) -> Any:
+    """The object that one instruction makes."""
+    b = w.b
+    if code == NUMBER:
+        return w.call("PyFloat_FromDouble", PTR, w.word(frame, argument, DOUBLE))
+    if code == SCALAR:
+        scalar_type = b.inttoptr(const(id(np.float64)), PTR)
+        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar_type, const(0)), failed)
+        b.store(w.word(frame, argument, DOUBLE), b.gep(value, [const(VALUE)], source_etype=I8))
+        return value
+    if code in (OUTPUT, OBJECT):
+        value = w.word(outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)
+        w.call("Py_IncRef", VOID, value)
+        return value
+    if code == FRAME:
+        return w.call("PyLong_FromVoidPtr", PTR, frame)
+    first = b.sub(b.load(depth, typ=I64), argument)
+    parts = w.at(stack, first)
+    if code == CALL:
+        value = w.some(w.apply(build, parts, argument), failed)
+        with w.loop(argument) as k:
+            w.release(w.word(parts, k, PTR))
+    else:
+        kind = "PyTuple" if code == TUPLE else "PyList"
+        value = w.some(w.call(f"{kind}_New", PTR, argument), failed)
+        with w.loop(argument) as k:  # it takes over the references
+            w.call(f"{kind}_SetItem", I32, value, k, w.word(parts, k, PTR))
+    b.store(first, depth)
+    return value
