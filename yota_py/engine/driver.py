@@ -49,6 +49,7 @@ from .objects import (
     TYPE,
     VALUE,
     VOID,
+    Call,
     Writer,
     const,
     emit_results,
@@ -167,70 +168,43 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
     b = w.b
     me, values, count = function.args
     misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
-    made, depth = w.variable(), w.variable()  # so many output arrays, and objects on the stack
+    made, depth = w.variable(), w.variable()
     program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
     frame = _emit_take(w, program, no_frame)
     w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
     _emit_bind(w, program, frame, values, misfit)
 
     output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
-    parts = b.alloca(PTR, b.add(b.add(count, const(2)), output_count))  # the frame, values, outputs
-    outputs = w.at(parts, b.add(count, const(1)))
-    stack = b.alloca(PTR, b.add(length, const(2)))
-    table, empty = w.word(program, OUTPUTS, PTR), b.inttoptr(const(id(np.empty)), PTR)
-    with w.loop(output_count) as i:
-        record = w.at(table, b.mul(i, const(3)))
-        array = w.some(w.apply(empty, w.at(record, 1), const(2)), failed)
-        b.store(array, w.at(outputs, i))
-        b.store(b.add(i, const(1)), made)
-        b.store(w.load(array, DATA, I64), w.at(frame, w.word(record, 0)))
-
-    kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
+    outputs = b.alloca(PTR, output_count)
+    room = b.add(b.add(length, const(2)), b.add(count, output_count))  # also for the arguments of steps and refusals
+    call = Call(program, frame, values, count, outputs, made, b.alloca(PTR, room), depth, failed)
+    _emit_outputs(w, call, output_count)
     fault = w.variable()
+    kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
     b.store(b.call(run, [frame, kernels, words, release]), fault)
-    steps = w.word(program, STEPS, PTR)
-    good = b.icmp_signed("==", b.load(fault, typ=I64), const(OK))
-    with b.if_then(b.and_(good, b.icmp_unsigned("!=", steps, NULL))):
-        with w.loop(count) as i:
-            b.store(w.word(values, i, PTR), w.at(parts, b.add(i, const(1))))
-        address = w.some(w.call("PyLong_FromVoidPtr", PTR, frame), failed)
-        b.store(address, parts)
-        answer = w.apply(steps, parts, b.add(b.add(count, const(1)), output_count))
-        w.release(address)
-        w.some(answer, failed)
-        b.store(w.call("PyLong_AsLong", I64, answer), fault)
-        w.release(answer)
-
-    fine, refused = w.block("fine"), w.block("refused")
-    b.cbranch(b.icmp_signed("==", b.load(fault, typ=I64), const(OK)), fine, refused)
-    b.position_at_end(refused)
-    arguments = [("PyLong_FromVoidPtr", frame), ("PyLong_FromLong", b.load(fault, typ=I64))]
-    for name, argument in arguments:
-        _push(w, stack, depth, w.some(w.call(name, PTR, argument), failed))
-    answer = w.some(w.apply(w.word(program, REFUSE, PTR), stack, const(len(arguments))), failed)
-    for i in range(len(arguments)):
-        w.release(w.word(stack, i, PTR))
-    b.store(answer, stack)
-    b.branch(end)
-
-    b.position_at_end(fine)
-    calls = w.at(program, CALLS)
-    b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
-    build = w.word(program, BUILD, PTR)
-    emit_results(w, w.word(program, RECIPE, PTR), length, build, frame, outputs, stack, depth, failed)
+    _emit_steps(w, call, output_count, fault)
+    with b.if_else(b.icmp_signed("==", b.load(fault, typ=I64), const(OK))) as (then, otherwise):
+        with then:
+            calls = w.at(program, CALLS)
+            b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
+            emit_results(w, call, w.word(program, RECIPE, PTR), length, w.word(program, BUILD, PTR))
+        with otherwise:
+            call.push(w, w.call("PyLong_FromVoidPtr", PTR, frame))
+            call.push(w, w.call("PyLong_FromLong", PTR, b.load(fault, typ=I64)))
+            call.push(w, call.apply(w, w.word(program, REFUSE, PTR), const(2)))
     b.branch(end)
 
     b.position_at_end(failed)
     with w.loop(b.load(depth, typ=I64)) as i:
-        w.release(w.word(stack, i, PTR))
-    b.store(NULL, stack)
+        w.release(w.word(call.stack, i, PTR))
+    b.store(NULL, call.stack)
     b.branch(end)
 
     b.position_at_end(end)
     with w.loop(b.load(made, typ=I64)) as i:
         w.release(w.word(outputs, i, PTR))
     _emit_give(w, program, frame)
-    b.ret(w.word(stack, 0, PTR))
+    b.ret(w.word(call.stack, 0, PTR))
 
     b.position_at_end(misfit)
     _emit_give(w, program, frame)
@@ -240,10 +214,31 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
     b.ret(NULL)
 
 
-def _push(w: Writer, stack: Any, depth: Any, value: Any) -> None:
-    top = w.b.load(depth, typ=I64)
-    w.b.store(value, w.at(stack, top))
-    w.b.store(w.b.add(top, const(1)), depth)
+def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
+    """Fresh arrays for the results, in their slots."""
+    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(np.empty)), PTR)
+    with w.loop(output_count) as i:
+        record = w.at(table, w.b.mul(i, const(3)))
+        array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
+        w.b.store(array, w.at(call.outputs, i))
+        w.b.store(w.b.add(i, const(1)), call.made)
+        w.b.store(w.load(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
+
+
+def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
+    """Python steps, if there are any and all went well so far."""
+    steps = w.word(call.program, STEPS, PTR)
+    good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))
+    with w.b.if_then(w.b.and_(good, w.b.icmp_unsigned("!=", steps, NULL))):
+        call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
+        for array, count in ((call.values, call.count), (call.outputs, output_count)):
+            with w.loop(count) as i:
+                value = w.word(array, i, PTR)
+                w.call("Py_IncRef", VOID, value)
+                call.push(w, value)
+        answer = call.apply(w, steps, w.b.load(call.depth, typ=I64))
+        w.b.store(w.call("PyLong_AsLong", I64, answer), fault)
+        w.release(answer)
 
 
 def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,62 +105,83 @@ class Writer:
         self.b.position_at_end(done)
 
 
-def emit_results(
-    w: Writer, recipe: Any, length: Any, build: Any, frame: Any, outputs: Any, stack: Any, depth: Any, failed: ir.Block
-) -> None:
-    """Follow a recipe; its only result is left on the stack. On an exception the stack is left to ``failed``."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a program in machine code: its table and frame, the values given, the output arrays, so many of which
+    are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
+
+    program: Any
+    frame: Any
+    values: Any
+    count: Any
+    outputs: Any
+    made: Any
+    stack: Any
+    depth: Any
+    failed: ir.Block
+
+    def push(self, w: Writer, value: Any) -> None:
+        """Put an object on the stack; one that is NULL ends the call."""
+        w.some(value, self.failed)
+        top = w.b.load(self.depth, typ=I64)
+        w.b.store(value, w.at(self.stack, top))
+        w.b.store(w.b.add(top, const(1)), self.depth)
+
+    def apply(self, w: Writer, callee: Any, count: Any) -> Any:
+        """Call a function with the topmost objects, which are taken off the stack."""
+        first = w.b.sub(w.b.load(self.depth, typ=I64), count)
+        parts = w.at(self.stack, first)
+        value = w.some(w.apply(callee, parts, count), self.failed)
+        with w.loop(count) as k:
+            w.release(w.word(parts, k, PTR))
+        w.b.store(first, self.depth)
+        return value
+
+
+def emit_results(w: Writer, call: Call, recipe: Any, length: Any, build: Any) -> None:
+    """Follow a recipe; its only result is left on the stack."""
     b = w.b
     with w.loop(length) as i:
         record = w.at(recipe, b.shl(i, const(1)))
         argument = w.word(record, 1)
         names = ("number", "scalar", "output", "object", "frame", "tuple", "list", "call")
-        blocks = [w.block(name) for name in names]
-        push = w.block("push")
-        choice = b.switch(w.word(record, 0), failed)
+        blocks, push = [w.block(name) for name in names], w.block("push")
+        choice = b.switch(w.word(record, 0), call.failed)
         for code, block in enumerate(blocks):
             choice.add_case(const(code), block)
         b.position_at_end(push)
         value = b.phi(PTR)
         for code, block in enumerate(blocks):
             b.position_at_end(block)
-            made = _emit_instruction(w, code, argument, build, frame, outputs, stack, depth, failed)
+            made = _emit_instruction(w, call, code, argument, build)
             value.add_incoming(made, b.block)
             b.branch(push)
         b.position_at_end(push)
-        w.some(value, failed)
-        top = b.load(depth, typ=I64)
-        b.store(value, w.at(stack, top))
-        b.store(b.add(top, const(1)), depth)
+        call.push(w, value)
 
 
-def _emit_instruction(
-    w: Writer, code: int, argument: Any, build: Any, frame: Any, outputs: Any, stack: Any, depth: Any, failed: ir.Block
-) -> Any:
+def _emit_instruction(w: Writer, call: Call, code: int, argument: Any, build: Any) -> Any:
     """The object that one instruction makes."""
     b = w.b
     if code == NUMBER:
-        return w.call("PyFloat_FromDouble", PTR, w.word(frame, argument, DOUBLE))
+        return w.call("PyFloat_FromDouble", PTR, w.word(call.frame, argument, DOUBLE))
     if code == SCALAR:
         scalar_type = b.inttoptr(const(id(np.float64)), PTR)
-        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar_type, const(0)), failed)
-        b.store(w.word(frame, argument, DOUBLE), b.gep(value, [const(VALUE)], source_etype=I8))
+        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar_type, const(0)), call.failed)
+        b.store(w.word(call.frame, argument, DOUBLE), b.gep(value, [const(VALUE)], source_etype=I8))
         return value
     if code in (OUTPUT, OBJECT):
-        value = w.word(outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)
+        value = w.word(call.outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)
         w.call("Py_IncRef", VOID, value)
         return value
     if code == FRAME:
-        return w.call("PyLong_FromVoidPtr", PTR, frame)
-    first = b.sub(b.load(depth, typ=I64), argument)
-    parts = w.at(stack, first)
+        return w.call("PyLong_FromVoidPtr", PTR, call.frame)
     if code == CALL:
-        value = w.some(w.apply(build, parts, argument), failed)
-        with w.loop(argument) as k:
-            w.release(w.word(parts, k, PTR))
-    else:
-        kind = "PyTuple" if code == TUPLE else "PyList"
-        value = w.some(w.call(f"{kind}_New", PTR, argument), failed)
-        with w.loop(argument) as k:  # it takes over the references
-            w.call(f"{kind}_SetItem", I32, value, k, w.word(parts, k, PTR))
-    b.store(first, depth)
+        return call.apply(w, build, argument)
+    kind = "PyTuple" if code == TUPLE else "PyList"
+    value = w.some(w.call(f"{kind}_New", PTR, argument), call.failed)
+    first = b.sub(b.load(call.depth, typ=I64), argument)
+    with w.loop(argument) as k:  # it takes over the references
+        w.call(f"{kind}_SetItem", I32, value, k, w.word(w.at(call.stack, first), k, PTR))
+    b.store(first, call.depth)
     return value

@@ -83,8 +83,8 @@ class Program:
     @property
     def nbytes(self) -> int:
         """The memory that it keeps: constants, tables and frames."""
-        arrays = [self._template, self._table, *self._tables, *self._owned.values()]
-        return sum(x.nbytes for x in arrays) + sum(frame.nbytes for frame in [*self._frames.values()])
+        kept = [self._template, self._table, *self._tables, *self._kept, *self._owned.values(), *self._frames.values()]
+        return sum(x.nbytes for x in kept if isinstance(x, np.ndarray | _Frame))
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
