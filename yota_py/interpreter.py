@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .dispatch import is_traced
+from .mutation import traced_result
 from .operations import Input, Variable
 from .recorder import Recorder
 from .tape import Tape
@@ -49,8 +50,10 @@ def collect(gradient: Recorder) -> Any:
 
 def settle(value: Any, t: Type) -> Any:
     """A result as its type says, sharing no memory with anything."""
-    if is_traced(value) or not isinstance(t, ArrayType):
+    if not isinstance(t, ArrayType):
         return value
+    if is_traced(value):
+        return traced_result(value, t)
     if t.kind == "array":
         return np.array(value, dtype=t.dtype, order="C")
     if t.kind == "scalar":

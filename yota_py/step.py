@@ -25,7 +25,7 @@ from .passes.lower import lower
 from .tracer import Tracer
 from .trees import flatten, unflatten
 from .types import ArrayType, Type
-from .views import Look, overlap
+from .views import overlap
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -62,7 +62,7 @@ class _Writer:
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
         self.roots = {var: self._root(var) for var in self.trace.roots}
         self.tracers = {id(root): self.roots[var] for var, root in self.trace.roots.items()}
-        self.shared: dict[int, set[int]] = {}  # the views that are handed out of arrays made in the call
+        self.shared: dict[int, set[int]] = {}  # of an array made in the call, it and the views that are handed out
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
@@ -132,15 +132,26 @@ class _Writer:
         var, value = tracer.current()
         if not isinstance(value, np.ndarray):
             return self.roots.get(var) or self._output(var)
-        if tracer._look is None:
-            return self._output(var)
         root = tracer._root
         if id(root) not in self.tracers:
-            views = self.shared.setdefault(id(root), set())
-            views.add(id(tracer))
-            if len(views) == 1 and root.size > value.size and root.current()[0] not in self.outputs:
+            alike = self.shared.setdefault(id(root), set())
+            alike.add(id(tracer))
+            if tracer is root or (len(alike) == 1 and root.size > value.size):
                 return self._output(var)
-        return self._assign(tracer, "w", f"{self.constant(_view(tracer._look))}({self._traced(tracer._look.parent)})")
+        look = tracer._look
+        assert look is not None
+        of = self._traced(look.parent)
+        args = "".join(f", {self._argument(arg)}" for arg in look.args)
+        args += "".join(f", {name}={self._argument(arg)}" for name, arg in look.kwargs.items())
+        return self._assign(tracer, "w", f"{self.constant(look.fn)}({of}{args})")
+
+    def _argument(self, value: Any) -> str:
+        """An argument of a view: a traced one is a position that the program computes."""
+        if find_traced((value,)) is None:
+            return self.constant(value)
+        if isinstance(value, tuple):
+            return f"({''.join(self._argument(item) + ', ' for item in value)})"
+        return self.text(value)
 
     def _store(self, holder: Holder, key: Any, value: Any) -> str:
         if key not in holder.before:
@@ -230,14 +241,6 @@ def _is_array(t: Type) -> bool:
 
 def _unpacked(prefix: str, count: int, source: str) -> str:
     return "".join(f"{prefix}{i}, " for i in range(count)) + f"= {source}" if count else ""
-
-
-def _view(look: Look) -> Callable[[Any], Any]:
-    """A look without the tracer that it looks at."""
-    fn, args, kwargs = look.fn, look.args, look.kwargs
-    if find_traced((args, dict(kwargs))) is not None:
-        raise UnrepeatableError("it hands out a view at a traced position")
-    return lambda array: fn(array, *args, **kwargs)
 
 
 def _overlapping(written: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
