@@ -1,0 +1,369 @@
+"""Threads, processes and depth: one cached gradient in many hands, and programs that are very long or very deep."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fresh import agree
+from numpy.testing import assert_allclose, assert_array_equal
+
+from yota_py import grad, gradient, gradtape, pullback, trace, value_and_grad
+from yota_py.errors import YotaError
+from yota_py.operations import Call
+from yota_py.recorder import Recorder
+from yota_py.tape import Tape
+from yota_py.verify import verify
+
+Job = Callable[[], None]
+
+
+def together(*jobs: Job) -> None:
+    """Run in one thread each, started at once; raises the first error."""
+    barrier = threading.Barrier(len(jobs))
+
+    def run(job: Job) -> None:
+        barrier.wait(20)
+        job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for future in [pool.submit(run, job) for job in jobs]:
+            future.result(120)
+
+
+def run_script(tmp_path: Path, source: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a script in a process of its own."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(source))
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def succeeds(*processes: subprocess.Popen[str]) -> None:
+    """Each ends well, in time, and has said so."""
+    for process in processes:
+        try:
+            out, err = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        assert (process.returncode, out.strip()) == (0, "done"), err[-2000:]
+
+
+# ------------------------------------------ two threads trace, compile or call one cached gradient at a time
+
+PROGRAMS: dict[str, str] = {
+    "loops": "def f(x): return np.sum(np.sin(x * W) * x)",
+    "products": "def f(x): return np.sum(np.tanh(np.outer(x, W) @ x))",
+    "assignments": "def f(x):\n    y = np.zeros(3)\n    y[1:] = x[:-1] * W[0]\n    y[0] += x[2]\n    return np.sum(y ** 2)",
+    "branches": "def f(x): return np.sum(W * x) if x[0] > 1.5 else np.sum(x ** 3)",
+    "python": "def f(x): return np.sum(W * x) * math.sin(x[0]) + sum(v * v for v in x)",
+    "not cached": "def f(x): return np.sum(W * x ** 2) + 0 * np.random.rand()",
+}
+
+
+def make(name: str) -> Callable[..., Any]:
+    """A function that no other thread or round has seen."""
+    names: dict[str, Any] = {"np": np, "math": math, "W": np.arange(1.0, 4.0), "__name__": "user_module"}
+    exec(PROGRAMS[name], names)
+    return names["f"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_trace_compile_and_call_at_a_time(name: str, threads: int) -> None:
+    xs = [np.array([0.3, 0.5, 0.7]) + k / 3 for k in range(8)]
+    reference = make(name)
+    wanted = [gradtape(reference, x).play(x) for x in xs]
+
+    def job(f: Callable[..., Any], start: int) -> None:
+        for k in range(8):
+            i = (start + k) % 8
+            value, (g,) = grad(f, xs[i])
+            assert_allclose(value, wanted[i][0], rtol=1e-11)
+            assert_allclose(g, wanted[i][1][0], rtol=1e-10)
+
+    for _ in range(12):
+        f = make(name)
+        together(*[functools.partial(job, f, 2 * n) for n in range(threads)])
+        assert type(f.__globals__["W"]) is np.ndarray
+        agree(f, xs[0])
+
+
+def test_threads_with_functions_of_their_own_that_share_kernels() -> None:
+    def job(n: int) -> None:
+        for k in range(5):
+            f = make("loops")
+            f.__globals__["W"] = np.full(3, n + 1.0)
+            for i in range(4):
+                x = np.arange(1.0, 4.0) + i + k
+                assert_allclose(grad(f, x)[0], np.sum(np.sin(x * (n + 1)) * x), rtol=1e-11)
+
+    together(*[functools.partial(job, n) for n in range(4)])
+
+
+def test_threads_through_every_public_function() -> None:
+    f, x = make("products"), np.array([0.3, 0.5, 0.7])
+    want, (want_g,) = gradtape(f, x).play(x)
+    calls: Sequence[Callable[[], Any]] = [
+        lambda: grad(f, x)[1][0],
+        lambda: value_and_grad(f)(x)[1],
+        lambda: gradient(f)(x),
+        lambda: pullback(f, x)[1](1.0)[0],
+        lambda: gradtape(f, x).play(x)[1][0],
+        lambda: want_g * (trace(f, x).play(x) / want),
+    ]
+    for _ in range(5):
+        together(*[lambda call=call: [assert_allclose(call(), want_g, rtol=1e-11) for _ in range(5)] for call in calls])
+
+
+def test_results_of_threads_share_no_memory() -> None:
+    f, kept = make("loops"), []
+
+    def job(n: int) -> None:
+        for i in range(20):
+            x = np.full(3, n + i / 20)
+            kept.append((x, grad(f, x)[1][0]))
+
+    together(*[functools.partial(job, n) for n in range(4)])
+    for x, g in kept:
+        w = np.arange(1.0, 4.0)
+        assert_allclose(g, np.sin(x * w) + x * w * np.cos(x * w), rtol=1e-11, atol=1e-13)
+
+
+# ------------------------------------------------------------------ fork after a compile, spawn, processes side by side
+
+_COMMON = """
+    import multiprocessing, os, sys, threading, time, warnings
+    import numpy as np
+    from yota_py import grad
+    warnings.simplefilter("ignore")  # fork in a process with threads
+
+    W = np.arange(1.0, 4.0)
+
+    def known(x):
+        return np.sum(np.sin(x) * W)
+
+    def check_known(rounds=4):
+        for i in range(rounds):
+            x = np.arange(3.0) + i
+            value, (g,) = grad(known, x)
+            assert np.allclose(value, np.sin(x) @ W) and np.allclose(g, np.cos(x) * W), (value, g)
+
+    def check_new(power):
+        def new(x):
+            return np.sum(np.exp(x / 9) * x ** power) + W @ x
+        for i in range(4):
+            x = np.arange(1.0, 4.0) + i
+            value, (g,) = grad(new, x)
+            want = np.exp(x / 9) * x ** power
+            assert np.allclose(value, want.sum() + W @ x)
+            assert np.allclose(g, want / 9 + np.exp(x / 9) * power * x ** (power - 1) + W)
+
+    def child(power):
+        check_known()
+        check_new(power)
+        W[:] = 7.0
+        check_known()
+"""
+
+
+def test_fork_after_a_compile(tmp_path: Path) -> None:
+    succeeds(run_script(tmp_path, _COMMON + """
+    check_known()
+    for power in (2, 3):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(power)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        check_known()
+        check_new(power + 2)
+        assert os.waitpid(pid, 0)[1] == 0
+    check_known()
+    print("done")
+    """))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_multiprocessing(method: str, tmp_path: Path) -> None:
+    succeeds(run_script(tmp_path, _COMMON + """
+    if __name__ == "__main__":
+        check_known()
+        context = multiprocessing.get_context(sys.argv[1])
+        processes = [context.Process(target=child, args=(power,)) for power in (2, 3)]
+        for process in processes:
+            process.start()
+        check_known()
+        check_new(2)
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+        with context.Pool(2) as pool:
+            pool.map(child, [2, 3, 4, 5])
+        print("done")
+    """, method))
+
+
+def test_fork_while_another_thread_traces_and_compiles(tmp_path: Path) -> None:
+    succeeds(run_script(tmp_path, _COMMON + """
+    stop = threading.Event()
+
+    def busy():
+        power = 2
+        while not stop.is_set():
+            check_new(power)
+            names = {"np": np}
+            exec(f"def f(x): return np.sum(np.cos(x) ** {power} * x)", names)
+            for _ in range(3):
+                grad(names["f"], np.ones(3))
+            power += 1
+
+    check_known()
+    thread = threading.Thread(target=busy)
+    thread.start()
+    for i in range(6):
+        time.sleep(0.02 * i)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(i + 2)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    stop.set()
+    thread.join()
+    print("done")
+    """))
+
+
+def test_two_processes_compile_the_same_at_a_time(tmp_path: Path) -> None:
+    succeeds(*[run_script(tmp_path, _COMMON + """
+    child(int(sys.argv[1]))
+    print("done")
+    """, power) for power in ("2", "2", "3")])  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- depth
+
+
+def test_a_tape_of_200_000_operations_is_interpreted() -> None:
+    """Written with a recorder; tracing takes about 30 µs an operation."""
+    tape, n = Tape("long"), 200_000
+    recorder = Recorder(tape)
+    x = y = recorder.input(2.0, "x")
+    for i in range(n):
+        y = recorder.call(np.add if i % 2 else np.multiply, (y, 0.5 if i % 2 == 0 else x))
+    tape.results = [y]
+    assert len(verify(tape)) > n
+    for at in (2.0, 3.0, 4.0):  # y -> y/2 + x has its fixed point at 2x
+        assert_allclose(tape.play_flat([at])[0], 2 * at, rtol=1e-12)
+    assert tape.show().count("\n") > n
+
+
+def test_an_expression_50_000_deep() -> None:
+    """Its gradient tape has 250,000 operations."""
+    def f(x: Any) -> Any:
+        for _ in range(50_000):
+            x = x * 0.9999
+        return x
+
+    tape, slope = gradtape(f, 2.0), 0.9999**50_000
+    assert sum(isinstance(op, Call) for op in tape.ops) > 200_000
+    for x in (2.0, 3.0):
+        assert_allclose(np.array(tape.play(x), dtype=object)[0], x * slope, rtol=1e-10)
+    assert_allclose(grad(f, 4.0)[1][0], slope, rtol=1e-10)
+
+
+def test_an_expression_1000_deep_is_compiled() -> None:
+    def f(x: Any) -> Any:
+        for i in range(1000):
+            x = x * 0.99 + 0.01 * i / 1000
+        return x
+
+    for x in (2.0, 3.0, 4.0, 5.0):
+        agree(f, x)
+
+
+def _read_below(x: Any, n: int) -> Any:
+    y = v = x.copy()
+    for _ in range(n):
+        v = v[::-1]
+    y[0] = 2.0
+    return np.sum(v * x)
+
+
+def _write_below(x: Any, n: int) -> Any:
+    y = v = x.copy()
+    for _ in range(n):
+        v = v[::-1]
+    v[0] = 2.0
+    return np.sum(y * x)
+
+
+@pytest.mark.xfail(strict=True, raises=RecursionError, reason="a view of a view of a view is looked up recursively")
+@pytest.mark.parametrize("f", [_read_below, _write_below])
+def test_a_view_of_a_view_2000_deep(f: Callable[..., Any]) -> None:
+    value, (g, _) = grad(f, np.arange(1.0, 4.0), 2000)
+    assert value == f(np.arange(1.0, 4.0), 2000)
+    assert_array_equal(g, [2.0, 4.0, 6.0])
+
+
+# ------------------------------------------------- a tracer kept after its trace ended, or stored in a global
+
+_USES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda t: t + 1, "reflected": lambda t: np.ones(3) * t, "sum": np.sum, "ufunc": np.sin, "item": lambda t: t[0],
+    "if": lambda t: bool(t[0] > 0), "float": lambda t: float(t[0]), "method": lambda t: t.mean(), "list": list,
+    "matmul": lambda t: t @ t, "assignment": lambda t: t.__setitem__(0, 1.0), "in place": lambda t: t.__iadd__(1.0),
+    "array": lambda t: np.array([t[0], 1.0]), "concatenate": lambda t: np.concatenate([t, t]), "property": lambda t: t.T,
+    "asarray": lambda t: t.__array__(), "differentiate": lambda t: grad(lambda x: np.sum(x * t), np.ones(3)),
+    "as an argument": lambda t: grad(np.sum, t), "in": lambda t: 2.0 in t, "max": max, "where": lambda t: np.where(t, 1, 2),
+    "copy": lambda t: t.copy(), "tolist": lambda t: t.tolist(),
+}  # fmt: skip
+
+
+def _kept(how: str) -> Any:
+    names: dict[str, Any] = {"np": np, "kept": []}
+    body = {
+        "global": "def f(x):\n    global last\n    last = x * 2\n    return np.sum(last)",
+        "closure": "def f(x):\n    kept.append((x * 2,))\n    return np.sum(x)",
+        "generator": "def f(x):\n    kept.append(iter([x * 2]))\n    return np.sum(x)",
+        "lambda": "def f(x):\n    y = x * 2\n    kept.append(lambda: y)\n    return np.sum(x)",
+    }[how]
+    exec(compile(body, "kept.py", "exec"), names)
+    grad(names["f"], np.ones(3))
+    if how == "global":
+        return names["last"]
+    item = names["kept"][0]
+    return item[0] if how == "closure" else next(item) if how == "generator" else item()
+
+
+@pytest.mark.parametrize("how", ["global", "closure", "generator", "lambda"])
+@pytest.mark.parametrize("use", _USES)
+def test_a_tracer_kept_after_its_trace_says_where_it_was_made(how: str, use: str) -> None:
+    """Or it is a plain value by then."""
+    for _ in range(3):
+        kept = _kept(how)
+        if type(kept) is np.ndarray:
+            assert_array_equal(kept, [2.0, 2.0, 2.0])
+            continue
+        with pytest.raises(YotaError, match=r"after its trace had ended|kept.py") as info:
+            _USES[use](kept)
+        assert "trace had ended" in str(info.value) and "made at kept.py:" in str(info.value)
+        assert str(kept) == "[2. 2. 2.]" and kept.shape == (3,)
