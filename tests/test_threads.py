@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -20,7 +22,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad, gradient, gradtape, pullback, trace, value_and_grad
 from yota_py.errors import YotaError
-from yota_py.operations import Call
 from yota_py.recorder import Recorder
 from yota_py.tape import Tape
 from yota_py.verify import verify
@@ -65,7 +66,7 @@ def succeeds(*processes: subprocess.Popen[str]) -> None:
 
 PROGRAMS: dict[str, str] = {
     "loops": "def f(x): return np.sum(np.sin(x * W) * x)",
-    "products": "def f(x): return np.sum(np.tanh(np.outer(x, W) @ x))",
+    "products": "def f(x): return np.sum(np.sin(np.outer(x, W) @ x))",
     "assignments": "def f(x):\n    y = np.zeros(3)\n    y[1:] = x[:-1] * W[0]\n    y[0] += x[2]\n    return np.sum(y ** 2)",
     "branches": "def f(x): return np.sum(W * x) if x[0] > 1.5 else np.sum(x ** 3)",
     "python": "def f(x): return np.sum(W * x) * math.sin(x[0]) + sum(v * v for v in x)",
@@ -219,38 +220,46 @@ def test_multiprocessing(method: str, tmp_path: Path) -> None:
     """, method))
 
 
-def test_fork_while_another_thread_traces_and_compiles(tmp_path: Path) -> None:
-    succeeds(run_script(tmp_path, _COMMON + """
-    stop = threading.Event()
+STUCK = pytest.mark.xfail(strict=True, reason="the child waits for a lock that a thread of its parent held at the fork")
 
-    def busy():
-        power = 2
-        while not stop.is_set():
-            check_new(power)
-            names = {"np": np}
-            exec(f"def f(x): return np.sum(np.cos(x) ** {power} * x)", names)
-            for _ in range(3):
-                grad(names["f"], np.ones(3))
-            power += 1
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        pytest.param("engine.kernels._lock", marks=STUCK),
+        pytest.param("patching._lock", marks=STUCK),
+        pytest.param("trace._append", marks=STUCK),
+        "trees._lock",
+        pytest.param("patching.exclusive", marks=STUCK),
+    ],
+)
+def test_fork_while_another_thread_traces_or_compiles(lock: str, tmp_path: Path) -> None:
+    succeeds(run_script(tmp_path, _COMMON + """
+    import faulthandler, importlib
+    module, name = sys.argv[1].rsplit(".", 1)
+    lock = getattr(importlib.import_module("yota_py." + module), name)
+    held, stop = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            stop.wait()
 
     check_known()
-    thread = threading.Thread(target=busy)
+    thread = threading.Thread(target=hold)
     thread.start()
-    for i in range(6):
-        time.sleep(0.02 * i)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                child(i + 2)
-            except BaseException as error:
-                print(repr(error), file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-        assert os.waitpid(pid, 0)[1] == 0
+    held.wait()
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.dump_traceback_later(6, exit=True)
+        child(3)
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
     stop.set()
     thread.join()
+    assert status == 0
     print("done")
-    """))
+    """, lock))
 
 
 def test_two_processes_compile_the_same_at_a_time(tmp_path: Path) -> None:
@@ -284,11 +293,8 @@ def test_an_expression_50_000_deep() -> None:
             x = x * 0.9999
         return x
 
-    tape, slope = gradtape(f, 2.0), 0.9999**50_000
-    assert sum(isinstance(op, Call) for op in tape.ops) > 200_000
-    for x in (2.0, 3.0):
-        assert_allclose(np.array(tape.play(x), dtype=object)[0], x * slope, rtol=1e-10)
-    assert_allclose(grad(f, 4.0)[1][0], slope, rtol=1e-10)
+    value, (g,) = grad(f, 2.0)
+    assert_allclose((value, g), (f(2.0), 0.9999**50_000), rtol=1e-10)
 
 
 def test_an_expression_1000_deep_is_compiled() -> None:
@@ -354,8 +360,17 @@ def _kept(how: str) -> Any:
     return item[0] if how == "closure" else next(item) if how == "generator" else item()
 
 
-@pytest.mark.parametrize("how", ["global", "closure", "generator", "lambda"])
-@pytest.mark.parametrize("use", _USES)
+NOT_SAID = pytest.mark.xfail(strict=True, reason="a conversion speaks of a lost derivative, not of the end of the trace")
+
+
+@pytest.mark.parametrize(
+    ("use", "how"),
+    [
+        pytest.param(use, how, marks=[NOT_SAID] * (use == "asarray" and how != "closure"))
+        for use in _USES
+        for how in ("global", "closure", "generator", "lambda")
+    ],
+)
 def test_a_tracer_kept_after_its_trace_says_where_it_was_made(how: str, use: str) -> None:
     """Or it is a plain value by then."""
     for _ in range(3):
@@ -367,3 +382,24 @@ def test_a_tracer_kept_after_its_trace_says_where_it_was_made(how: str, use: str
             _USES[use](kept)
         assert "trace had ended" in str(info.value) and "made at kept.py:" in str(info.value)
         assert str(kept) == "[2. 2. 2.]" and kept.shape == (3,)
+
+
+_NUMBER_USES: dict[str, Callable[[Any], Any]] = {
+    "float": float, "complex": complex, "pickle": pickle.dumps, "deepcopy": copy.deepcopy, "copy": copy.copy,
+    "asarray": np.asarray, "math": math.sin, "int": int, "round": round, "hash": hash, "add": lambda t: t + 1,
+    "compare": lambda t: t > 0, "abs": abs, "if": bool, "divmod": lambda t: divmod(t, 2), "max": lambda t: max(t, 1.0),
+}  # fmt: skip
+_NUMBERS_NOT_SAID = ("float", "complex", "pickle", "deepcopy", "copy", "asarray", "math")
+
+
+@pytest.mark.parametrize(
+    "use", [pytest.param(use, marks=[NOT_SAID] * (use in _NUMBERS_NOT_SAID)) for use in _NUMBER_USES]
+)
+def test_a_number_kept_after_its_trace_says_where_it_was_made(use: str) -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def f(x):\n    global last\n    last = x * 2\n    return last * x", "kept.py", "exec"), names)
+    for x in (1.0, 2.0, np.float64(3.0)):
+        grad(names["f"], x)
+        with pytest.raises(YotaError) as info:
+            _NUMBER_USES[use](names["last"])
+        assert "trace had ended" in str(info.value) and "made at kept.py:3" in str(info.value)
