@@ -67,7 +67,7 @@ def succeeds(*processes: subprocess.Popen[str]) -> None:
 PROGRAMS: dict[str, str] = {
     "loops": "def f(x): return np.sum(np.sin(x * W) * x)",
     "products": "def f(x): return np.sum(np.sin(np.outer(x, W) @ x))",
-    "assignments": "def f(x):\n    y = np.zeros(3)\n    y[1:] = x[:-1] * W[0]\n    y[0] += x[2]\n    return np.sum(y ** 2)",
+    "assignments": "def f(x):\n    y = 0 * W\n    y[1:] = x[:-1] * W[0]\n    y[0] += x[2]\n    return np.sum(y ** 2)",
     "branches": "def f(x): return np.sum(W * x) if x[0] > 1.5 else np.sum(x ** 3)",
     "python": "def f(x): return np.sum(W * x) * math.sin(x[0]) + sum(v * v for v in x)",
     "not cached": "def f(x): return np.sum(W * x ** 2) + 0 * np.random.rand()",
@@ -334,12 +334,21 @@ def test_a_view_of_a_view_2000_deep(f: Callable[..., Any]) -> None:
 # ------------------------------------------------- a tracer kept after its trace ended, or stored in a global
 
 _USES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda t: t + 1, "reflected": lambda t: np.ones(3) * t, "sum": np.sum, "ufunc": np.sin, "item": lambda t: t[0],
+    "add": lambda t: t + 1,
+    "reflected": lambda t: np.ones(3) * t,
+    "sum": np.sum,
+    "ufunc": np.sin,
+    "item": lambda t: t[0],
     "if": lambda t: bool(t[0] > 0), "float": lambda t: float(t[0]), "method": lambda t: t.mean(), "list": list,
     "matmul": lambda t: t @ t, "assignment": lambda t: t.__setitem__(0, 1.0), "in place": lambda t: t.__iadd__(1.0),
-    "array": lambda t: np.array([t[0], 1.0]), "concatenate": lambda t: np.concatenate([t, t]), "property": lambda t: t.T,
+    "array": lambda t: np.array([t[0], 1.0]),
+    "concatenate": lambda t: np.concatenate([t, t]),
+    "property": lambda t: t.T,
     "asarray": lambda t: t.__array__(), "differentiate": lambda t: grad(lambda x: np.sum(x * t), np.ones(3)),
-    "as an argument": lambda t: grad(np.sum, t), "in": lambda t: 2.0 in t, "max": max, "where": lambda t: np.where(t, 1, 2),
+    "as an argument": lambda t: grad(np.sum, t),
+    "in": lambda t: 2.0 in t,
+    "max": max,
+    "where": lambda t: np.where(t, 1, 2),
     "copy": lambda t: t.copy(), "tolist": lambda t: t.tolist(),
 }  # fmt: skip
 
@@ -360,7 +369,7 @@ def _kept(how: str) -> Any:
     return item[0] if how == "closure" else next(item) if how == "generator" else item()
 
 
-NOT_SAID = pytest.mark.xfail(strict=True, reason="a conversion speaks of a lost derivative, not of the end of the trace")
+NOT_SAID = pytest.mark.xfail(strict=True, reason="a conversion speaks of a lost derivative, not of the trace's end")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from yota_py.finite import copied
 
 ARRAYS = (np.array([1.1, 2.2, 3.3]), np.array([3.1, 0.2, 0.5]), np.array([0.3, 0.25, 0.15]))
 
-# ------------------------------------------------------ the same array passed twice, or arguments that overlap in memory
+# ----------------------------------------------------- the same array passed twice, or arguments that overlap in memory
 
 UNSEEN = pytest.mark.xfail(strict=True, reason="a write into one argument is not seen in another of the same memory")
 # Pairs of arrays of four numbers, made anew of eight.
@@ -173,7 +173,7 @@ HANDED_OUT: dict[str, Callable[[np.ndarray], Any]] = {
     "captured as gradient": lambda x: grad(lambda y: CAPTURED @ y, x),
     "pullback": lambda x: (lambda y, back: (y, back(x), back(x)))(*pullback(_turned, x)),
     "pullback of sum": lambda x: (lambda y, back: (y, back(x)))(*pullback(_plus, x, x)),
-    "made inside": lambda x: value_and_grad(lambda y: (np.sum(y), np.zeros(3), np.arange(3.0) * 2)[:2], has_aux=True)(x),
+    "made inside": lambda x: value_and_grad(lambda y: (np.sum(y), np.zeros(3)), has_aux=True)(x),
 }
 CAPTURED = np.array([1.0, 2.0, 3.0])
 

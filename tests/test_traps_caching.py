@@ -329,8 +329,8 @@ EFFECTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], float]]] = {
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_side_effects_are_not_frozen(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = types.SimpleNamespace(list=[], dict={"n": 0}, calls=0, iterator=iter(range(99)), looks=-1, path=tmp_path / "a")
-    log.printed = 0
+    log = types.SimpleNamespace(list=[], dict={"n": 0}, calls=0, printed=0, iterator=iter(range(99)), looks=-1)
+    log.path = tmp_path / "log"
     log.path.touch()
     do, count = EFFECTS[name]
 
@@ -349,7 +349,7 @@ def test_a_write_to_a_captured_array_happens_at_each_call_or_is_refused() -> Non
     for write in WRITES.values():
         a, plain, batch = np.ones((3, 2)), np.ones((3, 2)), np.arange(6.0).reshape(3, 2)
 
-        def f(x: Any, a: Any = a, write: Any = write) -> Any:
+        def f(x: Any, a: Any = a, write: Any = write, batch: Any = batch) -> Any:
             write(a, batch)
             return np.sum(a) * x
 

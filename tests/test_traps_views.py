@@ -13,7 +13,7 @@ from fresh import Function, rounds
 
 from yota_py.errors import LostDerivativeError, MissingRuleError
 
-# ------------------------------- x[1:] = x[:-1]; a, b = b, a; y = x[2:5]; y[:] = 0; use(x); x += x.T, and their siblings
+# ------------------------------ x[1:] = x[:-1]; a, b = b, a; y = x[2:5]; y[:] = 0; use(x); x += x.T, and their siblings
 
 # Statements on y, a 4 × 4 array.
 STATEMENTS: dict[str, str] = {
