@@ -1,4 +1,4 @@
-"""A derivative is never lost in silence: what takes a traced value out of NumPy, or of its trace, raises or is right."""
+"""A derivative is never lost in silence: what takes a traced value out of NumPy or of its trace raises, or is right."""
 
 from __future__ import annotations
 
