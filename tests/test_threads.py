@@ -79,7 +79,7 @@ def make(name: str) -> Callable[..., Any]:
 
 
 # Not strict: a race, seen in two of three runs.
-RACE = pytest.mark.xfail(reason="LLVM refuses a kernel whose select has a mask of doubles, when threads compile at a time")
+RACE = pytest.mark.xfail(reason="threads that compile at a time: LLVM refuses a select with a mask of doubles")
 
 
 @pytest.mark.parametrize(
