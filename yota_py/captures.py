@@ -86,12 +86,15 @@ class Captures:
 
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
-        code = frame.f_code
-        if (id(code), id(frame.f_globals)) in self._codes or is_library(frame.f_globals.get("__name__")):
+        code, namespace = frame.f_code, frame.f_globals
+        if (id(code), id(namespace)) in self._codes:
+            return
+        if is_library(namespace.get("__name__")):
+            self._codes[id(code), id(namespace)] = code
             return
         if code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
-        self._code(code, frame.f_globals)
+        self._code(code, namespace)
         self._settle()
 
     def _callable(self, fn: Any, expression: str) -> None:
@@ -158,7 +161,7 @@ class Captures:
         for instruction in dis.get_instructions(code):
             name, at = instruction.argval, instruction.positions
             site = site_of(code, at.lineno if at is not None else None)
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
                 self._global(name, namespace, site)
             elif instruction.opname == "STORE_ATTR" and self.trace.effects:
                 self._stored.add(name)

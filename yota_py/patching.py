@@ -13,8 +13,9 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, wraps
+from itertools import pairwise
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.suspended = 0
-        self.hook: Any = None  # the profile function that watches what the traced function reads
+        self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
 
 
 state = _State()
@@ -155,6 +156,12 @@ def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[
     return stand_in
 
 
+_NAMES = frozenset([
+    "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS",
+    "LOAD_DEREF", "LOAD_FROM_DICT_OR_DEREF",
+])  # fmt: skip
+
+
 @lru_cache(maxsize=4096)
 def _callees(code: CodeType) -> tuple[list[int], list[str]]:
     """The offsets of a code object's instructions, and for those that are calls the name that is called.
@@ -164,13 +171,16 @@ def _callees(code: CodeType) -> tuple[list[int], list[str]]:
     starts: dict[Any, list[tuple[tuple[int, int], str]]] = {}
     names = []
     instructions = list(dis.get_instructions(code))
-    for instruction in instructions:
-        at = instruction.positions
-        if at is None or at.lineno is None or at.col_offset is None:
+    for instruction, following in pairwise(instructions):
+        name, at = instruction.argval, instruction.positions
+        if instruction.opname not in _NAMES and "LOAD_FAST" not in instruction.opname:
             continue
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST"):
+        if isinstance(name, tuple):  # two variables in one instruction, which stands at the place of the first
+            called = following.opname == "PUSH_NULL"  # the second, and this instruction stands in its place
+            name, at = (name[1], following.positions) if called else (name[0], at)
+        if at is not None and at.lineno is not None and at.col_offset is not None:
             end = at.end_lineno or 0, at.end_col_offset or 0
-            starts.setdefault((at.lineno, at.col_offset), []).append((end, str(instruction.argval)))
+            starts.setdefault((at.lineno, at.col_offset), []).append((end, str(name)))
     for instruction in instructions:
         at = instruction.positions
         if at is None or not instruction.opname.startswith(("CALL", "PRECALL")):

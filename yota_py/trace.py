@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -210,14 +209,8 @@ class Trace(Recorder):
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
-    hook = state.hook
-    if hook is None or sys.getprofile() is not hook:
+    with state.unwatched:
         return _record(fn, args, kwargs)
-    sys.setprofile(None)  # the hook that watches what the function reads has nothing to see in here
-    try:
-        return _record(fn, args, kwargs)
-    finally:
-        sys.setprofile(hook)
 
 
 def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

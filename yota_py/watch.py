@@ -1,45 +1,169 @@
-"""Which functions run while a function is traced: the hook that tells ``Captures`` about each of them."""
+"""Which functions run while a function is traced: the hook that tells ``Captures`` about each of them.
+
+The hook is one of ``sys.monitoring`` where Python has it and a tool id is free, and one of ``sys.setprofile``
+otherwise. Both follow the thread that traces, except in the blocks ``with state.unwatched`` of ``patching.py``.
+"""
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from .captures import Captures, module_of
+from .captures import Captures
 from .patching import state
 
 # Modules of C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(
     ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"]
 )
+_monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
+_PACKAGE = __name__.partition(".")[0]
+_NOTHING = nullcontext()  # what there is to switch off where nothing is watched
+_TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
+_C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
 @contextmanager
 def watched(captures: Captures) -> Iterator[None]:
     """Follow what a function reads while it is traced in the block."""
-    if sys.getprofile() is not None:
+    tool = _own_tool()
+    if tool is None and sys.getprofile() is not None:
         captures.problems.append("a profiler is active")
         yield
         return
+    try:
+        captures.start()
+        with _profiled(captures) if tool is None else _monitored(captures, tool):
+            yield
+    finally:
+        if tool is not None:
+            _monitoring.free_tool_id(tool)
+        captures.exchange.restore()
+
+
+def _own_tool() -> int | None:
+    """A tool id of ``sys.monitoring`` for this trace; ``None`` if there is none."""
+    for tool in _TOOL_IDS if _monitoring is not None else ():
+        try:
+            _monitoring.use_tool_id(tool, "yota_py")
+        except ValueError:  # in use
+            continue
+        return tool
+    return None
+
+
+@contextmanager
+def _monitored(captures: Captures, tool: int) -> Iterator[None]:
+    """Hear of calls through ``sys.monitoring``: of Python functions everywhere, of C functions where those call them.
+
+    It tells of all threads; in another than this one the callbacks find another ``state``.
+    """
+    events = _monitoring.events
+    pause = _Unmonitored()
+    ours: dict[int, types.CodeType] = {}
+    others: dict[int, types.CodeType] = {}
+
+    def enter(code: types.CodeType, *event: Any) -> None:
+        if state.unwatched is not pause or id(code) in ours:
+            return
+        frame = sys._getframe(1)
+        if id(code) not in others:
+            if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
+                ours[id(code)] = code
+                return
+            others[id(code)] = code
+            _monitoring.set_local_events(tool, code, events.CALL)
+        captures.enter(frame)
+
+    def call(code: types.CodeType, offset: int, function: Any, first: Any) -> None:
+        if type(function) in _C_FUNCTIONS and state.unwatched is pause:
+            _note(captures, function)
+
+    callbacks = {events.PY_START: enter, events.PY_RESUME: enter, events.PY_THROW: enter, events.CALL: call}
+    try:
+        for event, callback in callbacks.items():
+            _monitoring.register_callback(tool, event, callback)
+        state.unwatched = pause
+        _monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.PY_THROW)
+        yield
+    finally:
+        _monitoring.set_events(tool, events.NO_EVENTS)
+        state.unwatched = _NOTHING
+        for code in others.values():
+            _monitoring.set_local_events(tool, code, events.NO_EVENTS)
+        for event in callbacks:
+            _monitoring.register_callback(tool, event, None)
+
+
+class _Unmonitored:
+    """The block in which the callbacks have nothing to tell; blocks within it have nothing to change."""
+
+    def __enter__(self) -> None:
+        state.unwatched = _NOTHING
+
+    def __exit__(self, *error: object) -> None:
+        state.unwatched = self
+
+
+@contextmanager
+def _profiled(captures: Captures) -> Iterator[None]:
+    """Hear of all calls of this thread through ``sys.setprofile``."""
 
     def profile(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
             captures.enter(frame)
-        elif event == "c_call" and module_of(arg) in _OUTSIDE_WORLD:
-            name = getattr(arg, "__qualname__", arg)
-            captures.problems.append(f"it calls {name}, whose answer may differ next time")
+        elif event == "c_call":
+            _note(captures, arg)
 
+    state.unwatched = _Unprofiled(profile)
+    sys.setprofile(profile)
     try:
-        captures.start()
-        state.hook = profile
-        sys.setprofile(profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(None)
-            state.hook = None
+        yield
     finally:
-        captures.exchange.restore()
+        if sys.getprofile() is profile:
+            sys.setprofile(None)
+        else:
+            captures.problems.append("it sets a profiler of its own")
+        state.unwatched = _NOTHING
+
+
+class _Unprofiled:
+    """The block in which the profile function is switched off, which costs less than to hear of every call."""
+
+    def __init__(self, profile: Any) -> None:
+        self._profile = profile
+        self._is_on = True  # unless the traced function has set another
+
+    def __enter__(self) -> None:
+        self._is_on = sys.getprofile() is self._profile
+        if self._is_on:
+            sys.setprofile(None)
+        state.unwatched = _NOTHING
+
+    def __exit__(self, *error: object) -> None:
+        state.unwatched = self
+        if self._is_on:
+            sys.setprofile(self._profile)
+
+
+def _note(captures: Captures, function: Any) -> None:
+    """A C function is called during the trace."""
+    if function is builtins.print:
+        captures.problems.append("it prints")
+    elif function is builtins.input:
+        captures.problems.append("it asks for input")
+    elif _is_outside(function):
+        name = getattr(function, "__qualname__", function)
+        captures.problems.append(f"it calls {name}, whose answer may differ next time")
+
+
+def _is_outside(function: Any) -> bool:
+    """Whether a C function, or a method of a C class or of a class derived from it, is of the outside world."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+    return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)
