@@ -8,6 +8,7 @@ where, is the business of ``trace.py``.
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 from .dispatch import decided
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
+from .patching import called_name
 from .registry import methods, properties
 from .trees import map_items
 from .types import ArrayType, Type, typeof
@@ -169,8 +171,13 @@ class Tracer:
         return self._text(lambda value: format(value, spec))
 
     def _text(self, test: Callable[[Any], str]) -> str:
-        """A text may be compared, so it is a decision; but a tracer that outlived its trace can still be printed."""
-        return self._decide(test) if self._trace.alive else test(shadow(self))
+        """A text may be compared, so it is a decision, but for ``print`` and for a tracer that outlived its trace."""
+        if not self._trace.alive:
+            return test(shadow(self))
+        if called_name(sys._getframe(2)) != "print":
+            return self._decide(test)
+        self._trace.problems.append("it prints")
+        return f"{test(shadow(self))} ({self.current()[0]})"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._value, name):
