@@ -9,8 +9,8 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
-from yota_py.cache import Mode, interpret
 from yota_py.finite import close, copied, differences, moved, product, random_like
+from yota_py.modes import Call, Mode
 from yota_py.types import is_inexact
 
 Function = Callable[..., Any]
@@ -20,7 +20,7 @@ def agree(f: Function, *args: Any, smooth: bool = True) -> None:
     """A call gives what plain NumPy, a fresh interpretation and (where ``f`` is smooth) finite differences give."""
     before = copied(args)
     wanted = f(*copied(args))
-    fresh, fresh_grads = interpret(f, copied(args), {}, None, Mode())
+    fresh, fresh_grads = Mode().interpret(Call(f, copied(args), {}))
     value, grads = grad(f, *args)
     for x, was in zip(args, before, strict=True):
         assert_array_equal(x, was, err_msg="the call has written into its arguments")

@@ -19,7 +19,7 @@ LAYERS = [
     "errors types dispatch settings shelf",
     "operations show tape trees recorder verify",
     "tangents functional registry",
-    "patching tracer views trace mutation operators exchange guards captures watch recording effects",
+    "patching tracer views trace mutation operators exchange guards instructions kinds captures watch recording effects",
     "gradient",
     "passes",
     "engine",

@@ -18,7 +18,7 @@ import pytest
 from fresh import Function, agree, rounds
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import grad, transforms
+from yota_py import cache, grad
 from yota_py.engine import kernels
 from yota_py.errors import MissingRuleError, MutationError
 
@@ -274,11 +274,10 @@ def test_fresh_lambdas_hit_and_are_not_taken_for_dead_ones() -> None:
     x = np.array([0.1, 0.5, 0.4])
     for _ in range(3):
         agree(make(1.0, np.sin), x)
-    known, cache = kernels.count(), transforms._caches
-    size = len(cache)
+    known, size = kernels.count(), len(cache.caches)
     for i in range(20):
         agree(make(1.0, np.sin), x + i / 8)
-    assert (kernels.count(), len(cache)) == (known, size)
+    assert (kernels.count(), len(cache.caches)) == (known, size)
     for i in range(20):  # the same addresses again, for other arrays and functions
         agree(make(np.full(3, i / 8), (lambda k: lambda y: y * k)(i)), x)
         gc.collect()

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import grad, gradtape, transforms, watch
+from yota_py import cache, grad, gradtape, watch
 from yota_py.captures import Captures
 from yota_py.operations import Guard
 from yota_py.patching import called_name, state
@@ -34,9 +34,9 @@ needs_monitoring = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="Py
 
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
-    transforms._caches.clear()
+    cache.clear_caches()
     yield
-    transforms._caches.clear()
+    cache.clear_caches()
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,7 @@ functions, modules and objects by identity, containers item by item. What cannot
 
 from __future__ import annotations
 
-import dis
 import functools
-import operator
-import random
 import reprlib
 import sys
 import types
@@ -23,6 +20,8 @@ import numpy as np
 from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards, is_float
+from .instructions import Names, is_reflection, names_of, nested
+from .kinds import BUILTIN, CACHED, IMMUTABLE, OPAQUE, holds_nothing, is_instance, is_random, slots_of
 from .operations import Site, Variable, is_library, site_of
 from .patching import stand_in_for
 from .trace import Trace
@@ -30,27 +29,6 @@ from .tracer import Tracer
 from .trees import rebuild
 
 MAX_READS = 3000
-# Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
-_REFLECTION = frozenset(
-    ["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"]
-)
-_UNTRACEABLE = frozenset([
-    "__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState", "Generator",
-    "now", "utcnow", "today", "environ", "getenv",
-])  # fmt: skip
-_IMMUTABLE = (
-    int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
-    frozenset,
-)  # fmt: skip
-_RANDOM_MODULES = ("numpy.random", "random", "secrets")
-_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
-_OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
-_CACHED = type(functools.lru_cache(lambda: None))
-_BUILTIN = (
-    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
-    types.GetSetDescriptorType, np.ufunc, types.GenericAlias,
-)  # fmt: skip
-
 
 class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
@@ -79,7 +57,7 @@ class Captures:
         self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
         self._callable(self.f, "f")
         for leaf in self.trace.tape.leaves:
-            if not isinstance(leaf, (Variable, *_IMMUTABLE)):
+            if not isinstance(leaf, (Variable, *IMMUTABLE)):
                 argument = self.guards.reference(leaf, f"the argument of type {type(leaf).__name__}")
                 self._value(leaf, self.guards.local(argument))
         self._settle()
@@ -112,7 +90,7 @@ class Captures:
             for name, value in (("args", fn.args), ("keywords", fn.keywords)):
                 if self._value(value, self.guards.local(f"{expression}.{name}")) is not value:
                     self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
-        elif isinstance(fn, (type, *_BUILTIN)) or is_library(type(fn).__module__):
+        elif isinstance(fn, (type, *BUILTIN)) or is_library(type(fn).__module__):
             self.guards.require_is(expression, fn)
         else:
             self._value(fn, expression)
@@ -158,31 +136,30 @@ class Captures:
         if key in self._codes:
             return
         self._codes[key] = code
-        for instruction in dis.get_instructions(code):
-            name, at = instruction.argval, instruction.positions
-            site = site_of(code, at.lineno if at is not None else None)
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+        for part in nested(code):
+            self._codes[id(part), id(namespace)] = part
+            self._names(names_of(part), namespace)
+
+    def _names(self, names: Names, namespace: dict[str, Any]) -> None:
+        self.problems += names.problems
+        for name, site in names.globals.items():
+            self._global(name, namespace, site)
+        for name, site in names.stored_globals.items():
+            if self.trace.effects:
                 self._global(name, namespace, site)
-            elif instruction.opname == "STORE_ATTR" and self.trace.effects:
+            else:
+                self.problems.append(f"{site.function} changes the global name {name}")
+        for name, site in names.attributes.items():
+            if self._attributes.get(name) is None:
+                self._attributes[name] = site
+        for name in names.stored_attributes:
+            if self.trace.effects:
                 self._stored.add(name)
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM", "STORE_ATTR"):
-                if self._attributes.get(name) is None:
-                    self._attributes[name] = site if instruction.opname != "STORE_ATTR" else None
-                if name in _UNTRACEABLE:
-                    self.problems.append(f"{code.co_name} uses .{name}, which cannot be followed")
-            elif instruction.opname in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
-                self.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
-            elif instruction.opname == "IMPORT_NAME" and not is_library(name):
-                module = sys.modules.get(name)
-                if module is not None:
-                    self._value(module, self.guards.constant(module, name))
-            elif instruction.opname == "STORE_GLOBAL" and self.trace.effects:
-                self._global(name, namespace, site)
-            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                self.problems.append(f"{code.co_name} changes the global name {name}")
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                self._code(constant, namespace)
+            else:
+                self._attributes.setdefault(name, None)
+        for name in names.imports:
+            if (module := sys.modules.get(name)) is not None and not is_library(name):
+                self._value(module, self.guards.constant(module, name))
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
         key = (id(namespace), name)
@@ -195,7 +172,7 @@ class Captures:
             self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site)
             return
         self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
-        if name in _REFLECTION:
+        if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _settle(self) -> None:
@@ -204,7 +181,7 @@ class Captures:
             before = self.guards.reads
             for obj, expression, done in list(self._objects.values()):
                 read = self._attributes.keys()
-                names = (read if _is_instance(obj) else read | self._stored) - done
+                names = (read if is_instance(obj) else read | self._stored) - done
                 done |= names
                 self._attributes_of(obj, expression, names)
                 assigned = {name for name in self._stored - done if f"={name}" not in done}
@@ -242,15 +219,15 @@ class Captures:
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(expression, value)
             return stand_in
-        if isinstance(value, _IMMUTABLE):
+        if isinstance(value, IMMUTABLE):
             return self._immutable(value, expression)
         if isinstance(value, tuple | list | dict):
             return self._container(value, expression)
-        if isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or _holds_nothing(value):
+        if isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or holds_nothing(value):
             self.guards.require_is(expression, value)
         else:
             self.guards.require_object(expression, value)
-        if isinstance(value, _CACHED):  # its memory must not meet traced values: the function itself takes its place
+        if isinstance(value, CACHED):  # its memory must not meet traced values: the function itself takes its place
             self._callable(value.__wrapped__, f"{expression}.__wrapped__")
             return value.__wrapped__
         self._object(value, expression)
@@ -260,13 +237,13 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, expression)
-        elif isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES:
+        elif is_random(value):
             self.problems.append("it reads a random number generator")
-        elif isinstance(value, _OPAQUE):
+        elif isinstance(value, OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
         elif isinstance(value, functools.partial):
             self._callable(value, expression)
-        elif isinstance(value, (*_BUILTIN, staticmethod, classmethod, property)):
+        elif isinstance(value, (*BUILTIN, staticmethod, classmethod, property)):
             pass  # nothing to read, or reached through their class: called functions are entered
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
@@ -350,7 +327,7 @@ class Captures:
         self._path.append(id(value))
         new = []
         for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-            if not isinstance(key, _IMMUTABLE):
+            if not isinstance(key, IMMUTABLE):
                 self.problems.append("it reads a dict with keys that are not numbers or strings")
                 break
             at = f"{expression}[{repr(key) if type(key) in (int, str) else self.guards.constant(key)}]"
@@ -394,27 +371,3 @@ class Captures:
             else:
                 absent = f"{name!r} not in getattr({expression}, '__dict__', ())"
                 guards.require(absent, expression, f"without {name} of its own", minor=True)
-
-
-def _holds_nothing(value: Any) -> bool:
-    """Whether a value is a function that keeps nothing alive: such may be kept itself."""
-    if not isinstance(value, types.FunctionType):
-        return False
-    return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
-
-
-def slots_of(cls: type) -> set[str]:
-    """The attributes that objects of a class have without having a dict of them."""
-    listed = [vars(base).get("__slots__", ()) for base in cls.__mro__]
-    return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
-
-
-def _is_instance(obj: Any) -> bool:
-    return not isinstance(obj, types.ModuleType | types.FunctionType | type)
-
-
-def module_of(value: Any) -> str:
-    """The module of a function, class or module, or that of the object a method is bound to."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__
-    return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from .captures import slots_of
 from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, set_attribute
+from .kinds import slots_of
 from .operations import is_library
 from .patching import tracing
 from .recording import Recording

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

@@ -1,0 +1,71 @@
+"""What a code object reads and assigns by name, as its instructions say."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+
+from .operations import Site, site_of
+
+# Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
+_REFLECTION = frozenset(
+    ["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"]
+)
+_UNTRACEABLE = frozenset([
+    "__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState", "Generator",
+    "now", "utcnow", "today", "environ", "getenv",
+])  # fmt: skip
+_READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
+
+
+@dataclass(slots=True)
+class Names:
+    """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
+
+    Those of ``stored_globals`` and ``stored_attributes`` are assigned.
+    """
+
+    globals: dict[str, Site] = field(default_factory=dict)
+    stored_globals: dict[str, Site] = field(default_factory=dict)
+    attributes: dict[str, Site] = field(default_factory=dict)
+    stored_attributes: dict[str, Site] = field(default_factory=dict)
+    imports: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def names_of(code: CodeType) -> Names:
+    """What a code object reads and assigns; code nested in it is left out."""
+    names = Names()
+    for instruction in dis.get_instructions(code):
+        name, at, kind = instruction.argval, instruction.positions, instruction.opname
+        site = site_of(code, at.lineno if at is not None else None)
+        if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+            names.globals.setdefault(name, site)
+        elif kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            names.stored_globals.setdefault(name, site)
+            if kind == "DELETE_GLOBAL":
+                names.problems.append(f"{code.co_name} deletes the global name {name}")
+        elif kind in _READS or kind == "STORE_ATTR":
+            (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
+            if name in _UNTRACEABLE:
+                names.problems.append(f"{code.co_name} uses .{name}, which cannot be followed")
+        elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
+            names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
+        elif kind == "IMPORT_NAME":
+            names.imports.append(name)
+    return names
+
+
+def is_reflection(name: str) -> bool:
+    """Whether what a builtin function of this name reads cannot be followed."""
+    return name in _REFLECTION
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of the functions that are written in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)

@@ -1,0 +1,54 @@
+"""What kind of thing a value is that a function reads: how it can be watched, if it can."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import random
+import types
+from typing import Any
+
+import numpy as np
+
+IMMUTABLE = (
+    int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
+    frozenset,
+)  # fmt: skip
+_RANDOM_MODULES = ("numpy.random", "random", "secrets")
+_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
+CACHED = type(functools.lru_cache(lambda: None))
+BUILTIN = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
+    types.GetSetDescriptorType, np.ufunc, types.GenericAlias,
+)  # fmt: skip
+
+
+def holds_nothing(value: Any) -> bool:
+    """Whether a value is a function that keeps nothing alive: such may be kept itself."""
+    if not isinstance(value, types.FunctionType):
+        return False
+    return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
+
+
+def slots_of(cls: type) -> set[str]:
+    """The attributes that objects of a class have without having a dict of them."""
+    listed = [vars(base).get("__slots__", ()) for base in cls.__mro__]
+    return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
+
+
+def is_instance(obj: Any) -> bool:
+    """Whether a value is an object of some class rather than a namespace."""
+    return not isinstance(obj, types.ModuleType | types.FunctionType | type)
+
+
+def is_random(value: Any) -> bool:
+    """Whether a value is a random number generator, or one of its methods."""
+    return isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES
+
+
+def module_of(value: Any) -> str:
+    """The module of a function, class or module, or that of the object a method is bound to."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
