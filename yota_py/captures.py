@@ -21,7 +21,7 @@ from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards, is_float
 from .instructions import Names, is_reflection, names_of, nested
-from .kinds import BUILTIN, CACHED, IMMUTABLE, OPAQUE, holds_nothing, is_instance, is_random, slots_of
+from .kinds import BUILTIN, CACHED, IMMUTABLE, OPAQUE, holds_nothing, is_namespace, is_number, is_random, slots_of
 from .operations import Site, Variable, is_library, site_of
 from .patching import stand_in_for
 from .trace import Trace
@@ -44,6 +44,7 @@ class Captures:
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: dict[str, Site | None] = {}  # with the line that reads them
         self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
+        self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self._objects: dict[int, tuple[Any, str, set[str]]] = {}  # with the attributes that have been read
         self._functions: set[int] = set()
@@ -106,6 +107,7 @@ class Captures:
             self.guards.require_is(expression, fn)
             self._callable(fn.__wrapped__, f"{expression}.__wrapped__")
             return
+        self._scan(fn.__code__)
         guards, site = self.guards, site_of(fn.__code__)
         code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
         guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
@@ -118,7 +120,7 @@ class Captures:
                 continue
             self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
             place = attribute_of(cell, "cell_contents")
-            self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site)
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
         if fn.__dict__:
             self._watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
@@ -127,7 +129,7 @@ class Captures:
                 self.guards.require(f"{expression}.{name} is None", f"{expression}.{name}", "None", minor=True)
             else:
                 path = f"{fn.__name__}.{name}"
-                self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site)
+                self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site, name)
         self._code(fn.__code__, fn.__globals__)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -135,10 +137,18 @@ class Captures:
         key = id(code), id(namespace)
         if key in self._codes:
             return
-        self._codes[key] = code
+        names = self._scan(code)
         for part in nested(code):
             self._codes[id(part), id(namespace)] = part
-            self._names(names_of(part), namespace)
+        for found in names:
+            self._names(found, namespace)
+
+    def _scan(self, code: types.CodeType) -> list[Names]:
+        """The names in a code object and those nested in it, after a note of what they assign to."""
+        names = [names_of(part) for part in nested(code)]
+        for found in names:
+            self._rebound |= found.rebound
+        return names
 
     def _names(self, names: Names, namespace: dict[str, Any]) -> None:
         self.problems += names.problems
@@ -169,7 +179,7 @@ class Captures:
         names = self.guards.constant(namespace, str(namespace.get("__name__")))
         self.exchange.look_after(namespace, names)
         if name in namespace:
-            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site)
+            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
             return
         self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
         if is_reflection(name):
@@ -181,7 +191,7 @@ class Captures:
             before = self.guards.reads
             for obj, expression, done in list(self._objects.values()):
                 read = self._attributes.keys()
-                names = (read if is_instance(obj) else read | self._stored) - done
+                names = (read | self._stored if is_namespace(obj) else read) - done
                 done |= names
                 self._attributes_of(obj, expression, names)
                 assigned = {name for name in self._stored - done if f"={name}" not in done}
@@ -194,9 +204,13 @@ class Captures:
         """From now on, the attributes of this object are read by the names that the code uses."""
         self._objects.setdefault(id(obj), (obj, expression, set()))
 
-    def _read(self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None) -> None:
+    def _read(
+        self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None, name: str = "[]"
+    ) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
-        new = self._value(value, self.guards.local(expression, path, site))
+        known = self.guards.local(expression, path, site)
+        rebound = self.trace.effects and name in self._rebound and is_number(value)
+        new = self._number(value, known) if rebound else self._value(value, known)
         if new is not value:
             self.exchange.put(value, new, place)
 
@@ -289,6 +303,14 @@ class Captures:
         self._tracers[id(value)] = value, tracer, expression
         return tracer
 
+    def _number(self, value: Any, expression: str) -> Any:
+        """A number of which it is known that it will be another one: an input, like an array."""
+        self.guards.captured.append(expression)
+        self.values.append(value)
+        tracer = self.trace.capture(value)
+        self._tracers[id(tracer)] = value, tracer, expression
+        return tracer
+
     def _immutable(self, value: Any, expression: str) -> Any:
         """The same object, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only.
 
@@ -296,11 +318,7 @@ class Captures:
         """
         guards = self.guards
         if is_float(value) and guards.path(expression) in self.inputs:
-            guards.captured.append(expression)
-            self.values.append(value)
-            tracer = self.trace.capture(value)
-            self._tracers[id(tracer)] = value, tracer, expression
-            return tracer
+            return self._number(value, expression)
         constant, cls = guards.constant(value), guards.constant(type(value))
         condition = f"{expression} is {constant}"
         if isinstance(value, int | str | bytes | float | np.number):
@@ -360,14 +378,14 @@ class Captures:
             if name in own:
                 if isinstance(obj, type):
                     self.exchange.look_after(obj, expression, name)
-                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name), path, site)
+                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name), path, site, name)
             elif isinstance(obj, types.FunctionType):
                 pass
             elif isinstance(obj, types.ModuleType | type):
                 guards.require(f"{name!r} not in {expression}.__dict__", expression, f"without {name}", minor=True)
             elif name in slots and hasattr(obj, name):
                 self.exchange.look_after(obj, expression, name)
-                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site)
+                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site, name)
             else:
                 absent = f"{name!r} not in getattr({expression}, '__dict__', ())"
                 guards.require(absent, expression, f"without {name} of its own", minor=True)

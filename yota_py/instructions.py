@@ -24,13 +24,15 @@ _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    Those of ``stored_globals`` and ``stored_attributes`` are assigned.
+    Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are,
+    ``"[]"`` among them if items are.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
+    rebound: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -41,6 +43,8 @@ def names_of(code: CodeType) -> Names:
     for instruction in dis.get_instructions(code):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
+        if kind.startswith("STORE_"):
+            names.rebound.add("[]" if kind == "STORE_SUBSCR" else str(name))
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
         elif kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .trace import LARGE
+
 IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
     frozenset,
@@ -22,6 +24,11 @@ BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
     types.GetSetDescriptorType, np.ufunc, types.GenericAlias,
 )  # fmt: skip
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a program can compute with, if another stands in its place next time."""
+    return isinstance(value, np.floating) or type(value) is float or (type(value) is int and abs(value) < LARGE)
 
 
 def holds_nothing(value: Any) -> bool:
@@ -37,9 +44,9 @@ def slots_of(cls: type) -> set[str]:
     return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
 
 
-def is_instance(obj: Any) -> bool:
-    """Whether a value is an object of some class rather than a namespace."""
-    return not isinstance(obj, types.ModuleType | types.FunctionType | type)
+def is_namespace(obj: Any) -> bool:
+    """Whether a value holds names: a module, a class or a function."""
+    return isinstance(obj, types.ModuleType | types.FunctionType | type)
 
 
 def is_random(value: Any) -> bool:

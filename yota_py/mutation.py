@@ -65,13 +65,13 @@ def overwrite(x: Tracer, value: Any) -> None:
     if not is_traced(value) or value._trace is not x._trace:
         install(x, setitem(x, ..., value))
     else:
-        install(x, astype(value, x.dtype) if dtype != x.dtype else np.positive(value))
+        install(x, astype(value, x.dtype) if dtype != x.dtype else _another(value))
 
 
 def traced_result(x: Tracer, t: ArrayType) -> Any:
     """A result of a differentiation inside of a trace, of the kind that its type says: what it was may be changed."""
     if t.kind == "array":
-        return np.copy(x)  # type: ignore[call-overload]  # a tracer
+        return _another(x)
     if t.kind == "python" and isinstance(x, np.ndarray | np.generic):
         return methods["item"](x)
     return x[()] if t.kind == "scalar" and isinstance(x, np.ndarray) else x
@@ -179,6 +179,11 @@ methods |= {
     "fill": fill, "put": put, "sort": lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options)),
     "partition": lambda x, kth, axis=-1, **options: overwrite(x, np.partition(x, kth, axis, **options)),
 }  # fmt: skip
+
+
+def _another(x: Any) -> Any:
+    """The same values on a variable of their own."""
+    return np.copy(x) if x.dtype.kind == "b" else np.positive(x)
 
 
 def _constant(x: Tracer, array: np.ndarray) -> Tracer:

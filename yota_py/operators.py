@@ -92,6 +92,8 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
         if not _both_python(x, y):
             return record(ufunc, (x, y), {})
         result = record(python, (x, y), {})
+        if isinstance(result, Tracer):
+            result._trace.require_exact(result, python, x, y)
         return result._trace.require_finite(result) if python in _RAISING and isinstance(result, Tracer) else result
 
     def forward(self: Tracer, other: Any) -> Any:

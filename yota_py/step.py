@@ -177,7 +177,8 @@ class _Writer:
         if not checkable(low):
             raise UnrepeatableError("it takes a decision on traced values that a kernel cannot check")
         program = compile_tape(low, types, tape.out_spec)
-        captured = [f"c{k}" for k in range(self.trace.captured)]
+        numbers = {self.roots[var] for var in self.trace.roots if isinstance(self.trace[var], int)}
+        captured = [f"int64({c})" if (c := f"c{k}") in numbers else c for k in range(self.trace.captured)]
         inputs = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
         lines += self._conditions()
@@ -188,6 +189,7 @@ class _Writer:
         body = "".join(f" {line}\n" for line in [*reads, *lines] if line)
         names = {
             "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
+            "int64": np.int64,
             "ndarray": np.ndarray, "set_attribute": set_attribute, "overlapping": _overlapping,
         }  # fmt: skip
         text = f"def step(f, args, kwargs, leaves, arrays):\n{body}"

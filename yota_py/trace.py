@@ -23,7 +23,7 @@ from .patching import state, suspended
 from .recorder import Recorder
 from .registry import Primitive, missing_rule, primitive_of
 from .show import name_of
-from .tangents import getfield
+from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
 from .trees import rebuild
@@ -35,6 +35,7 @@ T = TypeVar("T")
 _levels = itertools.count()
 _append = threading.Lock()
 
+LARGE = 2.0**53  # whole numbers below it are computed exactly
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
 
 
@@ -173,6 +174,17 @@ class Trace(Recorder):
         if self.status(result._var) != CONSTANT and isinstance(result, float):
             self.guard(self.record(np.isfinite, (result,), {}), bool)
         return result
+
+    def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
+        """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
+        if self.status(result._var) == CONSTANT or not isinstance(result, int) or isinstance(result, bool):
+            return
+        small = False
+        if fn in (operator.add, operator.sub, operator.mul):
+            size = self.record(np.abs, (fn(astype(x, np.float64), astype(y, np.float64)),), {})
+            small = self.guard(self.record(np.less, (size, LARGE), {}), bool)
+        if not small and fn not in (operator.mod, operator.floordiv, operator.and_, operator.or_, operator.rshift):
+            self.problems.append(f"{self.origin()}: a whole number may become too large")
 
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
         """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""

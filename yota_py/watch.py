@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .captures import Captures
+from .errors import YotaError
 from .patching import state
 
 # Modules of C functions whose answer is not a function of their arguments.
@@ -37,6 +38,8 @@ def watched(captures: Captures) -> Iterator[None]:
         return
     try:
         captures.start()
+        if captures.trace.effects and captures.problems:  # it can never be compiled, and may do what nobody can follow
+            raise YotaError(captures.problems[0])
         with _profiled(captures) if tool is None else _monitored(captures, tool):
             yield
     finally:

@@ -361,9 +361,9 @@ def native(t: ArrayType) -> np.dtype[Any]:
 
 
 def _binding(slot: int, t: ArrayType) -> list[int]:
-    """One value's entry in a program."""
+    """One value's entry in a program; Python's whole numbers come as NumPy's."""
     if t.kind == "array":
         return [ARRAY, slot, id(native(t)), t.ndim, *t.shape]
-    python = complex if t.dtype.kind == "c" else float
-    cls = python if t.kind == "python" else t.dtype.type
+    python: dict[str, type] = {"c": complex, "f": float}
+    cls = python.get(t.dtype.kind, t.dtype.type) if t.kind == "python" else t.dtype.type
     return [FLOAT64 if t.dtype.name == "float64" else NUMBER, slot, id(cls), 0]

@@ -159,7 +159,8 @@ class Program:
 
     def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The values as the driver wants them: arrays in C order, aligned, in native byte order and with the usual
-        descriptor (copies of those that are not so). ``None`` if one has another type than was traced."""
+        descriptor (copies of those that are not so), whole numbers as NumPy's. ``None`` if one has another type than
+        was traced."""
         if len(values) != len(self.plan.inputs):
             return None
         out = []
@@ -171,6 +172,10 @@ class Program:
                 if not (plain and x.flags.c_contiguous and x.flags.aligned):
                     given, x = x, np.empty(t.shape, native(t))
                     x[...] = given
+            elif type(x) is int and t.kind == "python" and t.dtype.kind == "i":
+                if x.bit_length() > 63:
+                    return None
+                x = np.int64(x)
             out.append(x)
         return tuple(out)
 
