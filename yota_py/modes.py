@@ -24,6 +24,7 @@ from .recording import record_call, record_watched
 from .trace import Trace
 from .trees import flatten
 from .variants import Runner, Signature, key_of, refuse
+from .views import overlap
 
 
 class Call(NamedTuple):
@@ -128,9 +129,8 @@ class Mode:
         """Value and gradients, and how to compile them."""
         source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
         gradient = differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)
-        return TracedCall(
-            collect(gradient), source, captures, problems_of(source, captures), lambda: _compile(gradient)
-        )
+        problems = problems_of(source, captures)
+        return TracedCall(collect(gradient), source, captures, problems, lambda: _compile(gradient, source))
 
     def checked(self, signature: Signature, call: Call) -> Any:
         """The result of a program, compared with that of a fresh trace."""
@@ -149,12 +149,32 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
     return problems
 
 
-def _compile(gradient: Recorder) -> tuple[Any, Runner, str]:
-    """Lower, optimise and compile a gradient tape."""
+def _compile(gradient: Recorder, source: Trace) -> tuple[Any, Runner, str]:
+    """Lower, optimise and compile the gradient tape of a recorded call."""
     tape = gradient.tape
     low = optimise(lower(gradient).tape)
     assert tape.out_spec is not None
     if not checkable(low):
         return None, refuse, "it takes a decision on traced values that a kernel cannot check"
     program = compile_tape(low, result_types(tape), tape.out_spec)
-    return program, program.run, ""
+    return program, _distinct(program.run, source) if source.writes else program.run, ""
+
+
+def _distinct(run: Runner, source: Trace) -> Runner:
+    """What runs a program of a function that writes into arrays: it knows no two arrays that share memory."""
+    inputs = [var for var in source.roots if isinstance(source.tape[var], Input)]
+    captured = [var for var in source.roots if var not in inputs]
+    # of the values: inputs stand first, captured values last
+    positions = dict(zip([*inputs, *captured], [*range(len(inputs)), *range(-len(captured), 0)], strict=True))
+    written = [positions[var] for var in source.written]
+    strides = [(i, source[var].strides) for var, i in positions.items() if isinstance(source[var], np.ndarray)]
+
+    def run_distinct(*values: Any) -> Any:
+        for i in written:
+            if any(overlap(values[i], other) for k, other in enumerate(values) if k != i % len(values)):
+                return Refusal.OUT_OF_BOUNDS  # interpreted, which says what is wrong
+        if any(values[i].strides != known for i, known in strides):
+            return Refusal.MISFIT
+        return run(*values)
+
+    return run_distinct
