@@ -12,16 +12,16 @@ import functools
 import reprlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from . import kinds
 from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards, is_float
 from .instructions import Names, is_reflection, names_of, nested
-from .kinds import BUILTIN, CACHED, IMMUTABLE, OPAQUE, holds_nothing, is_namespace, is_number, is_random, slots_of
 from .operations import Site, Variable, is_library, site_of
 from .patching import stand_in_for
 from .trace import Trace
@@ -33,9 +33,12 @@ MAX_READS = 3000
 class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
 
-    def __init__(self, trace: Trace, f: Callable[..., Any], inputs: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str] = frozenset()
+    ) -> None:
         self.trace = trace
         self.f = f
+        self.arguments = arguments  # names of the leaves
         self.inputs = inputs  # paths of floating-point numbers that become inputs of the program
         self.problems = trace.problems
         self.guards = Guards()
@@ -57,10 +60,9 @@ class Captures:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
         self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
         self._callable(self.f, "f")
-        for leaf in self.trace.tape.leaves:
-            if not isinstance(leaf, (Variable, *IMMUTABLE)):
-                argument = self.guards.reference(leaf, f"the argument of type {type(leaf).__name__}")
-                self._value(leaf, self.guards.local(argument))
+        for leaf, name in zip(self.trace.tape.leaves, self.arguments, strict=True):
+            if not isinstance(leaf, (Variable, *kinds.IMMUTABLE)):
+                self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
         self._settle()
 
     def enter(self, frame: types.FrameType) -> None:
@@ -91,7 +93,7 @@ class Captures:
             for name, value in (("args", fn.args), ("keywords", fn.keywords)):
                 if self._value(value, self.guards.local(f"{expression}.{name}")) is not value:
                     self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
-        elif isinstance(fn, (type, *BUILTIN)) or is_library(type(fn).__module__):
+        elif isinstance(fn, (type, *kinds.BUILTIN)) or is_library(type(fn).__module__):
             self.guards.require_is(expression, fn)
         else:
             self._value(fn, expression)
@@ -191,7 +193,7 @@ class Captures:
             before = self.guards.reads
             for obj, expression, done in list(self._objects.values()):
                 read = self._attributes.keys()
-                names = (read | self._stored if is_namespace(obj) else read) - done
+                names = (read | self._stored if kinds.is_namespace(obj) else read) - done
                 done |= names
                 self._attributes_of(obj, expression, names)
                 assigned = {name for name in self._stored - done if f"={name}" not in done}
@@ -209,7 +211,7 @@ class Captures:
     ) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         known = self.guards.local(expression, path, site)
-        rebound = self.trace.effects and name in self._rebound and is_number(value)
+        rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
         new = self._number(value, known) if rebound else self._value(value, known)
         if new is not value:
             self.exchange.put(value, new, place)
@@ -233,15 +235,14 @@ class Captures:
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(expression, value)
             return stand_in
-        if isinstance(value, IMMUTABLE):
+        if isinstance(value, kinds.IMMUTABLE):
             return self._immutable(value, expression)
         if isinstance(value, tuple | list | dict):
             return self._container(value, expression)
-        if isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or holds_nothing(value):
-            self.guards.require_is(expression, value)
-        else:
-            self.guards.require_object(expression, value)
-        if isinstance(value, CACHED):  # its memory must not meet traced values: the function itself takes its place
+        keep = isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or kinds.holds_nothing(value)
+        require = self.guards.require_is if keep else self.guards.require_object
+        require(expression, value, minor=is_library(kinds.module_of(value)))
+        if isinstance(value, kinds.CACHED):  # its memory must not meet traced values: what it calls takes its place
             self._callable(value.__wrapped__, f"{expression}.__wrapped__")
             return value.__wrapped__
         self._object(value, expression)
@@ -251,13 +252,13 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, expression)
-        elif is_random(value):
+        elif kinds.is_random(value):
             self.problems.append("it reads a random number generator")
-        elif isinstance(value, OPAQUE):
+        elif isinstance(value, kinds.OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
         elif isinstance(value, functools.partial):
             self._callable(value, expression)
-        elif isinstance(value, (*BUILTIN, staticmethod, classmethod, property)):
+        elif isinstance(value, (*kinds.BUILTIN, staticmethod, classmethod, property)):
             pass  # nothing to read, or reached through their class: called functions are entered
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
@@ -345,7 +346,7 @@ class Captures:
         self._path.append(id(value))
         new = []
         for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-            if not isinstance(key, IMMUTABLE):
+            if not isinstance(key, kinds.IMMUTABLE):
                 self.problems.append("it reads a dict with keys that are not numbers or strings")
                 break
             at = f"{expression}[{repr(key) if type(key) in (int, str) else self.guards.constant(key)}]"
@@ -365,14 +366,14 @@ class Captures:
             self.exchange.look_after(own, f"{expression}.__dict__")
             for name in names & own.keys():
                 self.guards.require(f"{name!r} in {expression}.__dict__", expression, f"with {name}", minor=True)
-        for name in names & slots_of(type(obj)):
+        for name in names & kinds.slots_of(type(obj)):
             self.exchange.look_after(obj, expression, name)
 
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
         own, guards = getattr(obj, "__dict__", {}), self.guards
         if isinstance(own, dict):
             self.exchange.look_after(own, f"{expression}.__dict__")
-        slots = slots_of(type(obj))
+        slots = kinds.slots_of(type(obj))
         for name in sorted(names):
             path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)
             if name in own:

@@ -83,7 +83,8 @@ def perform(
         failure = error
     try:
         if failure is not None and not _is_own(failure):
-            raise UntraceableError(f"{type(failure).__name__}: {failure}") from failure
+            said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
+            raise UntraceableError(f"{said}{failure}") from failure
         _happen(performance)
     except UntraceableError:
         recording.captures.exchange.undo()

@@ -37,7 +37,7 @@ class Entry:
         rows = [
             ("reads anew", self.captured),
             ("relies on", self.guards),
-            ("decides", (*self.decisions, *([f"{self.paths} paths are compiled"] if self.decisions else []))),
+            ("decides", (*self.decisions, *([f"{_count(self.paths, 'path')} compiled"] if self.decisions else []))),
             ("in NumPy", self.python_steps),
         ]
         lines = [f"{', '.join(self.arguments) or 'no arguments'}: {_count(self.calls, 'call')}, {kept}"]

@@ -110,14 +110,14 @@ class Guards:
         line = f"if not ({condition}): return [{len(self.lines)}, {expression}]"
         self.lines.append(Line(line, self.path(expression), was, self.site(expression), number, minor))
 
-    def require_is(self, expression: str, value: Any) -> None:
+    def require_is(self, expression: str, value: Any, *, minor: bool = False) -> None:
         """The trace holds only if this is still the same object."""
-        self.require(f"{expression} is {self.constant(value)}", expression, _short(value))
+        self.require(f"{expression} is {self.constant(value)}", expression, _short(value), minor=minor)
 
-    def require_object(self, expression: str, value: Any) -> None:
+    def require_object(self, expression: str, value: Any, *, minor: bool = False) -> None:
         """``require_is`` for an object that may be gone one day."""
         known = self.reference(value, self.path(expression))
-        self.require(f"{expression} is {known} is not None", expression, _short(value))
+        self.require(f"{expression} is {known} is not None", expression, _short(value), minor=minor)
 
     # -- the whole
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -10,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import optree
 
+from . import kinds
 from .captures import Captures
 from .check import compare
 from .engine import Refusal, compile_tape
@@ -66,10 +66,15 @@ class TracedCall:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The arguments in words: names and types, or values."""
-        assert self.source is not None
-        tape = self.source.tape
-        named = [tape[leaf] if isinstance(leaf, Variable) else leaf for leaf in tape.leaves]
-        return tuple(f"{op.name} {op.type}" if isinstance(op, Input) else reprlib.repr(op) for op in named)
+        assert self.source is not None and self.captures is not None
+        pairs = zip(self.captures.arguments, self.source.tape.leaves, strict=True)
+        return tuple(_described(name, self.source.tape[x] if isinstance(x, Variable) else x) for name, x in pairs)
+
+
+def _described(name: str, leaf: Any) -> str:
+    if isinstance(leaf, Input):
+        return f"{name} {leaf.type}"
+    return f"{name} = {leaf!r}" if isinstance(leaf, kinds.IMMUTABLE) else f"{name}: {type(leaf).__name__}"
 
 
 class AnyMode(Protocol):

@@ -49,7 +49,7 @@ LIBRARIES = frozenset([
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""
     root = module.partition(".")[0] if module is not None else ""
-    return root in LIBRARIES or root in sys.stdlib_module_names
+    return root in LIBRARIES or root in sys.stdlib_module_names or root.startswith("namedtuple_")
 
 
 def user_site() -> Site | None:

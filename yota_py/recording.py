@@ -86,7 +86,8 @@ class Recording:
         self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
         trace.effects = effects
         tracers = []
-        for (argnum, name), leaf in zip(_leaf_names(f, in_spec), self.leaves, strict=True):
+        names = _leaf_names(f, in_spec)
+        for (argnum, name), leaf in zip(names, self.leaves, strict=True):
             if is_traceable(leaf):
                 wanted = argnum is not None and active(argnum) and is_inexact(leaf)
                 var = trace.input(check_leaf(leaf, name), name, active=wanted)
@@ -97,7 +98,7 @@ class Recording:
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
-        self.captures = Captures(trace, f, inputs)
+        self.captures = Captures(trace, f, [name for _, name in names], inputs)
 
     def run(self) -> Any:
         """Run the function; its results are the tape's."""

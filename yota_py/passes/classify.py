@@ -23,6 +23,8 @@ ON_INTEGERS = frozenset([
     np.add, np.subtract, np.multiply, np.negative, np.absolute, np.maximum, np.minimum, np.equal, np.not_equal, np.less,
     np.less_equal, np.greater, np.greater_equal, np.where, np.square, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
     np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.positive, np.invert, astype,
+    operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, operator.lt, operator.le,
+    operator.gt, operator.ge, operator.eq, operator.ne,
 ])  # fmt: skip
 _REDUCTIONS = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
 
