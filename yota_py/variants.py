@@ -129,7 +129,7 @@ class Signature:
         args = spec.child(0)
         bare = args.num_leaves == args.num_children == len(leaves) - 1
         self.flat = bare and self.static.keys() == {len(leaves) - 1} and leaves[-1] is None
-        self.effects = effects  # whether programs want the whole call
+        self.effects, self.count = effects, len(leaves) - 1  # whether programs want the whole call; its leaves
         self.variants: list[Variant] = []
         self.root: Node | None = None
         self.run_recent: Runner = refuse
@@ -148,7 +148,11 @@ class Signature:
             if found is None:
                 return Refusal.MISFIT
             leaves = found
-        given = (f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)
+        given: tuple[Any, ...] = (*leaves, *values)
+        if self.effects:
+            if len(leaves) != self.count:
+                return Refusal.MISFIT
+            given = f, args, kwargs, leaves, values
         result = self.run_recent(*given)
         if type(result) is not Refusal:
             return result
