@@ -57,8 +57,8 @@ def test_the_whole_text() -> None:
     text = repr(explain(loss))
     for part in (
         "loss (test_explain.py:", "by grad: 6 calls ran compiled code, 2 did not", "x float64[3]",
-        "x float64[3], n = 2", "model.W float64[3] (test_explain.py:", "helper: function helper", "rate: 0.5", "words['a']: 1",
-        "switch: True", "if np.sum(y) > 0:", "cumsum (test_explain.py:", "kB",
+        "x float64[3], n = 2", "model.W float64[3] (test_explain.py:", "helper: function helper", "rate: 0.5",
+        "words['a']: 1", "switch: True", "if np.sum(y) > 0:", "cumsum (test_explain.py:", "kB",
     ):  # fmt: skip
         assert part in text, f"{part} is not in\n{text}"
 
