@@ -219,10 +219,10 @@ class Session(RuleBasedStateMachine):
         """An item of a dict, perhaps a key that was not there."""
         self.names["offsets"][key] = value
 
-    @rule(values=st.lists(FLOATS, min_size=2, max_size=2))
-    def refill_data(self, values: list[float]) -> None:
+    @rule(value=FLOATS)
+    def refill_data(self, value: float) -> None:
         """What is computed from it alone has to follow."""
-        self.names["data"][:] = values
+        self.names["data"][:] = value
 
     @rule(n=st.integers(1, 3))
     def replace_data(self, n: int) -> None:

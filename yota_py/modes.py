@@ -24,7 +24,7 @@ from .recording import record_call, record_watched
 from .trace import Trace
 from .trees import flatten
 from .variants import Runner, Signature, key_of, refuse
-from .views import overlap
+from .views import overlapping
 
 
 class Call(NamedTuple):
@@ -175,11 +175,14 @@ def _distinct(run: Runner, source: Trace) -> Runner:
     strides = [(i, source[var].strides) for var, i in positions.items() if isinstance(source[var], np.ndarray)]
 
     def run_distinct(*values: Any) -> Any:
-        for i in written:
-            if any(overlap(values[i], other) for k, other in enumerate(values) if k != i % len(values)):
-                return Refusal.OUT_OF_BOUNDS  # interpreted, which says what is wrong
+        result = run(*values)
+        if type(result) is Refusal:
+            return result
+        changed = {i % len(values) for i in written}
+        if overlapping([values[i] for i in changed], [x for i, x in enumerate(values) if i not in changed]):
+            return Refusal.OUT_OF_BOUNDS  # interpreted, which says what is wrong
         if any(values[i].strides != known for i, known in strides):
             return Refusal.MISFIT
-        return run(*values)
+        return result
 
     return run_distinct

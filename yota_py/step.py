@@ -25,7 +25,7 @@ from .passes.lower import lower
 from .tracer import Tracer
 from .trees import flatten, unflatten
 from .types import ArrayType, Type
-from .views import overlap
+from .views import overlapping
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -190,7 +190,7 @@ class _Writer:
         names = {
             "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
             "int64": np.int64,
-            "ndarray": np.ndarray, "set_attribute": set_attribute, "overlapping": _overlapping,
+            "ndarray": np.ndarray, "set_attribute": set_attribute, "overlapping": overlapping,
         }  # fmt: skip
         text = f"def step(f, args, kwargs, leaves, arrays):\n{body}"
         return program, self.captures.guards.compiled("step", text, **names)
@@ -200,6 +200,9 @@ class _Writer:
         tape, lines = self.trace.tape, []
         arrays = {name: var for var, name in self.roots.items() if _is_array(tape[var].type)}
         written = [self.roots[var] for var in self.trace.written]
+        for name, var in arrays.items():  # another thread's trace puts tracers in their places
+            kind = self.constant(type(self.performance.recording.real(var)))
+            lines.append(f"if type({name}) is not {kind}: return MISFIT")
         if written:
             lines.append(f"if not ({' and '.join(f'{name}.flags.writeable' for name in written)}): return PLAIN")
             others = [name for name in arrays if name not in written]
@@ -243,11 +246,3 @@ def _is_array(t: Type) -> bool:
 
 def _unpacked(prefix: str, count: int, source: str) -> str:
     return "".join(f"{prefix}{i}, " for i in range(count)) + f"= {source}" if count else ""
-
-
-def _overlapping(written: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether an array that is written into shares memory with another one."""
-    return any(
-        overlap(a, b) for i, a in enumerate(written) for b in (*written[i + 1 :], *others)
-    )
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,3 +110,19 @@ def overlap(a: Any, b: Any) -> bool:
         return np.shares_memory(a, b, MAX_WORK)  # type: ignore[arg-type]  # numpy's stubs know two values only
     except np.exceptions.TooHardError:
         return True
+
+
+def overlapping(written: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether an array that is written into shares an element with another one."""
+    owners, rest = [_owner(x) for x in written], {_owner(x) for x in others}
+    if None not in owners and None not in rest and len({*owners}) == len(owners) and rest.isdisjoint(owners):
+        return False
+    return any(overlap(a, b) for i, a in enumerate(written) for b in (*written[i + 1 :], *others))
+
+
+def _owner(x: Any) -> int | None:
+    """The identity of the array whose memory an array looks at; ``None`` if the memory is not an array's."""
+    base = getattr(x, "base", None)
+    if base is None:
+        return id(x)
+    return id(base) if type(base) is np.ndarray and base.base is None else None
