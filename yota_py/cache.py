@@ -141,6 +141,7 @@ class FunctionCache:
                     self.problems = self._keep(key, call, recording, account)
                     if self.problems:
                         account.failed()
+                    if self.problems and not force:
                         self._say(call)
         return recording.result
 

@@ -9,14 +9,16 @@ from types import CodeType
 
 from .operations import Site, site_of
 
-# Names whose use means that reads or answers cannot be followed: reflection, randomness, the time of day.
+# Names whose use means that reads or answers cannot be followed.
 _REFLECTION = frozenset(
     ["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"]
 )
-_UNTRACEABLE = frozenset([
-    "__dict__", "__getattribute__", "attrgetter", "methodcaller", "random", "default_rng", "RandomState", "Generator",
-    "now", "utcnow", "today", "environ", "getenv",
-])  # fmt: skip
+_UNTRACEABLE = {
+    **dict.fromkeys(["__dict__", "__getattribute__", "attrgetter", "methodcaller"], "reads what cannot be followed"),
+    **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
+    **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
+    **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
+}
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 
 
@@ -53,8 +55,8 @@ def names_of(code: CodeType) -> Names:
                 names.problems.append(f"{code.co_name} deletes the global name {name}")
         elif kind in _READS or kind == "STORE_ATTR":
             (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            if name in _UNTRACEABLE:
-                names.problems.append(f"{code.co_name} uses .{name}, which cannot be followed")
+            if (what := _UNTRACEABLE.get(name)) is not None:
+                names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
         elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
