@@ -78,16 +78,16 @@ class Captures:
         self._code(code, namespace)
         self._settle()
 
-    def _callable(self, fn: Any, expression: str) -> None:
+    def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> None:
         if isinstance(fn, types.MethodType):
             method = self.guards.constant(types.MethodType)
             self.guards.require(f"type({expression}) is {method}", expression, "a method", minor=True)
             function = self.guards.local(f"{expression}.__func__", fn.__qualname__)
             self.guards.require_is(function, fn.__func__)
             self._value(fn.__self__, self.guards.local(f"{expression}.__self__", "self"))
-            self._callable(fn.__func__, function)
+            self._callable(fn.__func__, function, itself=True)
         elif isinstance(fn, types.FunctionType):
-            self._function(fn, expression)
+            self._function(fn, expression, itself=itself)
         elif isinstance(fn, functools.partial):
             self._value(fn.func, self.guards.local(f"{expression}.func"))
             for name, value in (("args", fn.args), ("keywords", fn.keywords)):
@@ -98,8 +98,9 @@ class Captures:
         else:
             self._value(fn, expression)
 
-    def _function(self, fn: types.FunctionType, expression: str) -> None:
-        """Cells, defaults and global names of a Python function; ``expression`` is a function with this code."""
+    def _function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
+        """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
+        same code. Defaults that were not there were not needed."""
         if id(fn) in self._functions:
             return
         self._functions.add(id(fn))
@@ -113,7 +114,8 @@ class Captures:
         guards, site = self.guards, site_of(fn.__code__)
         code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
         guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
-        guards.require(f"{expression}.__globals__ is {names}", expression, "in its module", minor=True)
+        if not itself:
+            guards.require(f"{expression}.__globals__ is {names}", expression, "in its module", minor=True)
         for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             try:
                 value = cell.cell_contents
@@ -126,10 +128,7 @@ class Captures:
         if fn.__dict__:
             self._watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
-            value = getattr(fn, name)
-            if value is None:
-                self.guards.require(f"{expression}.{name} is None", f"{expression}.{name}", "None", minor=True)
-            else:
+            if (value := getattr(fn, name)) is not None:
                 path = f"{fn.__name__}.{name}"
                 self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site, name)
         self._code(fn.__code__, fn.__globals__)
@@ -251,7 +250,7 @@ class Captures:
     def _object(self, value: Any, expression: str) -> None:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
-            self._callable(value, expression)
+            self._callable(value, expression, itself=True)
         elif kinds.is_random(value):
             self.problems.append("it reads a random number generator")
         elif isinstance(value, kinds.OPAQUE):
@@ -371,22 +370,24 @@ class Captures:
 
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
         own, guards = getattr(obj, "__dict__", {}), self.guards
+        held = f"{expression}.__dict__"
         if isinstance(own, dict):
-            self.exchange.look_after(own, f"{expression}.__dict__")
+            self.exchange.look_after(own, held)
+        if names and own:
+            held = guards.local(held, guards.path(expression))
         slots = kinds.slots_of(type(obj))
         for name in sorted(names):
             path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)
             if name in own:
                 if isinstance(obj, type):
                     self.exchange.look_after(obj, expression, name)
-                self._read(own[name], f"{expression}.__dict__[{name!r}]", attribute_of(obj, name), path, site, name)
+                self._read(own[name], f"{held}[{name!r}]", attribute_of(obj, name), path, site, name)
             elif isinstance(obj, types.FunctionType):
                 pass
-            elif isinstance(obj, types.ModuleType | type):
-                guards.require(f"{name!r} not in {expression}.__dict__", expression, f"without {name}", minor=True)
+            elif own:
+                guards.require(f"{name!r} not in {held}", expression, f"without {name} of its own", minor=True)
             elif name in slots and hasattr(obj, name):
                 self.exchange.look_after(obj, expression, name)
                 self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site, name)
-            else:
-                absent = f"{name!r} not in getattr({expression}, '__dict__', ())"
-                guards.require(absent, expression, f"without {name} of its own", minor=True)
+            elif hasattr(obj, "__dict__"):
+                guards.require(f"{name!r} not in {held}", expression, f"without {name} of its own", minor=True)

@@ -140,7 +140,7 @@ class Signature:
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result of the program that fits, or a ``Refusal``."""
         values = self.guard(f)
-        if isinstance(values, list):
+        if type(values) is list:
             return Refusal(why=Change(self.guards, values))
         leaves: Sequence[Any] = args
         if not self.flat or kwargs or seed is not None:
@@ -148,15 +148,17 @@ class Signature:
             if found is None:
                 return Refusal.MISFIT
             leaves = found
-        given: tuple[Any, ...] = (*leaves, *values)
         if self.effects:
             if len(leaves) != self.count:
                 return Refusal.MISFIT
-            given = f, args, kwargs, leaves, values
-        result = self.run_recent(*given)
+            result = self.run_recent(f, args, kwargs, leaves, values)
+        else:
+            result = self.run_recent(*leaves, *values)
         if type(result) is not Refusal:
             return result
-        return self._follow(result, given) if result.number >= 0 else self._misfit(result, values)
+        if result.number < 0:
+            return self._misfit(result, values)
+        return self._follow(result, (f, args, kwargs, leaves, values) if self.effects else (*leaves, *values))
 
     def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
         """The refusal, and which captured value is to blame, if it is one."""
