@@ -375,7 +375,7 @@ class Captures:
             self.exchange.look_after(own, held)
         if names and own:
             held = guards.local(held, guards.path(expression))
-        slots = kinds.slots_of(type(obj))
+        slots = () if kinds.is_namespace(obj) else kinds.slots_of(type(obj))
         for name in sorted(names):
             path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)
             if name in own:
@@ -384,8 +384,6 @@ class Captures:
                 self._read(own[name], f"{held}[{name!r}]", attribute_of(obj, name), path, site, name)
             elif isinstance(obj, types.FunctionType):
                 pass
-            elif own:
-                guards.require(f"{name!r} not in {held}", expression, f"without {name} of its own", minor=True)
             elif name in slots and hasattr(obj, name):
                 self.exchange.look_after(obj, expression, name)
                 self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site, name)
