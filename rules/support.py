@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from yota_py.dispatch import find_traced
+from yota_py.dispatch import find_traced, original
 from yota_py.errors import MissingRuleError
 from yota_py.operations import user_site
-from yota_py.registry import Rule, apply_rule, primitive_of, rrule
+from yota_py.registry import Rule, apply_rule, rrule
 from yota_py.types import ArrayType, is_inexact, typeof
 
 Axis = int | Sequence[int] | None
@@ -67,7 +67,7 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
 
 def rule_of(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     """``(y, pullback)`` of another function, to build a rule on it; while a trace runs, it may be its stand-in."""
-    return apply_rule(fn if primitive_of(fn) else getattr(fn, "__wrapped__", fn), args, kwargs, None)
+    return apply_rule(original(fn), args, kwargs, None)
 
 
 def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:

@@ -10,10 +10,20 @@ import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+originals: dict[int, Any] = {}  # by the identities of their stand-ins (patching.py), which live as long as the process
+
 
 def is_traced(value: Any) -> bool:
     """Whether a value is a tracer (tracers say so by their class, which is defined further up)."""
     return getattr(type(value), "__yota_record__", None) is not None
+
+
+def original(fn: Any) -> Any:
+    """The function in whose place a stand-in is found while any thread traces; every other function is itself.
+
+    Whoever asks which function it is that a module has under a name, rather than to call it, asks this.
+    """
+    return originals.get(id(fn), fn)
 
 
 def find_traced(values: Any, depth: int = 3) -> Any:

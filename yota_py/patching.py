@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .dispatch import is_traced
+from .dispatch import is_traced, original, originals
 from .operations import is_library
 from .registry import patched
 
@@ -107,52 +107,51 @@ def _restore(log: list[tuple[dict[str, Any], str, Any]]) -> None:
 
 
 _gates: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
+_by_original: dict[int, Callable[..., Any]] = {}
 
 
 def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
-    for (module, name), traced in (_CREATION | patched).items():
-        if (module, name) not in _gates:
-            _gates[module, name] = _gate(getattr(module, name), traced)
-    return _gates
+    """All of them, made when somebody asks and something has been patched since."""
+    with _lock:
+        for module, name in patched.keys() - _gates.keys() if len(patched) != len(_gates) else ():
+            _gates[module, name] = gate = _gate(getattr(module, name), patched[module, name])
+            _by_original[id(original(gate))] = gate
+        return _gates
 
 
 def stand_in_for(value: Any) -> Callable[..., Any] | None:
     """The stand-in for a function that was imported by name (``from math import sin``); ``None`` if there is none."""
-    if len(_by_original) != len(_stand_ins()):
-        _by_original.update((id(gate.__wrapped__), gate) for gate in _gates.values())  # type: ignore[attr-defined]
+    _stand_ins()
     gate = _by_original.get(id(value))
-    return gate if gate is not None and gate.__wrapped__ is value else None  # type: ignore[attr-defined]
-
-
-_by_original: dict[int, Callable[..., Any]] = {}
+    return gate if gate is not None and original(gate) is value else None
 
 
 def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
     """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
     for place, gate in _stand_ins().items():
-        if f is gate or f is gate.__wrapped__:  # type: ignore[attr-defined]
+        if original(f) is original(gate):
             return patched.get(place, f)
     return f
 
 
-def _gate(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    in_math = getattr(original, "__module__", "") == "math"
+def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    in_math = getattr(fn, "__module__", "") == "math"
 
-    @wraps(original)
+    @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if not state.traces or state.suspended or is_library(sys._getframe(1).f_globals.get("__name__")):
-            return original(*args, **kwargs)
+            return fn(*args, **kwargs)
         result = traced(*args, **kwargs)
         if in_math and is_traced(result):
             return result._trace.require_finite(result)
         if type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
-        if called_name(sys._getframe(1)) != original.__name__:  # C code that the user's line has called
+        if called_name(sys._getframe(1)) != fn.__name__:  # C code that the user's line has called
             return result
         trace = state.traces[-1]
         return trace.tracer(trace.constant(result))  # made from nothing but numbers: known to be the same next time
 
-    stand_in.__wrapped__ = original  # type: ignore[attr-defined]
+    originals[id(stand_in)] = fn
     return stand_in
 
 
@@ -203,12 +202,10 @@ def _reads_array(values: Any) -> bool:
 
 
 # Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
-_CREATION: dict[tuple[ModuleType, str], Callable[..., Any]] = {
-    (module, name): getattr(module, name)
-    for module, names in {
-        np: "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
-            "hanning hamming blackman bartlett kaiser",
-        np.fft: "fftfreq rfftfreq",
-    }.items()
-    for name in names.split()
-}
+for _module, _names in (
+    (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
+         "hanning hamming blackman bartlett kaiser"),
+    (np.fft, "fftfreq rfftfreq"),
+):  # fmt: skip
+    for _name in _names.split():
+        patched.setdefault((_module, _name), getattr(_module, _name))

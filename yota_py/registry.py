@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from .dispatch import dispatching
+from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .show import name_of
@@ -146,8 +146,9 @@ def load_pending(fn: Any = None) -> bool:
 
 
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
+    fn = original(fn)
     entry = _primitives.get(fn) or Primitive(fn)
-    for name in (fn, *aliases):
+    for name in (fn, *map(original, aliases)):
         _primitives[name] = entry
     return entry
 
@@ -213,8 +214,8 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     """
 
     entry = describe(fn, **options)
-    entry.rule = _scalar_rule_of(fn, partials)
-    for alias in options.get("aliases", ()):  # math.sin computes with itself: a Python float stays one
+    entry.rule = _scalar_rule_of(entry.fn, partials)
+    for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
         _primitives[alias] = replace(entry, fn=alias, rule=_scalar_rule_of(alias, partials), cases=[])
 
 
@@ -265,7 +266,7 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
     stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
     """
-    patched[module, name] = stand_in = stand_in or dispatching(getattr(module, name))
+    patched[module, name] = stand_in = stand_in or dispatching(original(getattr(module, name)))
     return stand_in
 
 

@@ -144,7 +144,7 @@ class Tracer:
         if self.carries():
             raise lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
                        "give the function that converts a rule: see yota_py.primitive")
-        return np.array(self._decide(np.array), dtype=dtype)
+        return np.array(self._decide(decided), dtype=dtype)
 
     def is_here(self) -> bool:
         """Whether this thread is the one that traces it."""

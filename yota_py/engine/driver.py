@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from ..dispatch import original
 from ..types import ArrayType
 from .codegen import compile_module, new_module
 from .emit import ERROR_SLOT, NO_FAULT
@@ -216,7 +217,7 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
 
 def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
     """Fresh arrays for the results, in their slots."""
-    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(np.empty)), PTR)
+    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(original(np.empty))), PTR)
     with w.loop(output_count) as i:
         record = w.at(table, w.b.mul(i, const(3)))
         array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..dispatch import original
 from ..types import ArrayType, Type
 from .objects import CALL, FRAME, LIST, NUMBER, OBJECT, OUTPUT, SCALAR, TUPLE
 
@@ -34,7 +35,8 @@ class _Leaf:
 
 def make_recipe(results: Sequence[tuple[Any, ...]], spec: optree.PyTreeSpec, read: Read) -> Recipe:
     """The instructions for these results in containers of this structure."""
-    names: dict[str, Any] = {"array": np.asarray, "read": read, "unflatten": optree.tree_unflatten, "copy": np.array}
+    names: dict[str, Any] = {"array": original(np.asarray), "copy": original(np.array), "read": read}
+    names["unflatten"] = optree.tree_unflatten
     leaves, kept = [], []
     for i, (kind, *rest) in enumerate(results):
         if kind == "output":

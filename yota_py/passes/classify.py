@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import decided
+from ..dispatch import decided, original
 from ..operations import Call, Guard, Variable, operands
 from ..registry import Primitive, primitive_of
 from ..tangents import astype
@@ -85,7 +85,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Item | None:
         return None
     if not isinstance(op.expected, bool | int | float | np.number | np.bool_):
         return None
-    if op.test is not np.all and t.shape != ():
+    if op.test is not original(np.all) and t.shape != ():
         return None
     test = operator.index if op.test is int and t.dtype.kind in "biu" else op.test
     return Item(var, "require", ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
@@ -135,7 +135,7 @@ def _loop_dtypes(tape: Tape, op: Call) -> list[str] | None:
             except TypeError:
                 return None
         return [t.dtype.name for t in types]
-    if op.fn is np.where:
+    if op.fn is original(np.where):
         return (
             ["bool", op.type.dtype.name, op.type.dtype.name] if len(types) == 3 and types[0].dtype.kind == "b" else None
         )

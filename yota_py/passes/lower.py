@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch import original
 from ..operations import Call, Constant, Guard, Variable, substitute
 from ..recorder import Recorder
 from ..registry import primitive_of
@@ -72,7 +73,7 @@ def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
         return op.expected
     if isinstance(op.expected, np.ndarray):
         agreement: Any = np.equal(value, op.expected)
-        return trace.guard(agreement, np.all)
+        return trace.guard(agreement, original(np.all))
     return trace.guard(value, op.test)
 
 
