@@ -7,19 +7,18 @@ on everything else that a trace has read (``captures.py``), and by the decisions
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+from . import locks
 from .engine import Refusal
 from .errors import CompileError, UncachedWarning
 from .modes import AnyMode, Call, TracedCall
 from .operations import levels_to_user, user_site
-from .patching import survives_fork
 from .policy import Account
 from .settings import config
 from .shelf import Shelf
@@ -32,7 +31,6 @@ MAX_ACCOUNTS = 1024  # per function
 MAX_FUNCTIONS = 2048
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
-_compiling = survives_fork(threading.RLock())
 _programs: Shelf[Signature] = Shelf(  # of all functions
     lambda signature: signature.nbytes, lambda: config.cache_bytes, lambda signature: signature.drop()
 )
@@ -241,12 +239,6 @@ class FunctionCache:
                     signature.drop()
 
 
-@contextmanager
-def _alone(seconds: float) -> Iterator[bool]:
+def _alone(seconds: float) -> AbstractContextManager[bool]:
     """One thread compiles at a time; after so many seconds without success the others go their own ways."""
-    alone = _compiling.acquire(timeout=seconds)
-    try:
-        yield alone
-    finally:
-        if alone:
-            _compiling.release()
+    return locks.held_for(locks.compiling, seconds)

@@ -8,7 +8,6 @@ this thread is tracing, no primitive is running on values, and the caller is the
 from __future__ import annotations
 
 import dis
-import os
 import sys
 import threading
 from bisect import bisect_right
@@ -17,16 +16,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, wraps
 from itertools import pairwise
 from types import CodeType, FrameType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from . import locks
 from .dispatch import is_traced, original, originals
 from .operations import is_library
 from .registry import patched
-
-FORK_SECONDS = 10.0  # a process that is forked waits so long for what other threads are doing
-_Lock = TypeVar("_Lock", bound=Any)
 
 
 class _State(threading.local):
@@ -41,21 +38,6 @@ class _State(threading.local):
 state = _State()
 
 
-def survives_fork(lock: _Lock) -> _Lock:
-    """The lock; a process is forked while no other thread holds it, so that the child finds it free."""
-    if hasattr(os, "register_at_fork"):
-        taken: list[bool] = []
-        os.register_at_fork(
-            before=lambda: taken.append(lock.acquire(timeout=FORK_SECONDS)),
-            after_in_parent=lambda: lock.release() if taken.pop() else None,
-            after_in_child=lambda: lock.release() if taken.pop() else None,
-        )
-    return lock
-
-
-# One thread traces at a time: stand-ins and watched arrays are exchanged in namespaces that threads share.
-exclusive = survives_fork(threading.RLock())
-_lock = survives_fork(threading.RLock())
 _installed: list[tuple[dict[str, Any], str, Any]] = []
 _users = 0
 
@@ -79,7 +61,7 @@ def suspended() -> Iterator[None]:
 def installed(trace: Any) -> Iterator[None]:
     """Stand-ins in the places of their originals for the time of a trace."""
     global _users
-    with _lock:
+    with locks.stand_ins:
         if _users == 0:
             for (module, name), stand_in in _stand_ins().items():
                 _exchange(vars(module), name, stand_in, _installed)
@@ -89,7 +71,7 @@ def installed(trace: Any) -> Iterator[None]:
         yield
     finally:
         state.traces.pop()
-        with _lock:
+        with locks.stand_ins:
             _users -= 1
             if _users == 0:
                 _restore(_installed)
@@ -112,7 +94,7 @@ _by_original: dict[int, Callable[..., Any]] = {}
 
 def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
-    with _lock:
+    with locks.stand_ins:
         for module, name in patched.keys() - _gates.keys() if len(patched) != len(_gates) else ():
             _gates[module, name] = gate = _gate(getattr(module, name), patched[module, name])
             _by_original[id(original(gate))] = gate

@@ -9,11 +9,12 @@ from typing import Any
 
 import optree
 
+from . import locks
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from .captures import Captures
 from .errors import LostDerivativeError, MutationError, YotaError
 from .operations import Constant, Input, Site, Variable, site_of, user_site
-from .patching import exclusive, installed, noticing, state, tracing
+from .patching import installed, noticing, state, tracing
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
@@ -103,8 +104,7 @@ class Recording:
     def run(self) -> Any:
         """Run the function; its results are the tape's."""
         trace, (args, kwargs) = self.trace, self.given
-        alone = exclusive.acquire(timeout=LOCK_SECONDS)
-        try:
+        with locks.held_for(locks.tracing, LOCK_SECONDS) as alone:
             if not alone:
                 if trace.effects:
                     raise YotaError("another thread has been tracing for a long time")
@@ -115,9 +115,6 @@ class Recording:
                     out = noticing(self.f)(*args, **kwargs)
                 finally:
                     trace.alive = False
-        finally:
-            if alone:
-                exclusive.release()
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
             leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf for leaf in results

@@ -138,7 +138,8 @@ def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ())
 
 def load_pending(fn: Any = None) -> bool:
     """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
-    ready = [(library, rules) for library, (rules, also) in _pending.items() if library in sys.modules or fn in also]
+    pending = list(_pending.items())  # another thread may take some out
+    ready = [(library, rules) for library, (rules, also) in pending if library in sys.modules or fn in also]
     for library, rules in ready:
         importlib.import_module(rules)
         _pending.pop(library, None)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from . import locks
 from .dispatch import decided, find_traced
 from .errors import MissingRuleError, MutationError
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
@@ -33,7 +34,6 @@ from .views import follow_views, read_only
 T = TypeVar("T")
 
 _levels = itertools.count()
-_append = threading.Lock()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
@@ -166,7 +166,7 @@ class Trace(Recorder):
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
-        with _append:
+        with locks.recording:
             return super().append(op, value)
 
     def require_finite(self, result: Tracer) -> Tracer:
@@ -213,7 +213,7 @@ class Trace(Recorder):
         answer = test(value)
         if self.status(var) != CONSTANT:
             site = self.origin()
-            with _append:  # numbers count in the order of the tape
+            with locks.recording:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
             if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
                 self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import optree
 
+from . import locks
 from .dispatch import is_traced
 from .errors import LostDerivativeError
 from .operations import is_library, user_site
@@ -18,7 +18,6 @@ from .types import is_inexact
 NAMESPACE = "yota_py"  # of containers registered with optree
 Leaf = Any
 _registered: set[type] = set()
-_lock = threading.Lock()
 
 
 def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
@@ -65,7 +64,7 @@ def _register(cls: type) -> None:
             object.__setattr__(obj, name, value)
         return obj
 
-    with _lock:
+    with locks.containers:
         if cls not in _registered:
             _registered.add(cls)
             optree.register_pytree_node(cls, take_apart, put_together, namespace=NAMESPACE)

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from .. import locks
 from ..dispatch import original
 from ..types import ArrayType
 from .codegen import compile_module, new_module
@@ -293,9 +294,15 @@ class _MethodDef(ctypes.Structure):
 _METH_FASTCALL = 0x0080
 
 
-@functools.cache
 def _definitions() -> dict[str, _MethodDef]:
-    """The driver's functions, compiled once a process."""
+    """The driver's functions."""
+    with locks.kernels:
+        return _compiled()
+
+
+@functools.cache
+def _compiled() -> dict[str, _MethodDef]:
+    """Once a process, by one thread."""
     module = new_module("driver")
     run = _emit_run(module)
     _emit_program(module, run)

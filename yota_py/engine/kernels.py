@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import itertools
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from .. import locks
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
@@ -27,13 +27,12 @@ Spec = KernelSpec | ProductSpec
 
 _addresses: dict[Spec, int] = {}
 _numbers = itertools.count()
-_lock = threading.RLock()
 
 
 def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     """Machine code for these structures; those never seen before are compiled in one go."""
     specs = list(specs)
-    with _lock:
+    with locks.kernels:
         missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
         if missing:
             with _no_collection():

@@ -1,0 +1,66 @@
+"""The locks of the process, in the order in which a thread that needs several takes them.
+
+A process is forked while the thread that forks it holds all of them: the child, which has no other thread, finds them
+free and what they guard whole.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+FORK_SECONDS = 10.0  # how long in all a fork waits for what other threads are doing
+
+compiling = threading.RLock()  # one thread at a time makes programs, and lets others give way
+tracing = threading.RLock()  # one thread at a time has stand-ins and tracers in name spaces that threads share
+stand_ins = threading.RLock()  # which of them there are, and how many traces need them
+kernels = threading.RLock()  # which machine code there is
+containers = threading.RLock()  # which classes are known as containers
+recording = threading.RLock()  # an operation and its value are appended together
+IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording)
+
+
+class _Fork(threading.local):
+    """Per thread: what the fork in progress has taken."""
+
+    def __init__(self) -> None:
+        self.taken: list[Any] = []
+
+
+_fork = _Fork()
+
+
+def _before() -> None:
+    end = monotonic() + FORK_SECONDS
+    _fork.taken = [lock for lock in IN_ORDER if lock.acquire(timeout=max(0.0, end - monotonic()))]
+
+
+def _in_parent() -> None:
+    for lock in reversed(_fork.taken):
+        lock.release()
+
+
+def _in_child() -> None:
+    for lock in IN_ORDER:
+        if lock not in _fork.taken:  # it belongs to a thread that the child does not have
+            lock._at_fork_reinit()
+    _in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+@contextmanager
+def held_for(lock: Any, seconds: float) -> Iterator[bool]:
+    """Whether the lock, waited for so long, is held in the block."""
+    held = lock.acquire(timeout=seconds)
+    try:
+        yield held
+    finally:
+        if held:
+            lock.release()
