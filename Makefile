@@ -22,6 +22,7 @@ test: $(VENV)/.installed-test ## run the tests
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.calls
 
 lint: ruff mypy ## ruff and mypy
 

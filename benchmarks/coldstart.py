@@ -1,8 +1,7 @@
 """What a fresh process pays: `python -m benchmarks.coldstart` from the repository's root.
 
-The import of yota_py on top of NumPy's, and the way to the first compiled call: the first call of a
-gradient is interpreted, the second compiles (and imports numba if nothing has), so the figure is the sum
-of the two.
+The import of yota_py on top of NumPy's, and the way to the first compiled call, by default (calls are interpreted
+until that has cost as much as compiling) and with `config.compile = "always"`, where the first call compiles.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import cycle
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy
 
@@ -31,8 +32,10 @@ middle = perf_counter()
 import yota_py
 print([middle - start, perf_counter() - middle])
 """
-CALLS = 5
-FIRST_COMPILED = 2  # the call that compiles
+POLICIES = ("auto", "always")
+INPUTS = 5  # sets of them, in turn
+AFTER = 20  # calls of compiled code
+MOST = 10_000  # calls until there is compiled code
 
 
 class ChildError(Exception):
@@ -55,17 +58,33 @@ def medians(runs: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.median(column) for column in zip(*runs, strict=True)]
 
 
-def first_calls() -> list[float]:
-    """Seconds of each of the first calls, in this process: MLP 64-100-100-10, batch 64."""
+def first_calls(policy: str) -> list[float]:
+    """In this process: calls before compiled code runs, seconds of all of them, of the slowest, of a compiled one.
+
+    MLP 64-100-100-10, batch 64.
+    """
     library = import_module("yota_py")
-    inputs = [make_mlp((64, 100, 100, 10))(seed) for seed in range(CALLS)]
+    library.config.compile = policy
+    inputs = [make_mlp((64, 100, 100, 10))(seed) for seed in range(INPUTS)]
     step = library.value_and_grad(mlp(numpy))
-    times = []
-    for args in inputs:
+    turns = cycle(inputs)
+    times: list[float] = []
+
+    def timed() -> float:
+        args = next(turns)
         start = perf_counter()
         step(*args)
-        times.append(perf_counter() - start)
-    return times
+        return perf_counter() - start
+
+    while not served(library, step) and len(times) < MOST:
+        times.append(timed())
+    early = times[:-1]  # the last one ran compiled code
+    return [len(early), sum(early), max(early), statistics.median(timed() for _ in range(AFTER))]
+
+
+def served(library: Any, step: Any) -> int:
+    """How many calls ran compiled code."""
+    return sum(found.calls for found in library.explain(step))
 
 
 def show(repeats: int) -> None:
@@ -73,21 +92,22 @@ def show(repeats: int) -> None:
     numpy_import, own_import = medians([fresh(["-c", IMPORTS]) for _ in range(repeats)])
     print(f"import numpy   {1e3 * numpy_import:7.1f} ms")
     print(f"import yota_py {1e3 * own_import:7.1f} ms on top (medians of {repeats} processes)")
-    child = ["-m", "benchmarks.coldstart", "--child"]
-    times = [1e3 * seconds for seconds in medians([fresh(child) for _ in range(repeats)])]
-    calls = ", ".join(f"{time:.2f}" for time in times)
-    print(f"MLP 64-100-100-10, batch 64, value and gradient (medians of {repeats} processes), ms:")
-    print(f"  first compiled call after {sum(times[:FIRST_COMPILED]):.1f} (calls: {calls})")
+    print(f"MLP 64-100-100-10, batch 64, value and gradient, until code is compiled (medians of {repeats} processes):")
+    for policy in POLICIES:
+        child = ["-m", "benchmarks.coldstart", "--child", policy]
+        calls, total, slowest, compiled = medians([fresh(child) for _ in range(repeats)])
+        print(f"  {policy + ':':<7} {calls:.0f} calls, {1e3 * total:.0f} ms, the slowest {1e3 * slowest:.0f} ms; "
+              f"compiled calls take {1e3 * compiled:.2f} ms")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print both figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coldstart", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one process each, for tests")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=POLICIES, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.child:
-        print(first_calls())
+        print(first_calls(options.child))
         return 0
     print(f"pinned: {pinning()}")
     try:
