@@ -1,7 +1,7 @@
 """What a call costs besides its arithmetic: `python -m benchmarks.calls` from the repository's root.
 
-Calls of small functions, with what they capture and decide, and steps of training, on one core. Some rows have goals; a
-row of two measurements quotes their difference. Medians of interleaved rounds, as in `benchmarks.run`.
+Calls of small functions, with what they capture and decide, and steps of training, on one core. Some rows have goals;
+differences are of rows above. Medians of interleaved rounds, as in `benchmarks.run`.
 """
 
 from __future__ import annotations
@@ -139,15 +139,15 @@ def captures(library: Any) -> Experiment:
     )
 
 
-# -- decisions -----------------------------------------------------------------------------------------
+# -- another program than the last one -----------------------------------------------------------------
 
 
-def branching(x: float) -> Any:
+def branching(x: Any) -> Any:
     """Two ways."""
     return np.sin(x) * x if x > 0 else np.exp(x) * x
 
 
-def looping(x: float) -> Any:
+def looping(x: Any) -> Any:
     """As many ways as turns."""
     y = 0.1
     while x > 1.0:
@@ -156,12 +156,21 @@ def looping(x: float) -> Any:
     return y * x
 
 
-def decisions(library: Any, f: Callable[..., Any], inputs: Sequence[float], rows: Sequence[Row]) -> Experiment:
-    """The same calls with the inputs in runs, in turn, and in random order."""
-    both = library.value_and_grad(f)
-    for x in inputs:
-        both.compile(x)
-    calls = [partial(both, x) for x in inputs]
+def plain(x: Any) -> Any:
+    """For numbers and arrays."""
+    return np.sum(np.sin(x) * x)
+
+
+def made(flag: bool) -> Callable[..., Any]:
+    """The same code, and another value in its closure."""
+    return lambda x: np.sin(x) * x if flag else np.exp(x) * x
+
+
+def orders(functions: Sequence[Callable[..., Any]], inputs: Sequence[Any], rows: Sequence[Row]) -> Experiment:
+    """The same calls in runs, in turn, and in random order."""
+    for f, x in zip(functions, inputs, strict=True):
+        f.compile(x)  # type: ignore[attr-defined]
+    calls = [partial(f, x) for f, x in zip(functions, inputs, strict=True)]
     in_turn = calls * RUN
     series = {
         "runs": [call for call in calls for _ in range(RUN)],
@@ -171,24 +180,27 @@ def decisions(library: Any, f: Callable[..., Any], inputs: Sequence[float], rows
     return Experiment(series, rows)
 
 
-def branches(library: Any) -> Experiment:
-    """A guard fails at each call, and another program is known."""
-    rows = [
-        Row("a branch, always the same way", "runs"),
-        Row("a branch, both ways in turn", "turns"),
-        Row("a failed decision, more", "turns", "runs", 5 * MICRO),
+def changes(library: Any, turns: int) -> Iterator[Experiment]:
+    """A decision, a guard, or the key is another at each call, and a program for it is known."""
+    both = library.value_and_grad
+    cases: list[tuple[str, list[Any], list[Any]]] = [
+        ("a decision", [both(branching)] * 2, [1.0, -1.0]),
+        ("a captured value", [both(made(flag)) for flag in (True, False)], [1.0, 1.0]),
+        ("an argument's type", [both(plain)] * 2, [1.0, np.ones(3)]),
     ]
-    return decisions(library, branching, [1.0, -1.0], rows)
-
-
-def loops(library: Any, turns: int) -> Experiment:
-    """As many programs as turns."""
+    for what, functions, inputs in cases:
+        rows = [
+            Row(f"{what}, always as before", "runs"),
+            Row(f"{what}, two in turn", "turns"),
+            Row(f"{what}, what it costs if it changes", "turns", "runs", 5 * MICRO),
+        ]
+        yield orders(functions, inputs, rows)
     rows = [
-        Row(f"a while loop of 0 to {turns - 1} turns, always as before", "runs"),
-        Row("a while loop, random inputs", "random"),
-        Row(f"a failed decision among {turns} programs, more", "random", "runs", 5 * MICRO),
+        Row(f"a loop of 0 to {turns - 1} turns, always as before", "runs"),
+        Row("a loop, random inputs", "random"),
+        Row("a loop, what it costs if it changes", "random", "runs", 5 * MICRO),
     ]
-    return decisions(library, looping, [0.5 + i for i in range(turns)], rows)
+    yield orders([both(looping)] * turns, [0.5 + i for i in range(turns)], rows)
 
 
 # -- the whole -----------------------------------------------------------------------------------------
@@ -208,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     effort, turns = (QUICK, 10) if options.quick else (FULL, 100)
     print(f"pinned: {pinning()}")
     library, body = load_yota(), []
-    for experiment in (example(library), captures(library), branches(library), loops(library, turns), *steps()):
+    for experiment in (example(library), captures(library), *changes(library, turns), *steps()):
         body += experiment.run(effort)
     print("\ncosts of a call, µs (median)\n" + align(["call", "µs", "goal", ""], body))
     return 0
