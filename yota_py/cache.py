@@ -74,6 +74,7 @@ class FunctionCache:
         self.misses = 0
         self.last_miss = ""
         self._recent: Signature | None = None
+        self._previous: Signature | None = None  # the one that served before another one did
         self._accounts: dict[Hashable, Account] = {}
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._said = False
@@ -85,15 +86,22 @@ class FunctionCache:
             return self._serve(Call(f, args, kwargs, seed))
         result = recent.run(f, args, kwargs, seed)
         if type(result) is Refusal:
-            return self._serve(Call(f, args, kwargs, seed), recent, result)
+            return self._serve(Call(f, args, kwargs, seed), result, recent)
         return result
 
-    def _serve(self, call: Call, refused: Signature | None = None, refusal: Refusal = Refusal.MISFIT) -> Any:
+    def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
         """The result of a call that the signature used last does not fit."""
         if config.compile == "never":
             return self.mode.interpret(call)
+        previous = self._previous
+        if refused and previous is not None and refusal is not Refusal.OUT_OF_BOUNDS:
+            result = previous.run(*call)
+            if type(result) is not Refusal:
+                self._prefer(previous)
+                return result
+            refused = (*refused, previous)
         key = call.key()
-        result = self._find(key, call, refused, refusal)
+        result = self._find(key, call, refusal, *refused)
         if type(result) is not Refusal:
             return result
         if result is Refusal.OUT_OF_BOUNDS:
@@ -104,19 +112,22 @@ class FunctionCache:
             late = self._find(key, call)  # compiled while this call waited
             return self._trace(key, call, result) if type(late) is Refusal else late
 
-    def _find(
-        self, key: Hashable, call: Call, refused: Signature | None = None, refusal: Refusal = Refusal.MISFIT
-    ) -> Any:
+    def _find(self, key: Hashable, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
         """The result of a program that fits; otherwise the last of the refusals."""
         for signature in self.signatures.get(key, ()):
-            if signature is refused:
+            if signature in refused:
                 continue
             result = self.mode.checked(signature, call) if config.check else signature.run(*call)
             if type(result) is not Refusal:
-                self._recent = signature
+                self._prefer(signature)
                 return result
             refusal = result
         return refusal
+
+    def _prefer(self, signature: Signature) -> None:
+        """Try this signature first from now on, and then the one that was first so far."""
+        if signature is not self._recent:
+            self._recent, self._previous = signature, self._recent
 
     # -- misses
 
@@ -188,7 +199,7 @@ class FunctionCache:
         else:
             signature.add(variant)
             _programs.make_room()
-        self._recent = signature
+        self._prefer(signature)
         return [variant.problem] if variant.problem else []
 
     def compile(self, call: Call) -> None:
@@ -226,8 +237,8 @@ class FunctionCache:
             self.signatures[key] = rest
         else:
             self.signatures.pop(key, None)
-        if self._recent is signature:
-            self._recent = None
+        self._recent = None if self._recent is signature else self._recent
+        self._previous = None if self._previous is signature else self._previous
         self._shelf.remove(signature)
         _programs.remove(signature)
 

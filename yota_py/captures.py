@@ -374,7 +374,8 @@ class Captures:
         if isinstance(own, dict):
             self.exchange.look_after(own, held)
         if names and own:
-            held = guards.local(held, guards.path(expression))
+            # a class's own names are seen through one proxy for all its life
+            held = guards.constant(vars(obj)) if isinstance(obj, type) else guards.local(held, guards.path(expression))
         slots = () if kinds.is_namespace(obj) else kinds.slots_of(type(obj))
         for name in sorted(names):
             path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)

@@ -74,7 +74,8 @@ class Guards:
     def _constant(self, value: Any, kept: Any, path: str) -> str:
         name = self._constants[id(value)] = f"k{len(self._constants)}"
         self._namespace[name] = kept
-        self._paths[name] = path or reprlib.repr(value)
+        if path:
+            self._paths[name] = path
         return name
 
     def knows(self, value: Any) -> bool:
@@ -94,8 +95,13 @@ class Guards:
 
     def path(self, expression: str) -> str:
         """What an expression reads, in the user's words."""
-        words = _NAMES.sub(lambda found: self._paths.get(found[0].removesuffix("()"), found[0]), expression)
-        return _ITEMS.sub(r".\1", words)
+        return _ITEMS.sub(r".\1", _NAMES.sub(self._word, expression))
+
+    def _word(self, found: re.Match[str]) -> str:
+        name = found[0].removesuffix("()")
+        if name not in self._paths:  # a constant: an object of the user's, or a value
+            self._paths[name] = _short(self._namespace[name])
+        return self._paths[name]
 
     def site(self, expression: str) -> Site | None:
         """Where the user's code reads it."""

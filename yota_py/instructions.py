@@ -19,6 +19,7 @@ _UNTRACEABLE = {
     **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
     **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
 }
+MAX_KNOWN = 4096  # code objects whose names are remembered
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 
 
@@ -39,8 +40,20 @@ class Names:
     problems: list[str] = field(default_factory=list)
 
 
+_known: dict[int, tuple[CodeType, Names]] = {}  # by identity: equal code may stand in several files
+
+
 def names_of(code: CodeType) -> Names:
     """What a code object reads and assigns; code nested in it is left out."""
+    known = _known.get(id(code))
+    if known is None:
+        while len(_known) >= MAX_KNOWN:
+            _known.pop(next(iter(_known)), None)
+        known = _known[id(code)] = code, _read(code)
+    return known[1]
+
+
+def _read(code: CodeType) -> Names:
     names = Names()
     for instruction in dis.get_instructions(code):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname

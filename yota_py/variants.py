@@ -127,7 +127,7 @@ class Signature:
         self.static = {i: Static(leaf) for i, leaf in enumerate(leaves) if not is_traceable(leaf)}
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
         args = spec.child(0)
-        bare = args.num_leaves == args.num_children == len(leaves) - 1
+        bare = args.num_leaves == len(leaves) - 1 and all(child.is_leaf() for child in args.children())
         self.flat = bare and self.static.keys() == {len(leaves) - 1} and leaves[-1] is None
         self.effects, self.count = effects, len(leaves) - 1  # whether programs want the whole call; its leaves
         self.variants: list[Variant] = []
@@ -188,7 +188,7 @@ class Signature:
             for child in _candidates(guard, node, variant.path[at], refusal.value):
                 result = child.recent.run(*values)
                 if type(result) is not Refusal:
-                    self._prefer(child.recent, at)
+                    self._prefer(child.recent, child)
                     return result
                 if result.number != at:
                     variant, refusal = child.recent, result
@@ -196,11 +196,11 @@ class Signature:
             else:
                 return Refusal(why=NewPath(guard, refusal.value))
 
-    def _prefer(self, variant: Variant, since: int = -1) -> None:
-        """Try this variant first from now on, where it parts from the others."""
+    def _prefer(self, variant: Variant, *nodes: Node) -> None:
+        """Try this variant first from now on, also from these points on."""
         assert self.root is not None
-        self.root.recent, self.run_recent = variant, variant.run
-        for node in variant.nodes[since + 1 :]:
+        self.run_recent = variant.run
+        for node in (self.root, *nodes):
             node.recent = variant
 
     # -- growing
@@ -230,7 +230,7 @@ class Signature:
             node = node.children.setdefault(step, Node(variant))
             variant.nodes.append(node)
         self.variants.append(variant)
-        self._prefer(variant)
+        self._prefer(variant, *variant.nodes)
 
     @property
     def calls(self) -> int:
