@@ -46,6 +46,7 @@ class Captures:
         self.exchange = Exchange(trace)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._attributes: dict[str, Site | None] = {}  # with the line that reads them
+        self._own: dict[int, dict[str, Site]] = {}  # by the identity of an object or class: attributes of it alone
         self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
@@ -155,6 +156,9 @@ class Captures:
         self.problems += names.problems
         for name, site in names.globals.items():
             self._global(name, namespace, site)
+        for (of, name), site in names.of_globals.items():
+            if of in namespace:
+                self._attribute(namespace[of], name, site)
         for name, site in names.stored_globals.items():
             if self.trace.effects:
                 self._global(name, namespace, site)
@@ -171,6 +175,12 @@ class Captures:
         for name in names.imports:
             if (module := sys.modules.get(name)) is not None and not is_library(name):
                 self._value(module, self.guards.constant(module, name))
+
+    def _attribute(self, obj: Any, name: str, site: Site) -> None:
+        """An attribute that is read of this object, perhaps found in its class."""
+        classes = obj.__mro__ if isinstance(obj, type) else type(obj).__mro__
+        for holder in (obj, *classes):
+            self._own.setdefault(id(holder), {}).setdefault(name, site)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
         key = (id(namespace), name)
@@ -191,7 +201,7 @@ class Captures:
         while True:
             before = self.guards.reads
             for obj, expression, done in list(self._objects.values()):
-                read = self._attributes.keys()
+                read = self._attributes.keys() | self._own.get(id(obj), {}).keys()
                 names = (read | self._stored if kinds.is_namespace(obj) else read) - done
                 done |= names
                 self._attributes_of(obj, expression, names)
@@ -369,16 +379,16 @@ class Captures:
             self.exchange.look_after(obj, expression, name)
 
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
-        own, guards = getattr(obj, "__dict__", {}), self.guards
-        held = f"{expression}.__dict__"
+        own, guards, held = getattr(obj, "__dict__", {}), self.guards, f"{expression}.__dict__"
         if isinstance(own, dict):
             self.exchange.look_after(own, held)
         if names and own:
             # a class's own names are seen through one proxy for all its life
             held = guards.constant(vars(obj)) if isinstance(obj, type) else guards.local(held, guards.path(expression))
+        own_sites = self._own.get(id(obj), {})
         slots = () if kinds.is_namespace(obj) else kinds.slots_of(type(obj))
         for name in sorted(names):
-            path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name)
+            path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name) or own_sites.get(name)
             if name in own:
                 if isinstance(obj, type):
                     self.exchange.look_after(obj, expression, name)

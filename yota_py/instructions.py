@@ -27,11 +27,13 @@ _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are,
-    ``"[]"`` among them if items are.
+    ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else. Those of
+    ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are, ``"[]"``
+    among them if items are.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
+    of_globals: dict[tuple[str, str], Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
@@ -54,7 +56,7 @@ def names_of(code: CodeType) -> Names:
 
 
 def _read(code: CodeType) -> Names:
-    names = Names()
+    names, of = Names(), ""  # the global name that the instruction before has loaded
     for instruction in dis.get_instructions(code):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
@@ -67,13 +69,17 @@ def _read(code: CodeType) -> Names:
             if kind == "DELETE_GLOBAL":
                 names.problems.append(f"{code.co_name} deletes the global name {name}")
         elif kind in _READS or kind == "STORE_ATTR":
-            (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
+            if of and kind != "STORE_ATTR":
+                names.of_globals.setdefault((of, name), site)
+            else:
+                (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
             if (what := _UNTRACEABLE.get(name)) is not None:
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
         elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
             names.imports.append(name)
+        of = name if kind == "LOAD_GLOBAL" else ""
     return names
 
 
