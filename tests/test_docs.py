@@ -82,6 +82,11 @@ def test_page(page: Path) -> None:
     run(page)
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/extending.md", "docs/tape.md"])
+def test_page_compiled_at_once(name: str) -> None:
+    run(ROOT / name)
+
+
 def test_conventions_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call compiles, later ones run compiled code: all conventions hold there too."""
     monkeypatch.setattr(yota_py, "grad", lambda *args, _grad=yota_py.grad, **kwargs: [
