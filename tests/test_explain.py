@@ -106,6 +106,23 @@ def test_the_reason_of_a_miss(change: Any, reason: str) -> None:
     assert reason in last_miss()
 
 
+def test_the_argument_that_differs() -> None:
+    for i in range(3):
+        grad(loss, np.ones(3) + i, 2)
+    grad(loss, np.ones(3), 3)
+    assert last_miss() == "it is compiled for n = 2, and here this argument is 3"
+    grad(loss, np.ones((2, 3)), 3)
+    assert last_miss() == "it is compiled for x float64[3], and here this argument is float64[2,3]"
+
+
+@pytest.mark.default_policy
+def test_what_is_spent_before_compiling() -> None:
+    grad(loss, np.ones(3))
+    assert "interpreting has taken 0.0" in repr(explain(loss)) and "a program is made" in repr(explain(loss))
+    grad.compile(loss, np.ones(3))
+    assert "interpreting" not in repr(explain(loss))
+
+
 def test_the_reason_of_another_path() -> None:
     for i in range(3):
         grad(loss, np.ones(3) + i)

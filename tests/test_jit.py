@@ -105,7 +105,7 @@ def test_compile_on_request_and_never(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:
         return x * 3.0
 
-    f.compile(2.0)  # type: ignore[attr-defined]
+    f.compile(2.0)
     assert [f(float(i)) for i in range(4)] == [0.0, 3.0, 6.0, 9.0] and explain(f)[0].calls == 4
     monkeypatch.setattr(config, "compile", "never")
     assert f(5.0) == 15.0 and explain(f)[0].calls == 4
@@ -134,7 +134,7 @@ def test_what_cannot_be_compiled_is_called() -> None:
     ]
     assert "it reads a random number generator" in explain(noisy)[0].problems[0]
     with pytest.raises(errors.CompileError, match="items of a list"):
-        growing.compile(np.ones(2), [])  # type: ignore[attr-defined]
+        growing.compile(np.ones(2), [])
 
 
 def test_exceptions_of_the_function() -> None:

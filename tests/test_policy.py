@@ -91,7 +91,7 @@ def test_always() -> None:
 @pytest.mark.default_policy
 @pytest.mark.parametrize("wrap", [value_and_grad, gradient], ids=lambda w: w.__name__)
 def test_compile_on_request(wrap: Any) -> None:
-    grad.compile(f, np.ones(3))  # type: ignore[attr-defined]
+    grad.compile(f, np.ones(3))
     for i in range(4):
         agree(f, np.ones(3) + i)
     assert explain(f)[0].calls == 4
@@ -109,7 +109,7 @@ def test_what_cannot_be_compiled_says_why() -> None:
         return x * RNG.normal()
 
     with pytest.raises(errors.CompileError, match="random number generator"):
-        grad.compile(noisy, 2.0)  # type: ignore[attr-defined]
+        grad.compile(noisy, 2.0)
 
 
 @pytest.mark.filterwarnings("default")
@@ -137,7 +137,7 @@ def test_settings_are_checked(name: str, value: Any) -> None:
 
 def test_unknown_settings() -> None:
     with pytest.raises(AttributeError):
-        config.complie = "never"  # type: ignore[attr-defined]
+        config.complie = "never"
 
 
 def test_failures_are_retried_ever_later() -> None:

@@ -154,7 +154,7 @@ class Session(RuleBasedStateMachine):
     @rule(x=INPUTS)
     def compile(self, x: np.ndarray) -> None:
         """Asked for by the user."""
-        outcome(grad.compile, self.f, x)  # type: ignore[attr-defined]
+        outcome(grad.compile, self.f, x)
         self.agree(x)
 
     # -- changes

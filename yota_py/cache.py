@@ -75,7 +75,7 @@ class FunctionCache:
         self.last_miss = ""
         self._recent: Signature | None = None
         self._previous: Signature | None = None  # the one that served before another one did
-        self._accounts: dict[Hashable, Account] = {}
+        self.accounts: dict[Hashable, Account] = {}
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._said = False
 
@@ -133,10 +133,10 @@ class FunctionCache:
 
     def _trace(self, key: Hashable, call: Call, refusal: Refusal, *, force: bool = False) -> Any:
         """The result of a call that no program fits; compiled for later calls if it is time."""
-        self._note(key, refusal)
-        account = self._accounts.setdefault(key, Account())
-        while len(self._accounts) > MAX_ACCOUNTS:
-            self._accounts.pop(next(iter(self._accounts)), None)
+        self._note(key, call, refusal)
+        account = self.accounts.setdefault(key, Account())
+        while len(self.accounts) > MAX_ACCOUNTS:
+            self.accounts.pop(next(iter(self.accounts)), None)
         start = perf_counter()
         if self.mode.plain and not (force or account.due):
             result = self.mode.interpret(call)
@@ -154,11 +154,12 @@ class FunctionCache:
                         self._say(call)
         return recording.result
 
-    def _note(self, key: Hashable, refusal: Refusal) -> None:
+    def _note(self, key: Hashable, call: Call, refusal: Refusal) -> None:
         """Remember why a call was a miss; a number that has changed becomes an input of the next program."""
         self.misses += 1
         if key not in self.signatures:
-            self.last_miss = "no call with arguments of these types and static values has been compiled"
+            other = self._recent.other_argument(call.leaves()) if self._recent is not None else None
+            self.last_miss = other or "no call with arguments of these types and static values has been compiled"
             return
         self.last_miss = str(refusal.why)
         path = refusal.why.number() if isinstance(refusal.why, Change) else None

@@ -164,14 +164,11 @@ class Captures:
                 self._global(name, namespace, site)
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
-        for name, site in names.attributes.items():
-            if self._attributes.get(name) is None:
-                self._attributes[name] = site
-        for name in names.stored_attributes:
-            if self.trace.effects:
-                self._stored.add(name)
-            else:
-                self._attributes.setdefault(name, None)
+        self._attributes |= {n: site for n, site in names.attributes.items() if self._attributes.get(n) is None}
+        if self.trace.effects:
+            self._stored |= names.stored_attributes.keys()
+        else:
+            self._attributes = {**dict.fromkeys(names.stored_attributes), **self._attributes}
         for name in names.imports:
             if (module := sys.modules.get(name)) is not None and not is_library(name):
                 self._value(module, self.guards.constant(module, name))
@@ -385,10 +382,10 @@ class Captures:
         if names and own:
             # a class's own names are seen through one proxy for all its life
             held = guards.constant(vars(obj)) if isinstance(obj, type) else guards.local(held, guards.path(expression))
-        own_sites = self._own.get(id(obj), {})
+        sites = {**self._own.get(id(obj), {}), **self._attributes}
         slots = () if kinds.is_namespace(obj) else kinds.slots_of(type(obj))
         for name in sorted(names):
-            path, site = f"{guards.path(expression)}.{name}", self._attributes.get(name) or own_sites.get(name)
+            path, site = f"{guards.path(expression)}.{name}", sites.get(name)
             if name in own:
                 if isinstance(obj, type):
                     self.exchange.look_after(obj, expression, name)

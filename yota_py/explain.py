@@ -10,6 +10,7 @@ from typing import Any
 
 from .cache import FunctionCache, caches_of
 from .operations import Call, Site, site_of, user_site
+from .settings import config
 from .show import name_of
 from .variants import Signature
 
@@ -51,7 +52,8 @@ class Explanation:
     """What is cached of one function for one purpose (``grad``, ``value_and_grad``, ``jit``).
 
     ``calls`` ran compiled code, ``misses`` did not; ``last_miss`` is the reason of the last one in words. ``problems``
-    are the reasons why the function could not be compiled when it was tried last.
+    are the reasons why the function could not be compiled when it was tried last; ``spent`` says how much time has gone
+    into calls that are not compiled yet.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Explanation:
     misses: int
     last_miss: str
     problems: tuple[str, ...]
+    spent: str = ""
 
     def __str__(self) -> str:
         served = f"{_count(self.calls, 'call')} ran compiled code, {self.misses} did not"
@@ -68,6 +71,7 @@ class Explanation:
         if self.last_miss:
             lines.append(f"  the last that did not: {self.last_miss}")
         lines += [f"  cannot be cached: {problem}" for problem in self.problems]
+        lines += [f"  {self.spent}"] if self.spent else []
         for entry in self.entries:
             lines += [f"  {line}" for line in str(entry).splitlines()]
         return "\n".join(lines)
@@ -111,8 +115,18 @@ def _explain(cache: FunctionCache) -> Explanation:
     entries = tuple(_entry(s) for signatures in list(cache.signatures.values()) for s in signatures)
     return Explanation(
         name, cache.mode.purpose, entries, sum(entry.calls for entry in entries), cache.misses, cache.last_miss,
-        tuple(cache.problems),
+        tuple(cache.problems), _spent(cache),
     )  # fmt: skip
+
+
+def _spent(cache: FunctionCache) -> str:
+    """How far the types of arguments have come that are to be compiled next."""
+    accounts = [account for key, account in list(cache.accounts.items()) if key not in cache.signatures]
+    waiting = [account for account in accounts if account.balance > 0 and not account.pause]
+    if config.compile != "auto" or not waiting:
+        return ""
+    most = max(waiting, key=lambda account: account.balance)
+    return f"interpreting has taken {most.balance:.2g} s; at {most.price:.2g} s a program is made"
 
 
 def _entry(signature: Signature) -> Entry:

@@ -17,7 +17,7 @@ from .modes import Call, TracedCall
 from .operations import user_site
 from .patching import state
 from .step import UnrepeatableError, make_step
-from .transforms import compilable
+from .transforms import Compilable, compilable
 from .trees import flatten, unflatten
 from .variants import Runner, Signature, refuse
 
@@ -83,7 +83,7 @@ def _picture(result: Any, arrays: Sequence[np.ndarray], captured: Any) -> Any:
 _WHOLE = Whole()
 
 
-def jit(f: Callable[..., Any]) -> Callable[..., Any]:
+def jit(f: Callable[..., Any]) -> Compilable:
     """A function that does what ``f`` does, compiled: it may call ``grad``, and may write into arrays and objects.
 
     Arguments, results and effects are those of ``f``: arrays that it writes into are written in place, attributes that

@@ -74,4 +74,9 @@ class Account:
         """Whether it is time to compile."""
         if self.pause:
             return False
-        return config.compile == "always" or (config.compile == "auto" and self.balance >= price.of(self.operations))
+        return config.compile == "always" or (config.compile == "auto" and self.balance >= self.price)
+
+    @property
+    def price(self) -> float:
+        """What compiling is expected to cost, in seconds."""
+        return price.of(self.operations)

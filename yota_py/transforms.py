@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,6 +32,42 @@ _GRAD = Mode()
 _known = caches.get  # grad's are known by the identity of the function's code
 
 
+class Compilable(Protocol):
+    """A function that goes through the cache."""
+
+    __yota_cache__: FunctionCache
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result, from a program if one fits."""
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
+
+
+class _Grad(Protocol):
+    def __call__(self, f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]: ...
+
+    def compile(self, f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None: ...
+
+
+def _cache_of(f: Callable[..., Any]) -> FunctionCache:
+    _check_callable(f)
+    owner = getattr(f, "__code__", f)
+    return known_cache(id(owner), owner, _GRAD)
+
+
+def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
+    """Compile ``grad`` of a function for arguments of these types."""
+    _cache_of(f).compile(Call(f, args, kwargs, seed))
+
+
+def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
+    wrapped: Any = fn
+    wrapped.compile = _compile_grad
+    return wrapped  # type: ignore[no-any-return]
+
+
+@_compilable_grad
 def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]:
     """Value and gradients of ``f(*args, **kwargs)``: ``(value, grads)``, one gradient per positional argument.
 
@@ -62,23 +98,9 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
 
 
-def _cache_of(f: Callable[..., Any]) -> FunctionCache:
-    _check_callable(f)
-    owner = getattr(f, "__code__", f)
-    return known_cache(id(owner), owner, _GRAD)
-
-
-def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
-    """Compile ``grad`` of a function for arguments of these types."""
-    _cache_of(f).compile(Call(f, args, kwargs, seed))
-
-
-grad.compile = _compile_grad  # type: ignore[attr-defined]
-
-
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., tuple[Any, Any]]:
+) -> Compilable:
     """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
 
     An integer gives that argument's gradient, a sequence a tuple of them; structures, shapes and dtypes are as in
@@ -112,18 +134,19 @@ def value_and_grad(
     return compilable(value_and_gradient, f, cache)
 
 
-def compilable(wrapped: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Callable[..., Any]:
+def compilable(fn: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Compilable:
     """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache."""
 
     def compile(*args: Any, **kwargs: Any) -> None:
         """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
         cache.compile(Call(f, args, kwargs))
 
-    wrapped.compile, wrapped.__yota_cache__ = compile, cache  # type: ignore[attr-defined]
-    return wrapped
+    wrapped: Any = fn
+    wrapped.compile, wrapped.__yota_cache__ = compile, cache
+    return wrapped  # type: ignore[no-any-return]
 
 
-def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
     """A function that gives the gradient alone; ``argnums`` and errors as in ``value_and_grad``.
 
     >>> gradient(lambda x: x * x)(3.0)
@@ -135,7 +158,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     def gradient_only(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
-    return compilable(gradient_only, f, both.__yota_cache__)  # type: ignore[attr-defined]
+    return compilable(gradient_only, f, both.__yota_cache__)
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -6,6 +6,7 @@ tree tells who went on from there, so that no program is tried whose decisions a
 
 from __future__ import annotations
 
+import reprlib
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,6 +213,18 @@ class Signature:
             and list(captured) == list(self.captured)
             and self.guards.asks_the_same(guards)
         )
+
+    def other_argument(self, arguments: tuple[Sequence[Any], optree.PyTreeSpec]) -> str | None:
+        """Which argument of a call is not as in this signature, in words; ``None`` if they differ in structure."""
+        leaves, spec = arguments
+        if spec != self.spec:
+            return None
+        for i, (known, leaf) in enumerate(zip(self.arguments, leaves, strict=False)):
+            if i in self.static and not self.static[i].fits(leaf):
+                return f"it is compiled for {known}, and here this argument is {reprlib.repr(leaf)}"
+            if i not in self.static and f"{known.partition(' ')[0]} {native_type(leaf)}" != known:
+                return f"it is compiled for {known}, and here this argument is {native_type(leaf)}"
+        return None
 
     def find(self, path: Sequence[Hashable]) -> Variant | None:
         """The variant of these decisions."""

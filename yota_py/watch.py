@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from .captures import Captures
 from .errors import YotaError
 from .patching import state
@@ -159,7 +161,7 @@ def _note(captures: Captures, function: Any) -> None:
         captures.problems.append("it prints")
     elif function is builtins.input:
         captures.problems.append("it asks for input")
-    elif _is_outside(function):
+    elif _is_outside(function) or function is np.fromfile:
         name = getattr(function, "__qualname__", function)
         captures.problems.append(f"it calls {name}, whose answer may differ next time")
 
