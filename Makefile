@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint ruff mypy docs-check clean
+.PHONY: help demo test stress bench lint ruff mypy docs-check clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | awk -F': ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -19,6 +19,9 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 
 test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences of calls and changes
+	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest tests/test_stateful.py
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run

@@ -172,6 +172,7 @@ def test_overlapping_and_read_only_arguments() -> None:
         add(base[:3], base[:3])
         plain[:3] += plain[:3]
         np.testing.assert_array_equal(base, plain)
+    assert "arrays that are written overlap" in explain(add)[0].last_miss
     base.flags.writeable = False
     for _ in range(3):
         with pytest.raises(ValueError, match="read-only"):

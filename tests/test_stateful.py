@@ -1,6 +1,6 @@
 """A cached function driven through random sequences of calls and changes, against a fresh trace at each call.
 
-``YOTA_SEQUENCES=2000 pytest tests/test_stateful.py`` runs as many sequences; by default a few.
+``make stress`` runs 2,000 sequences; by default there are a few.
 """
 
 from __future__ import annotations

@@ -104,8 +104,9 @@ class FunctionCache:
         result = self._find(key, call, refusal, *refused)
         if type(result) is not Refusal:
             return result
-        if result is Refusal.OUT_OF_BOUNDS:
-            return self.mode.interpret(call)  # NumPy's own error, at the user's line
+        if result is Refusal.OUT_OF_BOUNDS:  # NumPy's own error, at the user's line
+            self.misses, self.last_miss = self.misses + 1, str(result.why)
+            return self.mode.interpret(call)
         if config.compile != "always":
             return self._trace(key, call, result)
         with _alone(WAIT_SECONDS):

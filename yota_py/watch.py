@@ -21,7 +21,7 @@ from .patching import state
 
 # Modules of C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(
-    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid"]
+    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings"]
 )
 _monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
 _PACKAGE = __name__.partition(".")[0]

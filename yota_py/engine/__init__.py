@@ -36,7 +36,7 @@ class Refusal:
 
 
 Refusal.MISFIT = Refusal(why="a value has another type than the program expects")
-Refusal.OUT_OF_BOUNDS = Refusal(why="an index is out of bounds")
+Refusal.OUT_OF_BOUNDS = Refusal(why="an index is out of bounds, or arrays that are written overlap or are read-only")
 
 
 def compile_tape(tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> Program:
