@@ -79,6 +79,22 @@ def traced_result(x: Tracer, t: ArrayType) -> Any:
 
 def install(x: Tracer, new: Any) -> None:
     """Let ``x`` stand for a new value, in everything it is a view of."""
+    standing = [(x, _fitting(x, new))]
+    while (look := x._look) is not None:
+        if look.parent.dtype != x.dtype:
+            raise MutationError(f"{user_site()}: this writes into a part of the elements of an array "
+                                f"({look.parent.dtype}), their real or imaginary part. Write whole elements: "
+                                "x[...] = a + 1j * b")
+        x, new = look.parent, look.written(standing[-1][1])
+        standing.append((x, _fitting(x, new)))
+    x._version += 1
+    x._trace.writes += 1
+    for tracer, value in standing:
+        tracer.point_to(value)
+
+
+def _fitting(x: Tracer, new: Any) -> Any:
+    """What ``x`` may stand for instead, laid out as its array is."""
     trace = x._trace
     if not shadow(x).flags.writeable:
         raise ValueError("assignment destination is read-only")
@@ -90,18 +106,7 @@ def install(x: Tracer, new: Any) -> None:
                             "outside of it; return it instead")
     if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions
         new = as_array(new)
-    if shadow(new).strides != shadow(x).strides:
-        new = setitem(x, ..., new)
-    trace.writes += 1
-    if x._look is not None:
-        parent = x._look.parent
-        if parent.dtype != x.dtype:
-            raise MutationError(f"{user_site()}: this writes into a part of the elements of an array ({parent.dtype}), "
-                                "their real or imaginary part. Write whole elements: x[...] = a + 1j * b")
-        install(parent, x._look.written(new))
-    else:
-        x._version += 1
-    x.point_to(new)
+    return setitem(x, ..., new) if shadow(new).strides != shadow(x).strides else new
 
 
 def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:

@@ -57,8 +57,16 @@ class Tracer:
     def current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
         if self._look is not None and self._version != self._root._version:
-            self.point_to(self._look.again())
+            for view in reversed([*self.lookers()]):
+                view.point_to(view._look.again())  # type: ignore[union-attr]  # views have one
         return self._var, self._value
+
+    def lookers(self) -> Iterator[Tracer]:
+        """This view, what it is a view of, and so on, up to what stands for the latest version."""
+        at = self
+        while at._look is not None and at._version != at._root._version:
+            yield at
+            at = at._look.parent
 
     def point_to(self, other: Tracer) -> None:
         """Stand for what another tracer stands for now."""
