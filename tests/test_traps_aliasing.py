@@ -105,7 +105,6 @@ def test_writes_into_arguments_that_overlap_are_right_or_refused(how: str, write
         right_or_refused(WRITING[write], pair(how), pair(how))
 
 
-@UNSEEN
 @pytest.mark.parametrize("write", WRITING)
 def test_writes_into_leaves_of_one_container_that_are_one_array(write: str) -> None:
     for f in (lambda p: WRITING[write](p[0], p[1]), lambda p: WRITING[write](p[1], p[0])):

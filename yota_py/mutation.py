@@ -19,7 +19,7 @@ from .operations import user_site
 from .patching import state
 from .registry import methods
 from .tangents import as_array, astype
-from .tracer import Tracer, guarded_masks, shadow
+from .tracer import Tracer, guarded_masks, shadow, unsupported
 from .types import ArrayType, typeof
 
 
@@ -152,6 +152,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """``np.place``."""
     _require_own(arr)
+    if np.may_share_memory(shadow(arr), shadow(vals)):
+        raise unsupported("np.place of values that it overwrites")
     put(arr, _constant(arr, np.flatnonzero(decided(mask))), vals)
 
 

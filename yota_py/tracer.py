@@ -287,8 +287,10 @@ def leaked(tracer: Tracer, what: str) -> YotaError:
     )
 
 
-def lost(what: str, tracer: Tracer, instead: str) -> LostDerivativeError:
-    """The error for ``what`` would lose a derivative; ``instead`` is the way out."""
+def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
+    """The error for ``what`` would lose a derivative; ``instead`` is the way out, unless the trace has ended."""
+    if not tracer._trace.alive:
+        return leaked(tracer, what)
     return LostDerivativeError(f"{user_site()}: {what} of a traced value would drop its derivative "
                                f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}.")
 
