@@ -188,6 +188,21 @@ def test_a_callback_of_compiled_code_that_loses_a_derivative_says_so() -> None:
             grad(lambda x: optimize.brentq(lambda t: t * t - x[0], 0, 9), x)
 
 
+@pytest.mark.parametrize("error", [SystemError, ValueError])
+def test_a_lost_derivative_is_said_although_compiled_code_says_something_else(error: type[Exception]) -> None:
+    """What compiled code does with an error of its callback depends on what the callback does next."""
+    def careless(x: Any) -> Any:
+        try:
+            return float(x[0])
+        except LostDerivativeError:
+            raise error("f(a) and f(b) must have different signs") from None
+
+    for x in XS:
+        with pytest.raises(LostDerivativeError) as info:
+            grad(careless, x)
+        assert isinstance(info.value.__cause__, error)
+
+
 # ------------------------------------------------- a tracer kept after its trace ended, or stored in a global
 
 _USES: dict[str, Callable[[Any], Any]] = {

@@ -113,6 +113,10 @@ class Recording:
             with installed(trace), watch:
                 try:
                     out = noticing(self.f)(*args, **kwargs)
+                except Exception as error:
+                    if trace.lost is not None and not isinstance(error, YotaError):
+                        raise trace.lost from error  # C code that has called a function may not heed its errors
+                    raise
                 finally:
                     trace.alive = False
         results, trace.tape.out_spec = flatten(out)

@@ -46,12 +46,12 @@ class Trace(Recorder):
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
     arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
-    to traced arrays.
+    to traced arrays; ``lost`` is the last error for a derivative that would have been.
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "problems", "roots", "site",
-        "thread", "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "problems", "roots",
+        "site", "thread", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -65,6 +65,7 @@ class Trace(Recorder):
         self.decisions = 0
         self.effects = False
         self.writes = 0
+        self.lost: Exception | None = None
         self.roots: dict[Variable, Tracer] = {}
         self._status: dict[Variable, int] = {}
         self._foreign: dict[int, tuple[Any, np.ndarray, Variable]] = {}

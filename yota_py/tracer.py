@@ -291,8 +291,11 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
     """The error for ``what`` would lose a derivative; ``instead`` is the way out, unless the trace has ended."""
     if not tracer._trace.alive:
         return leaked(tracer, what)
-    return LostDerivativeError(f"{user_site()}: {what} of a traced value would drop its derivative "
-                               f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}.")
+    error = tracer._trace.lost = LostDerivativeError(
+        f"{user_site()}: {what} of a traced value would drop its derivative "
+        f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
+    )
+    return error
 
 
 def unsupported(what: str) -> MissingRuleError:
