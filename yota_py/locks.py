@@ -21,7 +21,8 @@ stand_ins = threading.RLock()  # which of them there are, and how many traces ne
 kernels = threading.RLock()  # which machine code there is
 containers = threading.RLock()  # which classes are known as containers
 recording = threading.RLock()  # an operation and its value are appended together
-IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording)
+collection = threading.RLock()  # how many want Python's garbage collector off
+IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording, collection)
 
 
 class _Fork(threading.local):

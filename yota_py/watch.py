@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from . import collection
 from .captures import Captures
 from .errors import YotaError
 from .patching import state
@@ -42,7 +43,7 @@ def watched(captures: Captures) -> Iterator[None]:
         captures.start()
         if captures.trace.effects and captures.problems:  # it can never be compiled, and may do what nobody can follow
             raise YotaError(captures.problems[0])
-        with _profiled(captures) if tool is None else _monitored(captures, tool):
+        with collection.off, _profiled(captures) if tool is None else _monitored(captures, tool):
             yield
     finally:
         if tool is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .. import locks
+from .. import collection, locks
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
@@ -35,7 +33,7 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     with locks.kernels:
         missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
         if missing:
-            with _no_collection():
+            with collection.off:  # building IR makes many objects and no garbage
                 names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
                 module = new_module(f"kernels_{next(_numbers)}")
                 for spec, name in names.items():
@@ -46,18 +44,6 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
                 compiled = compile_module(module, list(names.values()))
             _addresses.update((spec, compiled[name]) for spec, name in names.items())
         return {spec: _addresses[spec] for spec in specs}
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Building IR makes many objects and no garbage: Python's collector would only cost pauses."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def count() -> int:

@@ -142,20 +142,24 @@ class _Planner(Memory):
 
     def place(self, var: Variable) -> Place:
         """Where a variable is, or is to be written."""
-        if var in self.places:
-            return self.places[var]
+        chain = [var]  # views of views, down to what has a place
+        while chain[-1] not in self.places and (base := self.schedule.views.get(chain[-1])) is not None:
+            chain.append(base)
+        for v in reversed(chain):
+            if v not in self.places:
+                self.places[v] = self._new_place(v)
+        return self.places[var]
+
+    def _new_place(self, var: Variable) -> Place:
         if (base := self.schedule.views.get(var)) is not None:
-            place = self._view(var, self.place(base))
-        elif var in self._reserved:
-            place = self._reserved[var]
-        else:
-            t = type_of(self.tape, var)
-            nbytes = t.size * t.dtype.itemsize
-            offset = self._arena.take(nbytes)
-            self._buffers[var] = (offset, nbytes)
-            place = Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
-        self.places[var] = place
-        return place
+            return self._view(var, self.places[base])
+        if var in self._reserved:
+            return self._reserved[var]
+        t = type_of(self.tape, var)
+        nbytes = t.size * t.dtype.itemsize
+        offset = self._arena.take(nbytes)
+        self._buffers[var] = (offset, nbytes)
+        return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
 
     def _view(self, var: Variable, base: Place) -> Place:
         op = self.tape[var]
