@@ -88,6 +88,8 @@ def _astype_method(
 ) -> Any:
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+    if not copy and isinstance(x, np.ndarray) and x.dtype == dtype:
+        return x
     return astype(x, np.dtype(dtype))
 
 

@@ -85,5 +85,10 @@ def _is_integer(x: Any) -> Any:
     return x == np.floor(x)
 
 
+def _conj_method(x: Any) -> Any:
+    """Of a real array, unlike ``np.conj`` the array itself."""
+    return np.conjugate(x) if np.iscomplexobj(x) else x
+
+
 properties.update(real=np.real, imag=np.imag)
-methods.update(conj=np.conjugate, conjugate=np.conjugate, is_integer=_is_integer)
+methods.update(conj=_conj_method, conjugate=_conj_method, is_integer=_is_integer)

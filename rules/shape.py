@@ -233,8 +233,13 @@ def _transpose_method(a: Any, *axes: Any) -> Any:
     return np.transpose(a, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
 
+def _flatten_method(a: Any, order: Any = "C") -> Any:
+    """``ravel``, but always a copy."""
+    return np.copy(np.ravel(a, order))
+
+
 methods |= {
-    "reshape": _reshape_method, "transpose": _transpose_method, "ravel": np.ravel, "flatten": np.ravel,
+    "reshape": _reshape_method, "transpose": _transpose_method, "ravel": np.ravel, "flatten": _flatten_method,
     "squeeze": np.squeeze, "swapaxes": np.swapaxes,
 }  # fmt: skip
 properties |= {"T": np.transpose, "mT": np.matrix_transpose, "flat": np.ravel}

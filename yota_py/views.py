@@ -71,15 +71,19 @@ def _follow(
 ) -> None:
     if not isinstance(result, Tracer) or not isinstance(value := shadow(result), np.ndarray):
         return
-    for position, x in enumerate(args):
-        if not isinstance(x, Tracer) or x._trace is not result._trace or not isinstance(of := shadow(x), np.ndarray):
-            continue
-        if value is of or (value.base is not None and np.may_share_memory(value, of)):
-            others = _frozen((*args[:position], *args[position + 1 :]))
-            entry = primitive_of(fn)
-            plain = position == 0 and item is None and entry is not None and entry.rule is not None
-            result.look_at(Look(x, fn if plain else Part(fn, position, item), others, _frozen(dict(kwargs))))
-            return
+    parents = [
+        (of is not value, of.size, position)
+        for position, x in enumerate(args)
+        if isinstance(x, Tracer) and x._trace is result._trace and isinstance(of := shadow(x), np.ndarray)
+        and (value is of or (value.base is not None and np.may_share_memory(value, of)))
+    ]  # fmt: skip
+    if parents:
+        *_, position = min(parents)  # of two arguments that share memory, the one that has less of it
+        others = _frozen((*args[:position], *args[position + 1 :]))
+        entry = primitive_of(fn)
+        plain = position == 0 and item is None and entry is not None and entry.rule is not None
+        look = Look(args[position], fn if plain else Part(fn, position, item), others, _frozen(dict(kwargs)))
+        result.look_at(look)
 
 
 def _frozen(structure: Any) -> Any:
