@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -46,6 +47,7 @@ LIBRARIES = frozenset([
 ])  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""
     root = module.partition(".")[0] if module is not None else ""
@@ -72,7 +74,12 @@ def levels_to_user() -> int:
 
 def site_of(code: CodeType, line: int | None = None) -> Site:
     """The site of a code object, by default its first line."""
-    return Site(code.co_filename, line or code.co_firstlineno, code.co_name)
+    return _site(code.co_filename, line or code.co_firstlineno, code.co_name)
+
+
+@lru_cache(maxsize=4096)
+def _site(filename: str, line: int, function: str) -> Site:
+    return Site(filename, line, function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +174,13 @@ def operands(op: Operation) -> Iterator[Variable]:
     if isinstance(op, Call):
         if isinstance(op.fn, Variable):
             yield op.fn
-        for _, var in paths(op.args):
-            yield var
+        for arg in op.args:
+            if isinstance(arg, Variable):
+                yield arg
+            elif isinstance(arg, tuple | list | dict | slice):
+                yield from (var for _, var in paths(arg))
         if op.kwargs:
-            for _, var in paths(dict(op.kwargs)):
-                yield var
+            yield from (var for _, var in paths(dict(op.kwargs)))
     elif isinstance(op, Guard):
         yield op.var
 

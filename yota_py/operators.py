@@ -24,6 +24,7 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
     np.logical_and: np.all, np.logical_or: np.any,
 }  # fmt: skip
+_NUMBERS = (int, float, complex)
 _ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
@@ -80,7 +81,11 @@ def _position_of_out(fn: Any) -> int | None:
 
 
 def _both_python(x: Any, y: Any) -> bool:
-    return all(isinstance(v, int | float | complex) and not isinstance(v, np.generic) for v in (x, y))
+    return _is_python(x) and _is_python(y)
+
+
+def _is_python(x: Any) -> bool:
+    return isinstance(x, _NUMBERS) and not isinstance(x, np.generic)
 
 
 def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -97,10 +102,12 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
         return result._trace.require_finite(result) if python in _RAISING and isinstance(result, Tracer) else result
 
     def forward(self: Tracer, other: Any) -> Any:
-        return NotImplemented if _defers(other) else apply(self, other)
+        with state.unwatched:
+            return NotImplemented if _defers(other) else apply(self, other)
 
     def reflected(self: Tracer, other: Any) -> Any:
-        return NotImplemented if _defers(other) else apply(other, self)
+        with state.unwatched:
+            return NotImplemented if _defers(other) else apply(other, self)
 
     return forward, reflected
 

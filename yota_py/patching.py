@@ -47,14 +47,17 @@ def tracing() -> bool:
     return bool(state.traces)
 
 
-@contextmanager
-def suspended() -> Iterator[None]:
-    """While a primitive runs on values, the stand-ins answer as the originals."""
-    state.suspended += 1
-    try:
-        yield
-    finally:
+class _Suspended:
+    """The block in which a primitive runs on values: the stand-ins answer as the originals."""
+
+    def __enter__(self) -> None:
+        state.suspended += 1
+
+    def __exit__(self, *error: object) -> None:
         state.suspended -= 1
+
+
+suspended = _Suspended()
 
 
 @contextmanager

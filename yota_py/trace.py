@@ -143,11 +143,11 @@ class Trace(Recorder):
         if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
             args, kwargs = (args[0], *_extents(args[1:])), {key: _extents(value) for key, value in kwargs.items()}
         names, values = self.split(args)
-        keywords, keyvalues = self.split(dict(kwargs))
+        keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
         if entry is None:  # nobody knows whether it writes into its arguments
             values, keyvalues = read_only(values), read_only(keyvalues)
         try:
-            with suspended():
+            with suspended:
                 value = fn(*values, **keyvalues)
         except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
             self.problems.append(f"{name_of(fn)} raised an exception")
@@ -230,9 +230,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     entry = primitive_of(fn)
     if entry is not None and entry.immediate:  # shapes and dtypes only
-        with suspended():
+        with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
-    tracers = list(tracers_in((args, kwargs)))
+    tracers = tracers_in((args, kwargs))
     if not all(t.is_here() for t in tracers):
         working = [t._trace for t in tracers if t.carries() and t._trace.alive]
         if not working:  # arrays that another thread's trace watches

@@ -241,15 +241,19 @@ def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
     return (ScalarTracer if isinstance(value, np.generic) else Tracer)(trace, var, value)
 
 
-def tracers_in(structure: Any) -> Iterator[Tracer]:
+def tracers_in(structure: Any) -> list[Tracer]:
     """All tracers among arguments, also in tuples, lists and dicts."""
-    if isinstance(structure, Tracer):
-        yield structure
-    elif isinstance(structure, tuple | list):
-        for item in structure:
-            yield from tracers_in(item)
-    elif isinstance(structure, dict):
-        yield from tracers_in([*structure.values()])
+    found: list[Tracer] = []
+    pending = [structure]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Tracer):
+            found.append(item)
+        elif isinstance(item, tuple | list):
+            pending.extend(reversed(item))
+        elif isinstance(item, dict):
+            pending.extend(reversed(item.values()))
+    return found
 
 
 def shadow(structure: Any) -> Any:

@@ -71,6 +71,8 @@ def _follow(
 ) -> None:
     if not isinstance(result, Tracer) or not isinstance(value := shadow(result), np.ndarray):
         return
+    if value.base is None and not any(isinstance(x, Tracer) and x.current()[1] is value for x in args):
+        return
     parents = [
         (of is not value, of.size, position)
         for position, x in enumerate(args)
