@@ -136,7 +136,16 @@ def _array(*args: Any, **kwargs: Any) -> Any:
     return array(*args, **kwargs)
 
 
-def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]:
+@primitive
+def _lies_in(a: Any, order: str) -> bool:
+    """Whether the elements stand in memory in this order, "C" or "F"."""
+    return bool(a.flags["C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"])
+
+
+nondiff(_lies_in, immediate=True)
+
+
+def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if find_traced(args, 64) is None:
             return original(*args, **kwargs)
@@ -144,7 +153,9 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]
         def asarray(
             a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None
         ) -> Any:
-            y = _converted(a, dtype, ndmin)
+            y, order = _converted(a, dtype, ndmin), wanted or order
+            if order in ("C", "F") and isinstance(y, np.ndarray) and not _lies_in(y, order):
+                return np.copy(y, order=order)  # type: ignore[call-overload]
             return np.copy(y) if y is a and copy else y
 
         return asarray(*args, **kwargs)
@@ -153,8 +164,11 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int) -> Callable[..., Any]
 
 
 patch(np, "array", _array)
-for _name, _ndmin in [("asarray", 0), ("asanyarray", 0), ("ascontiguousarray", 1), ("asfortranarray", 0)]:
-    patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin))
+_AS: list[tuple[str, int, str | None]] = [
+    ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 0, "F"),
+]  # fmt: skip
+for _name, _ndmin, _order in _AS:
+    patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))
 
 
 def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:

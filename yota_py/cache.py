@@ -174,7 +174,8 @@ class FunctionCache:
         assert recording.captures is not None and recording.source is not None
         guards = recording.captures.guards
         guard = guards.function()
-        values = guard(call.f)
+        with locks.held_for(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
+            values = guard(call.f)
         if not isinstance(values, tuple):
             return [f"it changes what it reads: {guards.reason(values)}"]
         types = [native_type(value) for value in values]
