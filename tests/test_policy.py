@@ -125,6 +125,23 @@ def test_what_cannot_be_cached_is_said_once() -> None:
     assert "noisy is traced afresh at each call, because it reads a random number generator" in str(caught[0].message)
 
 
+@pytest.mark.default_policy
+@pytest.mark.filterwarnings("default")
+def test_calls_that_always_differ_are_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def power(x: Any, n: int) -> Any:
+        return x**n
+
+    monkeypatch.setattr(policy.price, "of", lambda operations: 50.0)
+    seconds = iter(range(10_000))
+    monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(200):
+            agree(power, 1.5, n)
+    (message,) = (str(w.message) for w in caught)
+    assert "its calls differ in shapes or in arguments like integers, in 64 ways" in message
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("compile", "sometimes"), ("compile", True), ("check", 1), ("cache_bytes", -1)]
 )

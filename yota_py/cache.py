@@ -27,7 +27,7 @@ from .types import native_type
 from .variants import MAX_VARIANTS, Change, Signature, Variant
 
 MAX_SIGNATURES = 64  # per function
-MAX_ACCOUNTS = 1024  # per function
+MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_FUNCTIONS = 2048
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
@@ -135,9 +135,9 @@ class FunctionCache:
     def _trace(self, key: Hashable, call: Call, refusal: Refusal, *, force: bool = False) -> Any:
         """The result of a call that no program fits; compiled for later calls if it is time."""
         self._note(key, call, refusal)
-        account = self.accounts.setdefault(key, Account())
-        while len(self.accounts) > MAX_ACCOUNTS:
-            self.accounts.pop(next(iter(self.accounts)), None)
+        account = self.accounts.get(key)
+        if account is None:
+            account = self._open(key, call)
         start = perf_counter()
         if self.mode.plain and not (force or account.due):
             result = self.mode.interpret(call)
@@ -154,6 +154,19 @@ class FunctionCache:
                     if self.problems and not force:
                         self._say(call)
         return recording.result
+
+    def _open(self, key: Hashable, call: Call) -> Account:
+        """A new account; said once, if there are more and more of them that never come to a program."""
+        account = self.accounts[key] = Account()
+        while len(self.accounts) > MAX_ACCOUNTS:
+            self.accounts.pop(next(iter(self.accounts)), None)
+        if len(self.accounts) % MANY_ACCOUNTS == 0 and not self.signatures and config.compile == "auto":
+            known = list(self.accounts.values())
+            if sum(other.balance for other in known) > sum(other.price for other in known) / len(known):
+                differ = f"its calls differ in shapes or in arguments like integers, in {len(known)} ways so far"
+                self.problems = [f"{differ}, and none has come often enough (floats and arrays may have any values)"]
+                self._say(call)
+        return account
 
     def _note(self, key: Hashable, call: Call, refusal: Refusal) -> None:
         """Remember why a call was a miss; a number that has changed becomes an input of the next program."""
@@ -207,7 +220,7 @@ class FunctionCache:
 
     def compile(self, call: Call) -> None:
         """Compile for these arguments; raises ``CompileError`` if other calls could not rely on the program."""
-        with _alone(WAIT_SECONDS):
+        with locks.compiling:
             key = call.key()
             result = self._find(key, call)
             if type(result) is not Refusal:
