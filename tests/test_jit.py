@@ -292,3 +292,28 @@ def test_arguments_are_not_kept_or_copied_over() -> None:
         np.testing.assert_array_equal(params["w"], plain["w"])
         assert params["n"] == plain["n"]
     np.testing.assert_array_equal(kept, before)
+
+
+class Settings:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+
+SETTINGS = [Settings(1.0), Settings(2.0)]
+CURRENT = SETTINGS[0]
+
+
+def test_a_global_name_that_is_rebound_before_it_is_read() -> None:
+    @jit
+    def f(x: Any) -> Any:
+        global CURRENT
+        CURRENT = SETTINGS[1]
+        y = x * CURRENT.rate
+        CURRENT = SETTINGS[0]
+        return y
+
+    for i in range(4):
+        assert f(1.0 + i) == 2.0 * (1 + i)
+    SETTINGS[1].rate = 5.0
+    for i in range(4):
+        assert f(1.0 + i) == 5.0 * (1 + i)

@@ -157,7 +157,9 @@ class Captures:
         for name, site in names.globals.items():
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():
-            if of in namespace:
+            if self.trace.effects:  # the name may stand for something else before it is read
+                self._attributes.setdefault(name, site)
+            elif of in namespace:
                 self._attribute(namespace[of], name, site)
         for name, site in names.stored_globals.items():
             if self.trace.effects:
@@ -175,8 +177,7 @@ class Captures:
 
     def _attribute(self, obj: Any, name: str, site: Site) -> None:
         """An attribute that is read of this object, perhaps found in its class."""
-        classes = obj.__mro__ if isinstance(obj, type) else type(obj).__mro__
-        for holder in (obj, *classes):
+        for holder in (obj, *(obj if isinstance(obj, type) else type(obj)).__mro__):
             self._own.setdefault(id(holder), {}).setdefault(name, site)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
