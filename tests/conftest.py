@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from yota_py import config
+from yota_py import cache, config
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches() -> Iterator[None]:
+    """Tests do not see one another's programs."""
+    cache.clear_caches()
+    yield
+    cache.clear_caches()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,12 +31,9 @@ def loss(x: Any, n: int = 1) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    cache.clear_caches()
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"model": Model(), "rate": 0.5, "words": {"a": 1}, "switch": True, "helper": helper}.items():
         monkeypatch.setitem(globals(), name, value)
-    yield
-    cache.clear_caches()
 
 
 def last_miss() -> str:

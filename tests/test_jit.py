@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,8 @@ RNG = np.random.default_rng(3)
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    cache.clear_caches()
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RATE", 0.1)
-    yield
-    cache.clear_caches()
 
 
 class Network:

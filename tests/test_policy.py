@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,6 @@ from yota_py.shelf import Shelf
 from yota_py.variants import MAX_VARIANTS
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_caches() -> Iterator[None]:
-    cache.clear_caches()
-    yield
-    cache.clear_caches()
 
 
 def cache_of(f: Callable[..., Any]) -> FunctionCache:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_effects import Jitted, assert_same, sharing
+from performing import Jitted, assert_same, sharing
 
 Random = np.random.RandomState
 Step = tuple[str, int, Any, int]  # what is done, to which value, how, and a number for it

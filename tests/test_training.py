@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import cache, config, explain, grad, jit, value_and_grad
+from yota_py import config, explain, grad, jit, value_and_grad
 
 STEPS = 1000
 COMPILED = 0.9  # of the calls, at least
@@ -101,13 +101,6 @@ class Optimiser:
         """How far to go."""
         self.velocity[name] = self.decay * self.velocity[name] + rate * gradient
         return self.velocity[name]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_caches() -> Iterator[None]:
-    cache.clear_caches()
-    yield
-    cache.clear_caches()
 
 
 def train(step: Callable[..., Any]) -> list[float]:

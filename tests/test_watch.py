@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import cache, grad, gradtape, watch
+from yota_py import grad, gradtape, watch
 from yota_py.captures import Captures
 from yota_py.operations import Guard
 from yota_py.patching import called_name, state
@@ -35,13 +35,6 @@ def needs_monitoring(test: Any) -> Any:
     """A test of what Python has since 3.12; there is none of it before."""
     test.__test__ = hasattr(sys, "monitoring")
     return test
-
-
-@pytest.fixture(autouse=True)
-def _fresh_caches() -> Iterator[None]:
-    cache.clear_caches()
-    yield
-    cache.clear_caches()
 
 
 @pytest.fixture(autouse=True)
