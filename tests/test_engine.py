@@ -1,18 +1,14 @@
-"""Compiled programs against their tapes: memory layouts, refusals, Python steps, kinds of result."""
+"""Compiled programs against their tapes: memory layouts, Python steps, special values."""
 
 from __future__ import annotations
 
 import gc
-import math
-import operator
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,16 +17,10 @@ from ways import CALLS, Ways, agree, agrees, arrays_of, assert_close, compiled, 
 import yota_py
 from yota_py import grad
 from yota_py.dispatch import is_traced
-from yota_py.engine import Refusal, compile_tape
+from yota_py.engine import Refusal
 from yota_py.gradient import differentiate
-from yota_py.operations import Call, Guard, Input, Variable
-from yota_py.passes import optimise
-from yota_py.passes.lower import lower
+from yota_py.operations import Variable
 from yota_py.recording import record_call
-from yota_py.tape import Tape
-from yota_py.trees import NAMESPACE, flatten
-from yota_py.types import typeof
-from yota_py.verify import verify
 
 # ------------------------------------------------------------------------------------------ layouts of inputs
 
@@ -111,144 +101,6 @@ def test_an_equal_descriptor_will_do() -> None:
             assert np.array_equal(ways.run([second, *seeds])[0], 2 * x)
 
 
-# ----------------------------------------------------------------------------------- decisions that differ
-
-
-def _decide(x: Any, bound: Any) -> Any:
-    """Three decisions, the later ones sooner to be checked than the first."""
-    y = x * np.cosh(bound)  # a kernel of numbers, before that of arrays
-    if np.sum(np.sin(x) ** 2) > bound:
-        y = y + 1
-    if x[0] > bound:
-        y = y * 3
-    if bound > 0:
-        y = y - x
-    return y
-
-
-def test_the_first_decision_that_differs_is_named() -> None:
-    """Each of the eight ways through it against the program of each other."""
-    calls = [(np.array([a, b]), c) for a in (-1.5, 1.5) for b in (0.0, 1.0) for c in (-2.0, -0.5, 0.5, 1.9)]
-    numbers = set()
-    for first in calls[::3]:
-        ways, seeds = compiled(_decide, *first)
-        for args in calls * CALLS:
-            refusal = ways.program(*args, *seeds)
-            if agree(ways, [*args, *seeds]):
-                assert not isinstance(refusal, Refusal)
-            else:
-                numbers.add(refusal.number)
-        assert len(numbers) >= 2, "too few ways to differ"
-
-
-def test_guards_are_numbered_in_the_order_of_the_function() -> None:
-    def f(x: Any, k: Any) -> Any:
-        if x[k[0]] > 0 and x[k[1]] > 0:
-            return np.sum(x[k]) if np.all(x < 3) else x[0]
-        return x[1]
-
-    ways, seeds = compiled(f, np.ones(3), np.array([0, 1]))
-    numbers = [op.number for op in ways.gradient.ops if isinstance(op, Guard)]
-    assert numbers == [0, 1, 2]
-    assert [op.number for op in ways.lowered.ops if isinstance(op, Guard)] == numbers
-    for _ in range(CALLS):
-        for x, number in (([1.0, -1, 9], 1), ([-1.0, -1, 9], 0), ([1.0, 1, 9], 2)):
-            refusal = ways.program(np.array(x), np.array([0, 1]), *seeds)
-            assert (refusal.number, refusal.value) == (number, False)
-
-
-def test_decisions_of_rules_have_no_number() -> None:
-    """What a rule asks about its arguments, between two decisions of the function."""
-    @yota_py.primitive
-    def halved(x: Any) -> Any:
-        return x / 2
-
-    @yota_py.rrule(halved)
-    def _rule(x: Any) -> Any:
-        return (np.divide(x, 2), lambda dy: (dy / 2,)) if x > 0 else (x * 0.5, lambda dy: (dy * 0.5,))
-
-    def f(x: Any) -> Any:
-        y = x if x < 9 else 2 * x
-        z = halved(y)
-        return z if z < 2 else 3 * z
-
-    ways, seeds = compiled(f, 1.0)
-    assert [op.number for op in ways.lowered.ops if isinstance(op, Guard)] == [0, -1, 1]
-    for x, number in ((10.0, 0), (-1.0, -1), (5.0, 1)):
-        for _ in range(CALLS):
-            refusal = ways.program(*ways.fit([x, *seeds]))
-            assert refusal.number == number and refusal is not Refusal.MISFIT
-            assert agree(ways, ways.fit([abs(x) / 11, *seeds]))
-
-
-@pytest.mark.parametrize("value", [True, 3, 2.5, np.bool_(False), np.int32(-7), np.int64(2**40), np.float32(0.1),
-                                   np.float64(-0.0)])  # fmt: skip
-def test_the_value_of_a_decision_keeps_its_type(value: Any) -> None:
-    other = type(value)(1) if not value else type(value)(0)
-    test = float if isinstance(value, float | np.floating) else int
-    tape = Tape("f")
-    x = tape.append(Input("x", typeof(np.ones(3))))
-    box = tape.append(Input("v", typeof(np.array([value]))))
-    v = tape.append(Call(operator.getitem, (box, 0), {}, typeof(value)))
-    tape.append(Guard(v, test(other), test, typeof(test(other)), number=7))
-    tape.append(Guard(v, other, bool, typeof(True), number=8))
-    tape.leaves = tape.results = [x]
-    program = compile_tape(verify(tape), [typeof(np.ones(3))], flatten([0])[1])
-    for _ in range(CALLS):
-        refusal = program(np.ones(3), np.array([value]))
-        assert (refusal.number, refusal.value, type(refusal.value)) == (7, value, type(value))
-        assert refusal.value != other and np.array_equal(program(np.ones(3), np.array([other]))[0], np.ones(3))
-
-
-def test_a_decision_before_an_index_counts_more() -> None:
-    """Both in either order: behind a branch that is not taken, nothing is out of bounds."""
-    def inside(x: Any, k: Any) -> Any:
-        y = np.sin(x[:2])
-        return y * x[k] if k[0] < 5 else y
-
-    def outside(x: Any, k: Any) -> Any:
-        y = np.sin(x[:2]) * x[k]
-        return y * 2 if np.sum(y) < 99 else y
-
-    def stepwise(x: Any, k: Any) -> Any:
-        y = np.sort(x)[:2]
-        return y * x[k] if np.sum(y) < 99 else y
-
-    x, good, bad = np.arange(5.0), np.array([0, 1]), np.array([7, 1])
-    for f, huge, want in ((inside, x, 0), (outside, x, -1), (stepwise, x, -1), (stepwise, 100 + x, 0)):
-        ways, seeds = compiled(f, x, good)
-        for _ in range(CALLS):
-            refusal = ways.program(huge, bad, *seeds)
-            assert refusal.number == want and (want == 0 or refusal is Refusal.OUT_OF_BOUNDS)
-            assert agree(ways, [x, good, *seeds])
-
-
-def test_a_decision_before_a_python_step() -> None:
-    """The step is not called on a path that is not meant for it."""
-    seen: list[float] = []
-
-    @yota_py.primitive
-    def root(x: Any) -> Any:
-        seen.append(float(x))
-        return math.sqrt(x)
-
-    @yota_py.rrule(root)
-    def _rule(x: Any) -> Any:
-        return root(x), lambda dy: (dy / (2 * root(x)),)
-
-    def f(x: Any, a: Any) -> Any:
-        y = root(np.sum(x)) if np.sum(x) > 0 else -np.sum(x)
-        return y * 2 if a * y < 3 else y
-
-    ways, seeds = compiled(f, np.ones(3), 0.5)
-    seen.clear()
-    for _ in range(CALLS):
-        assert ways.program(*ways.fit([-np.ones(3), 0.5, *seeds])).number == 0 and not seen
-    for _ in range(CALLS):
-        assert ways.program(*ways.fit([np.ones(3), 5.0, *seeds])).number == 1 and seen
-        assert agree(ways, ways.fit([np.full(3, 2.0), 0.25, *seeds]))
-
-
 # ------------------------------------------------------------------------------- Python steps between kernels
 
 
@@ -298,167 +150,6 @@ def test_complex_end_to_end(dtype: str) -> None:
     ways = agrees(f, draw(), draw(), draw(), rtol=1e-9 if dtype == "complex128" else 1e-3)
     results = ways.run(ways.fit([*draw(), *seeds_for(f, draw())]))
     assert [x.dtype for x in arrays_of(results)[:2]] == [dtype, np.empty(0, dtype).real.dtype]
-
-
-# ----------------------------------------------------------------------------------------- kinds of result
-
-RESULTS: dict[str, Callable[..., Any]] = {
-    "a view": lambda x, y: (x[1:, ::-1], x.T, np.sum(y)),
-    "an argument": lambda x, y: (x, y, x),
-    "duplicates": lambda x, y: (np.sin(x), np.sin(x), np.sum(y), np.sum(y)),
-    "a view and its base": lambda x, y: (np.sin(x), np.sin(x).T, np.sin(x)[0]),
-    "overlapping views": lambda x, y: (np.exp(x)[1:], np.exp(x)[:-1], np.exp(x)[::-1] * y),
-    "elements": lambda x, y: (x[0, 0], np.sum(x), y[1] * 2, np.exp(x)[1, 2]),
-    "broadcast": lambda x, y: (np.broadcast_to(y, (2, 3)) + 0 * x, np.broadcast_to(y * 2, (4, 3))),
-    "empty": lambda x, y: (x[:0] * 2, np.sum(x[:, :0]) + np.sum(y), np.concatenate([x[:0], y[None]])),
-    "0-d arrays": lambda x, y: (np.reshape(np.sum(x), ()), np.asarray(np.max(y))),
-    "zero gradients": lambda x, y: (np.sum(np.floor(x)) + np.sum(x * 0), np.sum(np.sign(y) * y)),
-}
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_kinds_of_result(name: str) -> None:
-    rng = np.random.default_rng(3)
-    calls = [(rng.normal(size=(2, 3)), rng.normal(size=3)) for _ in range(3)]
-    ways = agrees(RESULTS[name], *calls)
-    seeds = list(seeds_for(RESULTS[name], calls[0]))
-    inputs = ways.fit([*calls[0], *seeds])
-    arrays = [*arrays_of(ways.run(inputs)), *arrays_of(ways.run(inputs)), *inputs]
-    for i, a in enumerate(arrays[: -len(inputs)]):
-        assert a.flags.owndata and a.flags.writeable and not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
-
-
-def test_constant_results_are_copies() -> None:
-    table = np.arange(3.0)
-
-    def f(x: Any) -> Any:
-        return np.sum(x), table, 7, "name", None, 2.5, np.int64(3)
-
-    for _ in range(CALLS):
-        value, _ = yota_py.value_and_grad(lambda x: (f(x)[0], f(x)[1:]), has_aux=True)(np.ones(3))
-        total, aux = value
-        assert total == 3 and aux[1:] == (7, "name", None, 2.5, 3)
-        assert np.array_equal(aux[0], [0, 1, 2])
-        aux[0][:] = 9
-        assert np.array_equal(table, [0, 1, 2]), "the caller's array has been handed out"
-
-
-def test_numbers_of_every_kind() -> None:
-    def f(a: Any, b: Any, c: Any, d: Any) -> Any:
-        return a * b + np.sum(c) * d, b * 2, a * 3
-
-    args = (2.0, np.float32(3), np.array(0.5), np.float64(1.5))
-    agrees(f, *moved(*args), rtol=1e-6)
-    for more in [*moved(*args), args]:
-        grads = grad(lambda *xs: f(*xs)[0], *more)[1]
-        assert [type(x) for x in grads] == [float, np.float32, np.ndarray, np.float64]
-
-
-class Box:
-    """A container of the user's own, which may refuse to be filled."""
-
-    refuses = False
-
-    def __init__(self, items: Any) -> None:
-        if Box.refuses:
-            Box.seen = [weakref.ref(x) for x in items if isinstance(x, np.ndarray)]
-            raise ValueError("this box stays empty")
-        self.items = items
-
-
-optree.register_pytree_node(Box, lambda box: (box.items, None), lambda _, items: Box(items), namespace=NAMESPACE)
-
-CONTAINERS: dict[str, Callable[..., Any]] = {
-    "tuples": lambda a, b, c: (a, (b, (), (c,))), "lists": lambda a, b, c: [[], [a, [b]], c], "leaf": lambda a, b, c: a,
-    "dicts": lambda a, b, c: {"one": a, 2: (b, {"c": c})}, "box": lambda a, b, c: (Box((a, b)), c),
-    "none": lambda a, b, c: (None, a, "text", 7, b, np.float32(2), c), "nothing": lambda a, b, c: ((), a),
-}  # fmt: skip
-
-
-def _flat(tree: Any) -> list[Any]:
-    return optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_containers_of_results(name: str) -> None:
-    """Fresh objects that nobody else holds, of the right kinds, in the right places."""
-    def f(x: Any, y: Any) -> Any:
-        return CONTAINERS[name](np.sum(x) * 2, x + y, y * y[0])
-
-    def draw(i: int) -> tuple[Any, Any]:
-        return np.arange(3.0) + i, np.arange(3.0).astype(np.float32) - i
-
-    source = record_call(f, draw(0), {})
-    types = [source.tape[r].type if isinstance(r, Variable) else typeof(r) for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
-    for i in range(CALLS):
-        have, want = program(*draw(i)), f(*draw(i))
-        assert optree.tree_structure(have, none_is_leaf=True, namespace=NAMESPACE) == source.tape.out_spec
-        leaves = _flat(have)
-        for a, b in zip(leaves, _flat(want), strict=True):
-            assert type(a) is type(b) and np.array_equal(a, b)
-        arrays = arrays_of(leaves)
-        del a, b, have, leaves
-        assert all(sys.getrefcount(arrays[k]) == 2 for k in range(len(arrays)))
-
-
-def test_an_error_on_the_way_leaves_nothing_behind() -> None:
-    """In a Python step, or where the results are put into their containers."""
-    @yota_py.primitive
-    def picky(x: Any) -> Any:
-        if x[0] > 1:
-            raise ValueError("too large")
-        return x * 2
-
-    @yota_py.rrule(picky)
-    def _rule(x: Any) -> Any:
-        return picky(x), lambda dy: (dy * 2,)
-
-    source = record_call(lambda x: (Box((picky(x), np.sum(x))), x * 3), (np.ones(3),), {})
-    types = [source.tape[r].type for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
-    x, sizes = np.zeros(3), set()
-    for i in range(CALLS):
-        with pytest.raises(ValueError, match="too large"):
-            program(x + 5)
-        Box.refuses = True
-        with pytest.raises(ValueError, match="stays empty"):
-            program(x)
-        Box.refuses = False
-        gc.collect()
-        assert Box.seen and all(reference() is None for reference in Box.seen)
-        box, triple = program(x + i / 3)
-        assert np.array_equal(box.items[0], 2 * (x + i / 3)) and np.array_equal(triple, i + x)
-        sizes.add(program.nbytes)
-    assert len(sizes) == 1, "another frame has been made"
-    assert sys.getrefcount(x) == 2
-
-
-def test_a_step_may_call_its_own_program() -> None:
-    """Each call in flight has a frame of its own."""
-    @yota_py.primitive
-    def nested(x: Any) -> Any:
-        return program(x - 1)[0] if ready and x[0] > 0 else x * 0.5
-
-    @yota_py.rrule(nested)
-    def _rule(x: Any) -> Any:
-        return nested(x), lambda dy: (dy,)
-
-    ready = False
-    source = record_call(lambda x: (np.sin(x) + nested(x * 1.0) * x, np.cos(x)), (np.ones(2),), {})
-    types = [source.tape[r].type for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
-    ready = True
-
-    def plain(x: np.ndarray) -> np.ndarray:
-        return np.sin(x) + (plain(x - 1) if x[0] > 0 else x * 0.5) * x
-
-    for start in (0.5, 2.5, 4.0):
-        value, cosine = program(np.full(2, start))
-        assert np.allclose(value, plain(np.full(2, start)), rtol=1e-14) and np.allclose(cosine, np.cos(start))
 
 
 # ------------------------------------------------------------------------------- special values, large arrays

@@ -1,0 +1,36 @@
+"""What tests of tracers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from yota_py import grad, gradtape
+
+Function = Callable[[Any], Any]
+NUMBERS = (2.17, 3.31, 0.62, 7.43)
+ARRAYS = (np.array([1.1, 2.2, 3.3]), np.array([3.1, -2.2, 0.5]), np.array([0.3, 0.25, 0.15]), np.array([2.2, 4.5, 1.2]))
+
+
+def slope(f: Function, x: Any) -> Any:
+    """Central differences in every element."""
+    h = 1e-6
+    if not isinstance(x, np.ndarray):
+        return (f(x + h) - f(x - h)) / (2 * h)
+    return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(x.size).reshape(-1, *x.shape)]).reshape(
+        x.shape
+    )
+
+
+def agree(f: Function, *xs: Any) -> None:
+    """At each input: the value of plain NumPy and of a fresh trace, and the slope of finite differences."""
+    for x in xs:
+        value, (g,) = grad(f, x)
+        fresh, (fresh_g,) = gradtape(f, x).play(x)
+        assert_allclose(value, f(x), rtol=1e-12, err_msg=f"value at {x}")
+        assert_allclose(value, fresh, rtol=1e-12, err_msg=f"fresh value at {x}")
+        assert_allclose(g, fresh_g, rtol=1e-10, atol=1e-13, err_msg=f"fresh gradient at {x}")
+        assert_allclose(g, slope(f, x), rtol=2e-5, atol=1e-6, err_msg=f"slope at {x}")
