@@ -45,7 +45,7 @@ def test_a_tracer_after_its_trace_says_so_or_is_plain() -> None:
         try:
             result = use(kept)
         except YotaError as error:
-            assert "trace had ended" in str(error) and "test_tracer.py" in str(error)
+            assert "trace had ended" in str(error) and "test_tracer_layouts.py" in str(error)
         else:
             assert_allclose(result, use(np.full(3, 2.0)))
 
@@ -73,7 +73,7 @@ def test_an_old_tracer_in_a_new_trace() -> None:
         try:
             assert grad(f, x) == (4.0 * x, (4.0,))
         except YotaError as error:
-            assert "trace had ended" in str(error) and "test_tracer.py" in str(error)
+            assert "trace had ended" in str(error) and "test_tracer_layouts.py" in str(error)
 
 
 # ----------------------------------------------------------------------------------------- layouts of the arguments
@@ -118,7 +118,7 @@ def test_layouts_of_arguments() -> None:
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("kind", [np.matrix, np.ma.array])
 def test_array_subclasses_are_refused(kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"test_tracer.py:\d+: the argument x is a .*np.asarray"):
+    with pytest.raises(TypeError, match=r"test_tracer_layouts.py:\d+: the argument x is a .*np.asarray"):
         grad(lambda x: np.sum(x), kind([[1.0, 2.0]]))
 
 
