@@ -112,10 +112,8 @@ class Program:
 
     def _number(self, address: int, word: int, t: ArrayType) -> Any:
         """A number of any dtype from the head of a frame."""
-        words = -(-t.dtype.itemsize // 8)
-        memory = self._frames[address].head[word : word + words].view(np.uint8)
-        value = memory[: t.dtype.itemsize].copy().view(t.dtype).reshape(())
-        return value if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
+        value: np.ndarray = np.ndarray((), t.dtype, self._frames[address].head, 8 * word)
+        return value.copy() if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
 
     # -- tables for the driver
 
