@@ -10,6 +10,8 @@ import pytest
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py import evaluators
+from yota_py.gradient import differentiate
+from yota_py.recording import record_call
 from yota_py.registry import nondiff, primitive, rrule
 from yota_py.tangents import conj, unbroadcast
 from yota_py.testing import check_cases, check_grads, check_rrule
@@ -201,3 +203,16 @@ def test_check_grads() -> None:
     wrong = with_rule(lambda x: (np.sin(x), lambda dy: (-dy * np.cos(x),)))
     with pytest.raises(AssertionError, match="the gradient in argument 0"):
         check_grads(lambda x: np.sum(wrong(2 * x)), X)
+
+
+def test_programs_of_functions_that_read_arrays_from_elsewhere() -> None:
+    weights, unused = np.array([1.0, 2.0, 3.0]), np.ones(2)
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x) * weights) if unused.size else x
+
+    run = evaluators.compiled(differentiate(record_call(f, (np.ones(3),), {})))
+    for i in range(3):
+        value, dx = run([np.arange(3.0) + i])
+        np.testing.assert_allclose(value, f(np.arange(3.0) + i), rtol=1e-12)
+        np.testing.assert_allclose(dx, np.cos(np.arange(3.0) + i) * weights, rtol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .engine import Refusal, compile_tape
 from .finite import close, copied, equal, of_type
-from .operations import Input, Variable
+from .operations import Constant, Input, Variable
 from .passes import optimise
 from .passes.classify import checkable
 from .passes.lower import lower
@@ -31,9 +31,11 @@ def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
     tape = gradient.tape
     types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
     program = compile_tape(optimise(lower(gradient).tape), types, flatten([0] * len(types))[1])
+    captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
+    values = [captured[number] for number in sorted(captured)]
 
     def run(inputs: Sequence[Any]) -> list[Any]:
-        results = program(*inputs)
+        results = program(*inputs, *values)
         assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
         return results  # type: ignore[no-any-return]  # a list, as its structure says
 
