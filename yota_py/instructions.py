@@ -28,8 +28,8 @@ class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else. Those of
-    ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are, ``"[]"``
-    among them if items are.
+    ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are, but for
+    local ones, ``"[]"`` among them if items are.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -60,8 +60,8 @@ def _read(code: CodeType) -> Names:
     for instruction in dis.get_instructions(code):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
-        if kind.startswith("STORE_"):
-            names.rebound.add("[]" if kind == "STORE_SUBSCR" else str(name))
+        if kind in ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"):
+            names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
         elif kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
