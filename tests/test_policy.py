@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from caching import agree
 
-from yota_py import cache, config, errors, explain, grad, gradient, gradtape, policy, value_and_grad
+from yota_py import cache, config, errors, explain, grad, gradient, policy, value_and_grad
 from yota_py.cache import MAX_SIGNATURES, FunctionCache
 from yota_py.policy import Account
 from yota_py.shelf import Shelf
@@ -20,17 +21,6 @@ RNG = np.random.default_rng(0)
 
 def cache_of(f: Callable[..., Any]) -> FunctionCache:
     return cache.caches[id(f.__code__)]
-
-
-def agree(f: Callable[..., Any], *args: Any) -> None:
-    value, grads = grad(f, *args)
-    fresh, fresh_grads = gradtape(f, *args).play(*args)
-    np.testing.assert_allclose(value, fresh, rtol=1e-12)
-    for have, want in zip(grads, fresh_grads, strict=True):
-        if want is None:
-            assert have is None
-            continue
-        np.testing.assert_allclose(have, want, rtol=1e-10)
 
 
 def f(x: Any) -> Any:

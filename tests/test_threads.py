@@ -428,18 +428,22 @@ def test_an_expression_1000_deep_is_compiled() -> None:
         agree(f, x)
 
 
-def _read_below(x: Any, n: int) -> Any:
+def _chain_of_views(x: Any, n: int) -> tuple[Any, Any]:
+    """An array, and what is seen of it through so many views."""
     y = v = x.copy()
     for _ in range(n):
         v = v[::-1]
+    return y, v
+
+
+def _read_below(x: Any, n: int) -> Any:
+    y, v = _chain_of_views(x, n)
     y[0] = 2.0
     return np.sum(v * x)
 
 
 def _write_below(x: Any, n: int) -> Any:
-    y = v = x.copy()
-    for _ in range(n):
-        v = v[::-1]
+    y, v = _chain_of_views(x, n)
     v[0] = 2.0
     return np.sum(y * x)
 

@@ -20,7 +20,7 @@ import numpy as np
 from . import kinds
 from .dispatch import is_traced
 from .exchange import Exchange, Place, attribute_of, item_of
-from .guards import Guards, is_float
+from .guards import Guards
 from .instructions import Names, is_reflection, names_of, nested
 from .operations import Site, Variable, is_library, site_of
 from .patching import stand_in_for
@@ -325,7 +325,7 @@ class Captures:
         A floating-point number that is known to change becomes an input, like an array.
         """
         guards = self.guards
-        if is_float(value) and guards.path(expression) in self.inputs:
+        if kinds.is_float(value) and guards.path(expression) in self.inputs:
             return self._number(value, expression)
         constant, cls = guards.constant(value), guards.constant(type(value))
         condition = f"{expression} is {constant}"
@@ -334,7 +334,7 @@ class Captures:
         if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
             digits = guards.constant(repr(value))
             condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
-        guards.require(condition, expression, reprlib.repr(value), number=is_float(value))
+        guards.require(condition, expression, reprlib.repr(value), number=kinds.is_float(value))
         return value
 
     def _container(self, value: Any, expression: str) -> Any:

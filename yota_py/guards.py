@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .kinds import is_float
 from .operations import Site
 
 # Of the traced function, or another with the same code: its captured values as they are now, in the order of capture;
@@ -158,8 +159,7 @@ class Guards:
         text = "def guard(f):\n try:\n" + "".join(f"  {text}\n" for text in [*(x.text for x in self.lines), last])
         text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:\n"
         text += "  return [e.__traceback__.tb_lineno - 3, e]\n"
-        exec(compile(text, "<guards>", "exec"), self._namespace)
-        return self._namespace["guard"]  # type: ignore[no-any-return]
+        return self.compiled("guard", text)  # type: ignore[no-any-return]
 
     def asks_the_same(self, other: Guards) -> bool:
         """Whether two traces have read the same things, and found the same."""
@@ -189,11 +189,6 @@ class Guards:
         number, value = answer
         line = self.lines[number] if 0 <= number < len(self.lines) else None
         return line.subject if line is not None and line.number and is_float(value) else None
-
-
-def is_float(value: Any) -> bool:
-    """Whether a value is a floating-point number that a program can take as an input."""
-    return type(value) in (float, np.float64, np.float32)
 
 
 def _short(value: Any) -> str:

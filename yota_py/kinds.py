@@ -31,6 +31,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, np.floating) or type(value) is float or (type(value) is int and abs(value) < LARGE)
 
 
+def is_float(value: Any) -> bool:
+    """Whether a value is a floating-point number that a program can take as an input."""
+    return type(value) in (float, np.float64, np.float32)
+
+
 def holds_nothing(value: Any) -> bool:
     """Whether a value is a function that keeps nothing alive: such may be kept itself."""
     if not isinstance(value, types.FunctionType):

@@ -44,13 +44,15 @@ class UnrepeatableError(Exception):
 
 def make_step(performance: Performance) -> tuple[Program, Step]:
     """The compiled form of a call that has been traced; raises ``UnrepeatableError`` if there is none."""
-    return _Writer(performance).step()
+    first = _Writer(performance, {})
+    first.body()  # finds out which arrays are shared
+    return _Writer(performance, first.shared).step()
 
 
 class _Writer:
-    """The text of a step."""
+    """The text of a step. ``shared`` are, of each array made in the call, it and the views that are handed out."""
 
-    def __init__(self, performance: Performance) -> None:
+    def __init__(self, performance: Performance, shared: dict[int, set[int]]) -> None:
         self.performance = performance
         recording = performance.recording
         self.trace, self.captures = recording.trace, recording.captures
@@ -62,7 +64,7 @@ class _Writer:
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
         self.roots = {var: self._root(var) for var in self.trace.roots}
         self.tracers = {id(root): self.roots[var] for var, root in self.trace.roots.items()}
-        self.shared: dict[int, set[int]] = {}  # of an array made in the call, it and the views that are handed out
+        self.shared = shared
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
@@ -72,14 +74,11 @@ class _Writer:
         return f"c{op.captured}" if isinstance(op, Constant) else f"x{self.performance.recording.positions[var]}"
 
     def step(self) -> tuple[Program, Step]:
-        self._body()  # finds out which arrays are shared
-        shared = self.shared
-        self.__init__(self.performance)  # type: ignore[misc]
-        self.shared = shared
-        copies, stores, result = self._body()
-        return self._assemble(copies, stores, result)
+        """The program, and the function that runs it."""
+        return self._assemble(*self.body())
 
-    def _body(self) -> tuple[list[str], list[str], str]:
+    def body(self) -> tuple[list[str], list[str], str]:
+        """The lines that write into arrays, those that rebind places, and the result."""
         copies = [f"copyto({self.roots[var]}, {self._output(self.trace.roots[var].current()[0])})"
                   for var in self.trace.written]
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
@@ -182,6 +181,8 @@ class _Writer:
         inputs = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
         lines += self._conditions()
+        # any exception of a step in Python (a matrix that cannot be inverted): the function itself raises it, where the
+        # user wrote it, with its effects up to there
         lines += ["try:", f" y = program({', '.join(inputs + captured)})", "except Exception: return PLAIN"]
         lines += ["if type(y) is Refusal: return y"]
         lines += [_unpacked("y", len(types), "y"), *copies, *self.lines, *stores, f"return {result}"]
@@ -189,8 +190,7 @@ class _Writer:
         body = "".join(f" {line}\n" for line in [*reads, *lines] if line)
         names = {
             "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
-            "int64": np.int64,
-            "ndarray": np.ndarray, "set_attribute": set_attribute, "overlapping": overlapping,
+            "int64": np.int64, "set_attribute": set_attribute, "overlapping": overlapping,
         }  # fmt: skip
         text = f"def step(f, args, kwargs, leaves, arrays):\n{body}"
         return program, self.captures.guards.compiled("step", text, **names)
