@@ -5,6 +5,11 @@ VENV ?= .venv
 WORKERS ?= 2
 TORCH ?= torch==2.13.0
 
+# Tests with random programs, as many as YOTA_SEQUENCES says.
+STRESS := \
+	tests/test_stateful.py \
+	tests/test_cache_identity.py
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -21,7 +26,7 @@ test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences of calls and changes
-	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest tests/test_stateful.py
+	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest $(STRESS)
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run

@@ -23,7 +23,7 @@ LAYERS = [
     "operations show tape trees recorder verify",
     "tangents functional registry",
     "patching tracer views trace mutation operators",
-    "exchange guards instructions kinds captures watch recording effects",
+    "exchange guards instructions kinds attributes captures watch recording effects",
     "gradient",
     "passes",
     "engine",

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from . import locks
+from .dispatch import mode_of
 from .engine import Refusal
 from .errors import CompileError, UncachedWarning
 from .modes import AnyMode, Call, TracedCall
@@ -48,6 +49,17 @@ def known_cache(key: Hashable, owner: Any, mode: AnyMode) -> FunctionCache:
                 oldest.clear()
         cache = caches.setdefault(key, FunctionCache(owner, mode))
     return cache
+
+
+def cache_for(f: Callable[..., Any], mode: AnyMode) -> FunctionCache:
+    """The cache of a function for one purpose, which functions of the same code share, also if they are wrapped by the
+    same transforms."""
+    wrappers = []
+    while (made := mode_of(f)) is not None:
+        wrappers.append((id(f.__code__), made))
+        f = f.__wrapped__  # type: ignore[attr-defined]
+    owner = getattr(f, "__code__", f)
+    return known_cache((id(owner), mode, *wrappers), owner, mode)
 
 
 def caches_of(owner: Any) -> list[FunctionCache]:

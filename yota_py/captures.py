@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from . import kinds
-from .dispatch import is_traced
+from .attributes import Attributes
+from .dispatch import is_traced, mode_of
 from .exchange import Exchange, Place, attribute_of, item_of
 from .guards import Guards
 from .instructions import Names, is_reflection, names_of, nested
-from .operations import Site, Variable, is_library, site_of
-from .patching import stand_in_for
+from .operations import Site, Variable, is_library, is_library_code, site_of
+from .patching import MEMO, stand_in_for
 from .trace import Trace
 from .tracer import Tracer
 from .trees import rebuild
@@ -44,13 +45,10 @@ class Captures:
         self.guards = Guards()
         self.values: list[Any] = []  # the captured ones, in the order of capture
         self.exchange = Exchange(trace)
+        self._attributes = Attributes(self.guards, self.exchange, self._read)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
-        self._attributes: dict[str, Site | None] = {}  # with the line that reads them
-        self._own: dict[int, dict[str, Site]] = {}  # by the identity of an object or class: attributes of it alone
-        self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
-        self._objects: dict[int, tuple[Any, str, set[str]]] = {}  # with the attributes that have been read
         self._functions: set[int] = set()
         self._path: list[int] = []  # the containers around the one being read
         self._tracers: dict[int, tuple[Any, Tracer, str]] = {}
@@ -64,20 +62,20 @@ class Captures:
         for leaf, name in zip(self.trace.tape.leaves, self.arguments, strict=True):
             if not isinstance(leaf, (Variable, *kinds.IMMUTABLE)):
                 self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
-        self._settle()
+        self._attributes.settle()
 
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
         code, namespace = frame.f_code, frame.f_globals
         if (id(code), id(namespace)) in self._codes:
             return
-        if is_library(namespace.get("__name__")):
+        if is_library_code(code, namespace):
             self._codes[id(code), id(namespace)] = code
             return
         if code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self._settle()
+        self._attributes.settle()
 
     def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> None:
         if isinstance(fn, types.MethodType):
@@ -94,8 +92,6 @@ class Captures:
             for name, value in (("args", fn.args), ("keywords", fn.keywords)):
                 if self._value(value, self.guards.local(f"{expression}.{name}")) is not value:
                     self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
-        elif isinstance(fn, (type, *kinds.BUILTIN)) or is_library(type(fn).__module__):
-            self.guards.require_is(expression, fn)
         else:
             self._value(fn, expression)
 
@@ -103,13 +99,12 @@ class Captures:
         """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
         same code. Defaults that were not there were not needed."""
         if id(fn) in self._functions:
+            if not itself:
+                self.guards.require_object(expression, fn)
             return
         self._functions.add(id(fn))
-        if is_library(fn.__module__):
-            return
-        if is_library(fn.__globals__.get("__name__")) and hasattr(fn, "__wrapped__"):  # what value_and_grad(g) gives
-            self.guards.require_is(expression, fn)
-            self._callable(fn.__wrapped__, f"{expression}.__wrapped__")
+        if is_library_code(fn.__code__, fn.__globals__):
+            self._library_function(fn, expression, itself=itself)
             return
         self._scan(fn.__code__)
         guards, site = self.guards, site_of(fn.__code__)
@@ -127,12 +122,24 @@ class Captures:
             place = attribute_of(cell, "cell_contents")
             self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
         if fn.__dict__:
-            self._watch(fn, expression)
+            self._attributes.watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
             if (value := getattr(fn, name)) is not None:
                 path = f"{fn.__name__}.{name}"
                 self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site, name)
         self._code(fn.__code__, fn.__globals__)
+
+    def _library_function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
+        """A function of a library is known by identity; one that we have made of another, by what is wrapped."""
+        mode = mode_of(fn)
+        if not itself and mode is None:
+            self.guards.require_object(expression, fn)
+        elif not itself:
+            code, known = self.guards.constant(fn.__code__), self.guards.constant(mode)
+            was = f"{expression}.__code__ is {code} and {expression}.__yota_cache__.mode == {known}"
+            self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
+        if hasattr(fn, "__wrapped__"):
+            self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
@@ -158,27 +165,22 @@ class Captures:
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():
             if self.trace.effects:  # the name may stand for something else before it is read
-                self._attributes.setdefault(name, site)
+                self._attributes.add({name: site})
             elif of in namespace:
-                self._attribute(namespace[of], name, site)
+                self._attributes.of(namespace[of], name, site)
         for name, site in names.stored_globals.items():
             if self.trace.effects:
                 self._global(name, namespace, site)
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
-        self._attributes |= {n: site for n, site in names.attributes.items() if self._attributes.get(n) is None}
+        self._attributes.add(names.attributes)
         if self.trace.effects:
-            self._stored |= names.stored_attributes.keys()
+            self._attributes.store(names.stored_attributes)
         else:
-            self._attributes = {**dict.fromkeys(names.stored_attributes), **self._attributes}
+            self._attributes.add(dict.fromkeys(names.stored_attributes))
         for name in names.imports:
             if (module := sys.modules.get(name)) is not None and not is_library(name):
                 self._value(module, self.guards.constant(module, name))
-
-    def _attribute(self, obj: Any, name: str, site: Site) -> None:
-        """An attribute that is read of this object, perhaps found in its class."""
-        for holder in (obj, *(obj if isinstance(obj, type) else type(obj)).__mro__):
-            self._own.setdefault(id(holder), {}).setdefault(name, site)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
         key = (id(namespace), name)
@@ -193,25 +195,6 @@ class Captures:
         self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
         if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
-
-    def _settle(self) -> None:
-        """Read attributes of known objects until no new object turns up."""
-        while True:
-            before = self.guards.reads
-            for obj, expression, done in list(self._objects.values()):
-                read = self._attributes.keys() | self._own.get(id(obj), {}).keys()
-                names = (read | self._stored if kinds.is_namespace(obj) else read) - done
-                done |= names
-                self._attributes_of(obj, expression, names)
-                assigned = {name for name in self._stored - done if f"={name}" not in done}
-                done.update(f"={name}" for name in assigned)
-                self._assigned(obj, expression, assigned)
-            if self.guards.reads == before:
-                return
-
-    def _watch(self, obj: Any, expression: str) -> None:
-        """From now on, the attributes of this object are read by the names that the code uses."""
-        self._objects.setdefault(id(obj), (obj, expression, set()))
 
     def _read(
         self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None, name: str = "[]"
@@ -249,7 +232,7 @@ class Captures:
         keep = isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or kinds.holds_nothing(value)
         require = self.guards.require_is if keep else self.guards.require_object
         require(expression, value, minor=is_library(kinds.module_of(value)))
-        if isinstance(value, kinds.CACHED):  # its memory must not meet traced values: what it calls takes its place
+        if isinstance(value, MEMO):  # its memory must not meet traced values: what it calls takes its place
             self._callable(value.__wrapped__, f"{expression}.__wrapped__")
             return value.__wrapped__
         self._object(value, expression)
@@ -265,18 +248,20 @@ class Captures:
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
         elif isinstance(value, functools.partial):
             self._callable(value, expression)
+        elif kinds.is_bound(value):
+            self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
         elif isinstance(value, (*kinds.BUILTIN, staticmethod, classmethod, property)):
             pass  # nothing to read, or reached through their class: called functions are entered
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
-                self._watch(value, expression)
+                self._attributes.watch(value, expression)
         elif isinstance(value, type):
             if not is_library(value.__module__):
                 self._class(value)
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
-            self._watch(value, expression)
+            self._attributes.watch(value, expression)
             kind = self.guards.constant(type(value), type(value).__name__)
             self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
             for cls in type(value).__mro__[:-1]:
@@ -288,10 +273,10 @@ class Captures:
 
         Where an object is made, ``__init__`` is entered.
         """
-        if id(cls) in self._objects:
+        if self._attributes.watches(cls):
             return
         known = self.guards.constant(cls, cls.__name__)
-        self._watch(cls, known)
+        self._attributes.watch(cls, known)
         for name, value in list(vars(cls).items()):
             if name.startswith("__") and name != "__init__" and isinstance(value, types.FunctionType):
                 self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
@@ -366,35 +351,3 @@ class Captures:
             return rebuild(value, new)
         return value
 
-    def _assigned(self, obj: Any, expression: str, names: set[str]) -> None:
-        """Attributes that are assigned but not read: their values do not matter, unless the object would grow."""
-        own = getattr(obj, "__dict__", None)
-        if isinstance(own, dict) and names:
-            self.exchange.look_after(own, f"{expression}.__dict__")
-            for name in names & own.keys():
-                self.guards.require(f"{name!r} in {expression}.__dict__", expression, f"with {name}", minor=True)
-        for name in names & kinds.slots_of(type(obj)):
-            self.exchange.look_after(obj, expression, name)
-
-    def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
-        own, guards, held = getattr(obj, "__dict__", {}), self.guards, f"{expression}.__dict__"
-        if isinstance(own, dict):
-            self.exchange.look_after(own, held)
-        if names and own:
-            # a class's own names are seen through one proxy for all its life
-            held = guards.constant(vars(obj)) if isinstance(obj, type) else guards.local(held, guards.path(expression))
-        sites = {**self._own.get(id(obj), {}), **self._attributes}
-        slots = () if kinds.is_namespace(obj) else kinds.slots_of(type(obj))
-        for name in sorted(names):
-            path, site = f"{guards.path(expression)}.{name}", sites.get(name)
-            if name in own:
-                if isinstance(obj, type):
-                    self.exchange.look_after(obj, expression, name)
-                self._read(own[name], f"{held}[{name!r}]", attribute_of(obj, name), path, site, name)
-            elif isinstance(obj, types.FunctionType):
-                pass
-            elif name in slots and hasattr(obj, name):
-                self.exchange.look_after(obj, expression, name)
-                self._read(getattr(obj, name), f"{expression}.{name}", attribute_of(obj, name), path, site, name)
-            elif hasattr(obj, "__dict__"):
-                guards.require(f"{name!r} not in {held}", expression, f"without {name} of its own", minor=True)

@@ -26,6 +26,17 @@ def original(fn: Any) -> Any:
     return originals.get(id(fn), fn)
 
 
+def mode_of(fn: Any) -> Any:
+    """What ``value_and_grad``, ``gradient`` or ``jit`` has made of a function, if ``fn`` is its result; else ``None``.
+
+    A function that wraps such a result with ``functools.wraps`` has all its attributes, but not its code.
+    """
+    namespace = getattr(fn, "__globals__", None)
+    if namespace is None or not str(namespace.get("__name__")).startswith("yota_py."):
+        return None
+    return getattr(getattr(fn, "__yota_cache__", None), "mode", None)
+
+
 def find_traced(values: Any, depth: int = 3) -> Any:
     """A traced value among these or in tuples, lists, dicts and slices in them; ``None`` if there is none."""
     for value in values:

@@ -21,7 +21,7 @@ from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, set_attribute
 from .kinds import slots_of
-from .operations import is_library
+from .operations import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
 from .tracer import Tracer
@@ -134,7 +134,7 @@ def _is_own(error: BaseException) -> bool:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     frame = traceback.tb_frame
-    if is_library(frame.f_globals.get("__name__")):
+    if is_library_frame(frame):
         return False
     return opcode.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .cache import known_cache
+from .cache import cache_for
 from .check import compare
 from .effects import UntraceableError, perform
 from .engine import Refusal
 from .modes import Call, TracedCall
 from .operations import user_site
-from .patching import state
+from .patching import noticing, state
 from .step import UnrepeatableError, make_step
 from .transforms import Compilable, compilable
 from .trees import flatten, unflatten
@@ -106,13 +106,12 @@ def jit(f: Callable[..., Any]) -> Compilable:
     """
     if not callable(f):
         raise TypeError(f"{user_site()}: jit wants a function; got {type(f).__name__}")
-    owner = f if hasattr(f, "__yota_cache__") else getattr(f, "__code__", f)
-    cache = known_cache((id(owner), _WHOLE), owner, _WHOLE)
+    cache = cache_for(f, _WHOLE)
 
     @wraps(f)
     def compiled(*args: Any, **kwargs: Any) -> Any:
         if state.traces:
-            return f(*args, **kwargs)
+            return noticing(f)(*args, **kwargs)
         return cache(f, args, kwargs, None)
 
     return compilable(compiled, f, cache)

@@ -19,10 +19,9 @@ IMMUTABLE = (
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
-CACHED = type(functools.lru_cache(lambda: None))
 BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
-    types.GetSetDescriptorType, np.ufunc, types.GenericAlias,
+    types.GetSetDescriptorType, np.ufunc, types.GenericAlias, type(np.sum),
 )  # fmt: skip
 
 
@@ -41,6 +40,12 @@ def holds_nothing(value: Any) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
     return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
+
+
+def is_bound(value: Any) -> bool:
+    """Whether a value is a method in C of an object that may change, such as ``table.get``."""
+    owner = getattr(value, "__self__", None) if isinstance(value, types.BuiltinFunctionType) else None
+    return not isinstance(owner, (types.ModuleType, type, np.ufunc, *IMMUTABLE))
 
 
 def slots_of(cls: type) -> set[str]:

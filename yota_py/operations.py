@@ -5,11 +5,12 @@ An operation's variable ``%id`` is its position on the tape, counted from 1.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,27 +48,50 @@ LIBRARIES = frozenset([
 ])  # fmt: skip
 
 
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
+
+
 @lru_cache(maxsize=4096)
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""
     root = module.partition(".")[0] if module is not None else ""
-    return root in LIBRARIES or root in sys.stdlib_module_names or root.startswith("namedtuple_")
+    if root in LIBRARIES or root.startswith("namedtuple_"):
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(root), "__file__", None)  # a user's own code.py is no library
+    return file is None or file.startswith(_STANDARD_LIBRARY)
+
+
+def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
+    """Whether code belongs to a library: not what the user has typed into a library's name space, such as
+    ``eval("lambda x: sin(x)", vars(math))``."""
+    module = namespace.get("__name__")
+    if not is_library(module):
+        return False
+    return code.co_filename != _TYPED or code.co_name.startswith("__") or str(module).startswith("namedtuple_")
+
+
+def is_library_frame(frame: FrameType) -> bool:
+    """Whether a frame runs a library's code."""
+    return is_library_code(frame.f_code, frame.f_globals)
 
 
 def user_site() -> Site | None:
     """The innermost frame of the call stack that is the user's code."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_library(frame.f_globals.get("__name__")):
+        if not is_library_frame(frame):
             return site_of(frame.f_code, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
 def levels_to_user() -> int:
     """How many frames up from the caller the user's code is: the ``stacklevel`` of warnings."""
     levels, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and is_library(frame.f_globals.get("__name__")):
+    while frame.f_back is not None and is_library_frame(frame):
         levels, frame = levels + 1, frame.f_back
     return levels
 

@@ -13,7 +13,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from itertools import pairwise
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 
 from . import locks
 from .dispatch import is_traced, original, originals
-from .operations import is_library
+from .operations import is_library_frame
 from .registry import patched
 
 
@@ -91,6 +91,7 @@ def _restore(log: list[tuple[dict[str, Any], str, Any]]) -> None:
         namespace[name] = original
 
 
+MEMO = type(lru_cache(lambda: None))
 _gates: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
 _by_original: dict[int, Callable[..., Any]] = {}
 
@@ -113,6 +114,10 @@ def stand_in_for(value: Any) -> Callable[..., Any] | None:
 
 def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
     """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
+    if isinstance(f, MEMO):  # it must not remember traced values
+        return noticing(f.__wrapped__)
+    if isinstance(f, partial):
+        return partial(noticing(f.func), *f.args, **f.keywords)
     for place, gate in _stand_ins().items():
         if original(f) is original(gate):
             return patched.get(place, f)
@@ -124,7 +129,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
 
     @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if not state.traces or state.suspended or is_library(sys._getframe(1).f_globals.get("__name__")):
+        if not state.traces or state.suspended or is_library_frame(sys._getframe(1)):
             return fn(*args, **kwargs)
         result = traced(*args, **kwargs)
         if in_math and is_traced(result):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .cache import FunctionCache, caches, known_cache
+from .cache import FunctionCache, cache_for, caches, known_cache
 from .gradient import (
     backprop,
     differentiate,
@@ -118,8 +118,7 @@ def value_and_grad(
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not wanted or any(not isinstance(n, int) or n < 0 for n in wanted):
         raise ValueError(f"argnums are positions of arguments, 0, 1, …; got {argnums!r}")
-    owner, needed = getattr(f, "__code__", f), max(wanted) + 1
-    cache = known_cache((id(owner), mode), owner, mode)
+    needed, cache = max(wanted) + 1, cache_for(f, mode)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
