@@ -19,10 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Bottom to top: a module imports from its own layer and from those before it.
 LAYERS = [
-    "errors types dispatch settings shelf collection locks",
+    "errors types dispatch settings shelf collection locks callsites",
     "operations show tape trees recorder verify",
     "tangents functional registry",
-    "patching tracer views trace mutation operators",
+    "patching tracer views trace mutation operators sampling",
     "exchange guards instructions kinds attributes captures watch recording effects",
     "gradient",
     "passes",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cProfile
 import io
 import math
-import operator
 import os
 import pstats
 import random
@@ -24,7 +23,7 @@ from numpy.testing import assert_allclose
 from yota_py import grad, gradtape, watch
 from yota_py.captures import Captures
 from yota_py.operations import Guard
-from yota_py.patching import called_name, state
+from yota_py.patching import state
 from yota_py.recording import record_call, record_watched
 
 WAYS = ["monitoring", "profile"] if hasattr(sys, "monitoring") else ["profile"]
@@ -393,88 +392,7 @@ def test_no_callback_stays() -> None:
         monitoring.free_tool_id(tool)
 
 
-# --------------------------------------------------------------------------------------------- what a frame is calling
-
-
-class _Probe:
-    """Remembers what the frame that has asked for its index is calling."""
-
-    called = ""
-
-    def __index__(self) -> int:
-        self.called = called_name(sys._getframe(1))
-        return 2
-
-    def __iadd__(self, other: Any) -> Any:
-        self.called = called_name(sys._getframe(1))
-        return self
-
-
-class _Sequence(list[int]):
-    """A list whose method calls that of its base."""
-
-    def insert_at(self, probe: Any) -> Any:
-        return super().insert(probe, 3)
-
-
-def _in_an_expression(probe: Any, index: Any, one: Any) -> Any:
-    return one + index(probe)
-
-
-def _after_a_store(probe: Any, index: Any) -> Any:
-    one = 1; two = index(probe)  # noqa: E702
-    return one, two
-
-
-def _several_lines(probe: Any, holder: Any) -> Any:
-    return (
-        holder.module
-        .index(probe)
-    )  # fmt: skip
-
-
-def _of_a_cell(probe: Any) -> Any:
-    index = operator.index
-    return (lambda: index(probe))()
-
-
-def _may_be_unbound(probe: Any) -> Any:
-    if probe is not None:
-        index = operator.index
-    return index(probe)
-
-
-_CALLS: dict[str, Callable[[Any], Any]] = {
-    "attribute": lambda p: operator.index(p),
-    "in an expression": lambda p: _in_an_expression(p, operator.index, 1),
-    "after a store": lambda p: _after_a_store(p, operator.index),
-    "several lines": lambda p: _several_lines(p, types.SimpleNamespace(module=operator)),
-    "a cell": _of_a_cell,
-    "may be unbound": _may_be_unbound,
-    "unpacked": lambda p: operator.index(*[p]),
-    "in a comprehension": lambda p: [operator.index(p) for _ in range(2)],
-    "in a generator": lambda p: [*(operator.index(p) for _ in range(2))],
-    "in a call": lambda p: len([max(operator.index(p), operator.index(p))]),
-}
-
-
-@pytest.mark.parametrize("name", _CALLS)
-def test_names_of_calls(name: str) -> None:
-    probe = _Probe()
-    _CALLS[name](probe)
-    assert probe.called == "index"
-
-
-def test_names_of_other_calls() -> None:
-    probe: Any = _Probe()
-    int("11", base=probe)
-    assert probe.called == "int"
-    _Sequence([1, 2]).insert_at(probe)
-    assert probe.called == "insert"
-    assert [1, 2, 3][probe] == 3 and probe.called == ""
-    probe.called = "unknown"
-    probe += 1
-    assert probe.called == ""
+# ------------------------------------------------------------------------------------------------- names of all kinds
 
 
 def test_arrays_made_by_a_local_name(way: str) -> None:

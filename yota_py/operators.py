@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import inspect
 import operator
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from .callsites import called_name
 from .dispatch import find_traced
 from .mutation import IN_PLACE, accumulate, assign, overwrite, write_result
 from .patching import state
@@ -133,6 +135,12 @@ def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
     return method
 
 
+def _setitem(self: Tracer, index: Any, value: Any) -> None:
+    if len(self.shape) > 1 and called_name(sys._getframe(1)) == "shuffle":  # it swaps rows as if they were no views
+        raise unsupported("shuffle of an array of several dimensions (x[rng.permutation(len(x))] is the same)")
+    assign(self, index, value)
+
+
 def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
     """``x += y``: numbers are immutable, arrays are written."""
 
@@ -170,7 +178,7 @@ def _install() -> None:
     operators.__divmod__ = lambda self, other: (self // other, self % other)
     operators.__rdivmod__ = lambda self, other: (other // self, other % self)
     arrays: Any = ArrayTracer
-    arrays.__setitem__ = assign
+    arrays.__setitem__ = _setitem
     for name, python, ufunc in _BINARY:
         forward, reflected = _binary(python, ufunc)
         setattr(operators, f"__{name}__", forward)

@@ -2,25 +2,24 @@
 
 ``math.sin``, ``np.array([...])`` and what a rule registers with ``registry.patch`` are exchanged in their modules for
 stand-ins when the first trace starts and put back when the last one ends. A stand-in answers as the original unless
-this thread is tracing, no primitive is running on values, and the caller is the user's code.
+this thread is tracing, no primitive is running on values, and the caller is certain to be the user's code: C code,
+which has no frame to tell it by, takes what it gets for an array's memory.
 """
 
 from __future__ import annotations
 
-import dis
 import sys
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial, wraps
-from itertools import pairwise
-from types import CodeType, FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from . import locks
+from .callsites import calls
 from .dispatch import is_traced, original, originals
 from .operations import is_library_frame
 from .registry import patched
@@ -126,65 +125,30 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     in_math = getattr(fn, "__module__", "") == "math"
+    is_method = not isinstance(getattr(fn, "__self__", sys), ModuleType)  # np.random.choice: what it gives varies
 
     @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if not state.traces or state.suspended or is_library_frame(sys._getframe(1)):
+        if not state.traces or state.suspended:
+            return fn(*args, **kwargs)
+        frame = sys._getframe(1)
+        if is_library_frame(frame):
+            return fn(*args, **kwargs)
+        if in_math:
+            result = traced(*args, **kwargs)
+            return result._trace.require_finite(result) if is_traced(result) else result
+        if not calls(frame, stand_in, fn.__name__):  # C code that the user's line has called, which wants real arrays
             return fn(*args, **kwargs)
         result = traced(*args, **kwargs)
-        if in_math and is_traced(result):
-            return result._trace.require_finite(result)
-        if type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
-            return result
-        if called_name(sys._getframe(1)) != fn.__name__:  # C code that the user's line has called
+        if is_method:
+            state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
+        if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
         trace = state.traces[-1]
         return trace.tracer(trace.constant(result))  # made from nothing but numbers: known to be the same next time
 
     originals[id(stand_in)] = fn
     return stand_in
-
-
-_NAMES = frozenset([
-    "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS",
-    "LOAD_DEREF", "LOAD_FROM_DICT_OR_DEREF",
-])  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def _callees(code: CodeType) -> tuple[list[int], list[str]]:
-    """The offsets of a code object's instructions, and for those that are calls the name that is called.
-
-    A call and the name it calls begin at the same position in the source, and the name ends before the call does.
-    """
-    starts: dict[Any, list[tuple[tuple[int, int], str]]] = {}
-    names = []
-    instructions = list(dis.get_instructions(code))
-    for instruction, following in pairwise(instructions):
-        name, at = instruction.argval, instruction.positions
-        if instruction.opname not in _NAMES and "LOAD_FAST" not in instruction.opname:
-            continue
-        if isinstance(name, tuple):  # two variables in one instruction, which stands at the place of the first
-            called = following.opname == "PUSH_NULL"  # the second, and this instruction stands in its place
-            name, at = (name[1], following.positions) if called else (name[0], at)
-        if at is not None and at.lineno is not None and at.col_offset is not None:
-            end = at.end_lineno or 0, at.end_col_offset or 0
-            starts.setdefault((at.lineno, at.col_offset), []).append((end, str(name)))
-    for instruction in instructions:
-        at = instruction.positions
-        if at is None or not instruction.opname.startswith(("CALL", "PRECALL")):
-            names.append("")
-            continue
-        end = at.end_lineno or 0, at.end_col_offset or 0
-        inside = [(e, name) for e, name in starts.get((at.lineno, at.col_offset), ()) if e < end]
-        names.append(max(inside)[1] if inside else "")
-    return [instruction.offset for instruction in instructions], names
-
-
-def called_name(frame: FrameType) -> str:
-    """The name of the function that a frame is calling at the moment, as its source says; empty if unknown."""
-    offsets, names = _callees(frame.f_code)
-    return names[bisect_right(offsets, frame.f_lasti) - 1]  # the last instruction may be an inline cache
 
 
 def _reads_array(values: Any) -> bool:

@@ -11,6 +11,7 @@ import optree
 
 from . import locks
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
+from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from .captures import Captures
 from .errors import LostDerivativeError, MutationError, YotaError
 from .operations import Constant, Input, Site, Variable, site_of, user_site

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from .callsites import called_name
 from .dispatch import decided
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
-from .patching import called_name
 from .registry import methods, properties
 from .trees import map_items
 from .types import ArrayType, Type, typeof

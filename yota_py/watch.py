@@ -22,8 +22,9 @@ from .patching import state
 
 # Modules of C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(
-    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings"]
-)
+    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings",
+     "numpy.random.mtrand", "numpy.random._generator"]
+)  # fmt: skip
 _monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
 _PACKAGE = __name__.partition(".")[0]
 _NOTHING = nullcontext()  # what there is to switch off where nothing is watched

@@ -1,0 +1,281 @@
+"""What a frame is calling at the moment, as the instruction says that it is executing.
+
+C code has no frame: a Python function that it calls finds the frame of whoever called the C code. Only what that
+frame's own instruction names is certain to be the frame's doing.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+import types
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+MAX_KNOWN = 4096  # code objects whose calls are remembered
+
+_UNKNOWN = object()
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_CELLS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+_SILENT = ("PUSH_NULL", "PRECALL", "KW_NAMES", "CACHE", "NOP", "COPY_FREE_VARS", "EXTENDED_ARG", "RESUME")
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step on the way to a value: a name, an attribute, or the item at the value of a way; others are "?"."""
+
+    kind: str
+    name: Any = ""
+
+
+Way = tuple[_Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What one instruction does: whether it calls something, what, and the part of the source that it belongs to."""
+
+    is_call: bool
+    callee: Way
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A value that a code object loads, and whether it calls it there."""
+
+    start: Position
+    way: Way
+    called: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    offsets: list[int]
+    sites: list[_Site]
+    mentions: list[_Mention]
+
+    def at(self, offset: int) -> _Site:
+        return self.sites[bisect_right(self.offsets, offset) - 1]  # the last instruction may be an inline cache
+
+
+_known: dict[int, tuple[CodeType, _Sites]] = {}  # by identity: equal code may stand in several files
+
+
+def called_name(frame: FrameType) -> str:
+    """The name of the function that a frame is calling at the moment, as its source says; empty if unknown."""
+    callee = _sites_of(frame.f_code).at(frame.f_lasti).callee
+    return callee[-1].name if callee and isinstance(callee[-1].name, str) else ""
+
+
+def calls(frame: FrameType, function: Any, name: str) -> bool:
+    """Whether it is certain that a frame itself calls a function at the moment, rather than C code called by it.
+
+    The instruction calls it, perhaps through ``partial``; or it calls a C function of the standard library, iterates
+    or unpacks, and the function is passed on there as a value: ``list(map(f, xs))``. Of an expression that cannot be
+    followed the ``name`` is believed.
+    """
+    sites = _sites_of(frame.f_code)
+    site = sites.at(frame.f_lasti)
+    if site.end == _NOWHERE:  # positions are not kept: any mention in the line
+        return any(_denotes(_value(m.way, frame), function) for m in sites.mentions if m.start[0] == site.start[0])
+    if not site.is_call:
+        return _passes_on(sites.mentions, frame, function)
+    callee = _value(site.callee, frame)
+    if _denotes(callee, function):
+        return True
+    if callee is _UNKNOWN and site.callee and site.callee[-1].name == name:
+        return True
+    if callee is not _UNKNOWN and not _is_of_python(callee):
+        return False
+    return _passes_on((m for m in sites.mentions if site.start <= m.start < site.end), frame, function)
+
+
+def _passes_on(mentions: Any, frame: FrameType, function: Any) -> bool:
+    return any(not m.called and _denotes(_value(m.way, frame), function) for m in mentions)
+
+
+def _denotes(value: Any, function: Any) -> bool:
+    """Whether a value is a function, or calls it and nothing else."""
+    for _ in range(8):
+        if value is function:
+            return True
+        if isinstance(value, functools.partial):
+            value = value.func
+        elif isinstance(value, map | filter):
+            value = value.__reduce__()[1][0]  # type: ignore[index]  # its class and arguments
+        elif isinstance(value, types.MethodType | staticmethod | classmethod):
+            value = value.__func__
+        elif type(value) is _CACHED:
+            value = value.__wrapped__
+        else:
+            return False
+    return False
+
+
+_CACHED = type(functools.lru_cache(lambda: None))
+
+
+def _is_of_python(value: Any) -> bool:
+    """Whether a callable belongs to the standard library, which knows of no arrays."""
+    module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", None), "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] in sys.stdlib_module_names
+
+
+# ------------------------------------------------------------------------------------------------ values of expressions
+
+
+def _value(way: Way, frame: FrameType) -> Any:
+    """What an expression stands for, found without running any code of the user's."""
+    value: Any = _UNKNOWN
+    for step in way:
+        if step.kind == "local":
+            value = frame.f_locals.get(step.name, _UNKNOWN)
+        elif step.kind == "global":
+            value = _global(step.name, frame)
+        elif step.kind == "attribute" and value is not _UNKNOWN:
+            value = _attribute(value, step.name)
+        elif step.kind == "item" and type(value) in (dict, list, tuple):
+            value = _item(value, _value(step.name, frame))
+        elif step.kind == "constant":
+            value = step.name
+        else:
+            return _UNKNOWN
+    return value
+
+
+def _global(name: str, frame: FrameType) -> Any:
+    spaces = [frame.f_globals, frame.f_builtins]
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or class
+        spaces.insert(0, frame.f_locals)
+    for space in spaces:
+        if name in space:
+            return space[name]
+    return _UNKNOWN
+
+
+def _attribute(obj: Any, name: str) -> Any:
+    if isinstance(obj, types.ModuleType):
+        return vars(obj).get(name, _UNKNOWN)
+    value = inspect.getattr_static(obj, name, _UNKNOWN)
+    if isinstance(value, types.MemberDescriptorType):  # of a class with slots
+        try:
+            return value.__get__(obj, type(obj))
+        except AttributeError:
+            return _UNKNOWN
+    return _UNKNOWN if isinstance(value, property | functools.cached_property) else value
+
+
+def _item(container: Any, key: Any) -> Any:
+    if type(key) not in (str, int, bool):  # whose hash and comparison are Python's own
+        return _UNKNOWN
+    try:
+        return container[key]
+    except (LookupError, TypeError):
+        return _UNKNOWN
+
+
+# ------------------------------------------------------------------------------------------------ reading the code
+
+_NOWHERE = (-1, -1)
+_ANYTHING = _Step("?")
+
+
+def _sites_of(code: CodeType) -> _Sites:
+    known = _known.get(id(code))
+    if known is None:
+        while len(_known) >= MAX_KNOWN:
+            _known.pop(next(iter(_known)), None)
+        known = _known[id(code)] = code, _read(code)
+    return known[1]
+
+
+def _read(code: CodeType) -> _Sites:
+    """The calls of a code object and what they call.
+
+    A call and the expression that it calls begin at the same position in the source, and the expression ends before
+    the call does; so do an attribute and what it is an attribute of.
+    """
+    instructions = list(dis.get_instructions(code))
+    beginnings: dict[Position, dict[Position, _Step]] = {}
+    for start, end, step in _steps(instructions):
+        at = beginnings.setdefault(start, {})
+        at[end] = step if at.get(end, step) == step else _ANYTHING
+    sites, called = [], set()
+    for instruction in instructions:
+        (start, end), kind = _span(instruction), instruction.opname
+        callee: Way = ()
+        is_call = kind.startswith(("CALL", "PRECALL")) and not kind.startswith("CALL_INTRINSIC")
+        if is_call:
+            callee = tuple(step for e, step in sorted(beginnings.get(start, {}).items()) if e < end)
+            called.add((start, callee))
+        sites.append(_Site(is_call, callee, start, end))
+    mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions)]
+    return _Sites([instruction.offset for instruction in instructions], sites, mentions)
+
+
+def _steps(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:
+    """The parts of expressions with their beginnings and ends."""
+    before: list[_Step] = []
+    for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
+        (start, end), names = _span(instruction), _names(instruction)
+        if isinstance(instruction.argval, tuple) and following is not None and following.opname == "PUSH_NULL":
+            yield *_span(following), names[-1]  # of two variables the second is called; this stands in its place
+        if names:
+            yield start, end, names[0]
+        elif instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]":
+            yield start, end, _Step("item", tuple(before)) if len(before) == 1 else _ANYTHING
+        elif instruction.opname not in _SILENT and instruction.opname not in _CONSTANTS:
+            yield start, end, _Step("?", instruction.argval if instruction.opname == "LOAD_SUPER_ATTR" else "")
+        before = [_Step("constant", instruction.argval)] if instruction.opname in _CONSTANTS else names
+
+
+def _ways(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Way]]:
+    """The values that are loaded by names and attributes of these, with their beginnings."""
+    start: Position = _NOWHERE
+    way: list[_Step] = []
+    for instruction in instructions:
+        names = _names(instruction)
+        if names and names[0].kind == "attribute" and way:
+            way += names
+        elif instruction.opname not in _SILENT:
+            if way:
+                yield start, tuple(way)
+            start, way = _span(instruction)[0], [step for step in names[-1:] if step.kind != "attribute"]
+            if len(names) == 2:
+                yield start, (names[0],)
+
+
+def _names(instruction: dis.Instruction) -> list[_Step]:
+    """The name or attribute that an instruction loads, or the two names."""
+    name, kind = instruction.argval, instruction.opname
+    if kind in _GLOBALS:
+        return [_Step("global", name)]
+    if kind in _CELLS:
+        return [_Step("local", name)]
+    if kind in _ATTRIBUTES:
+        return [_Step("attribute", name)]
+    if "LOAD_FAST" not in kind:
+        return []
+    if kind == "STORE_FAST_LOAD_FAST":
+        name = name[1:]
+    return [_Step("local", each) for each in (name if isinstance(name, tuple) else (name,))]
+
+
+def _span(instruction: dis.Instruction) -> tuple[Position, Position]:
+    at = instruction.positions
+    if at is None or at.lineno is None:
+        return _NOWHERE, _NOWHERE
+    if at.col_offset is None or at.end_lineno is None or at.end_col_offset is None:
+        return (at.lineno, -1), _NOWHERE
+    return (at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset)
