@@ -6,10 +6,7 @@ WORKERS ?= 2
 TORCH ?= torch==2.13.0
 
 # Tests with random programs, as many as YOTA_SEQUENCES says.
-STRESS := \
-	tests/test_stateful.py \
-	tests/test_cache_identity.py \
-	tests/test_c_code.py
+STRESS = $(shell grep -l YOTA_SEQUENCES tests/test_*.py)
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

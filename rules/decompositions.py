@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case
+from yota_py.registry import Case, Sample, case, describe
 from yota_py.tangents import conj, like, unbroadcast
 
 from .linalg import adjoint, matmul_pullback
@@ -352,3 +352,7 @@ def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
 
 def _real_dtype(x: Any) -> Any:
     return np.finfo(dtype_of(x)).dtype
+
+# What raises LinAlgError for some matrices.
+for _fn in (np.linalg.cholesky, np.linalg.inv, np.linalg.solve, np.linalg.eigh, np.linalg.svd, np.linalg.pinv):
+    describe(_fn, fails=True)

@@ -116,7 +116,7 @@ def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
 
 
 def _quantile(fn: Any, scale: float) -> None:
-    @array_rule(fn, cases=lambda s: _quantile_cases(s, scale))
+    @array_rule(fn, fails=True, cases=lambda s: _quantile_cases(s, scale))
     def rule(
         a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
         keepdims: bool = False,

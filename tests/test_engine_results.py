@@ -15,7 +15,7 @@ from ways import CALLS, agrees, arrays_of, moved, seeds_for
 
 import yota_py
 from yota_py import grad
-from yota_py.engine import compile_tape
+from yota_py.engine import Refusal, compile_tape
 from yota_py.operations import Variable
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
@@ -144,8 +144,7 @@ def test_an_error_on_the_way_leaves_nothing_behind() -> None:
     program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
     x, sizes = np.zeros(3), set()
     for i in range(CALLS):
-        with pytest.raises(ValueError, match="too large"):
-            program(x + 5)
+        assert program(x + 5) is Refusal.RAISED
         Box.refuses = True
         with pytest.raises(ValueError, match="stays empty"):
             program(x)

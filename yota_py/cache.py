@@ -17,7 +17,7 @@ from typing import Any
 from . import locks
 from .dispatch import mode_of
 from .engine import Refusal
-from .errors import CompileError, UncachedWarning
+from .errors import CompileError, CompilerWarning, UncachedWarning, YotaError
 from .modes import AnyMode, Call, TracedCall
 from .operations import levels_to_user, user_site
 from .policy import Account
@@ -106,7 +106,7 @@ class FunctionCache:
         if config.compile == "never":
             return self.mode.interpret(call)
         previous = self._previous
-        if refused and previous is not None and refusal is not Refusal.OUT_OF_BOUNDS:
+        if refused and previous is not None and not refusal.good:
             result = previous.run(*call)
             if type(result) is not Refusal:
                 self._prefer(previous)
@@ -116,7 +116,7 @@ class FunctionCache:
         result = self._find(key, call, refusal, *refused)
         if type(result) is not Refusal:
             return result
-        if result is Refusal.OUT_OF_BOUNDS:  # NumPy's own error, at the user's line
+        if result.good:  # an exception as NumPy raises it, at the user's line, with the effects up to there
             self.misses, self.last_miss = self.misses + 1, str(result.why)
             return self.mode.interpret(call)
         if config.compile != "always":
@@ -160,7 +160,7 @@ class FunctionCache:
         if force or account.due:
             with _alone(WAIT_SECONDS if force else 0.0) as alone:
                 if alone:
-                    self.problems = self._keep(key, call, recording, account)
+                    self.problems = self._try_to_keep(key, call, recording, account)
                     if self.problems:
                         account.failed()
                     if self.problems and not force:
@@ -191,6 +191,24 @@ class FunctionCache:
         path = refusal.why.number() if isinstance(refusal.why, Change) else None
         if path is not None:
             self.inputs |= {path}
+
+    def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
+        """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
+        try:
+            return self._keep(key, call, recording, account)
+        except YotaError as reason:
+            return [str(reason)]
+        except Exception as error:  # any: the result of the call is known
+            where = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
+            problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
+            if not self._said:
+                self._said = True
+                warnings.warn(
+                    f"{name_of(call.f)} is {self.mode.otherwise} at each call, because {problem}",
+                    CompilerWarning,
+                    stacklevel=levels_to_user(),
+                )
+            return [problem]
 
     def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """Compile a traced call; returns the reasons why other calls cannot rely on it."""

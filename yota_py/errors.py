@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "CheckError",
     "CompileError",
+    "CompilerWarning",
     "GuardError",
     "LostDerivativeError",
     "MissingRuleError",
@@ -70,6 +71,10 @@ class CompileError(YotaError, RuntimeError):
 
 class CheckError(YotaError, AssertionError):
     """With ``config.check``: a compiled program gave something else than a fresh trace."""
+
+
+class CompilerWarning(UserWarning):
+    """The compiler has failed on a function, which is interpreted instead: an error in a rule or in yota_py."""
 
 
 class UncachedWarning(UserWarning):

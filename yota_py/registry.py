@@ -19,7 +19,7 @@ import numpy as np
 
 from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
-from .operations import Site, user_site
+from .operations import Site, is_library, user_site
 from .show import name_of
 from .tangents import astype, conj, getfield, strong_multiply, unbroadcast
 from .types import ArrayType, is_inexact, typeof
@@ -81,7 +81,8 @@ class Primitive:
     ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
     an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
-    depends on values, which the lowering guards with ``dispatch.decided``.
+    depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
+    values of the right shapes and dtypes; users' functions may.
     """
 
     fn: Callable[..., Any]
@@ -93,6 +94,7 @@ class Primitive:
     nondiff: bool = False
     immediate: bool = False
     inline: bool = False
+    fails: bool = False
 
     @property
     def name(self) -> str:
@@ -148,7 +150,7 @@ def load_pending(fn: Any = None) -> bool:
 
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
     fn = original(fn)
-    entry = _primitives.get(fn) or Primitive(fn)
+    entry = _primitives.get(fn) or Primitive(fn, fails=not is_library(getattr(fn, "__module__", None)))
     for name in (fn, *map(original, aliases)):
         _primitives[name] = entry
     return entry
@@ -161,6 +163,7 @@ def describe(
     emit: str | Callable[..., Any] | None = None,
     lowering: Callable[..., Any] | None = None,
     inline: bool = False,
+    fails: bool = False,
     aliases: Sequence[Callable[..., Any]] = (),
     cases: Cases | None = None,
 ) -> Primitive:
@@ -170,6 +173,7 @@ def describe(
     functions that share the entry (``operator.mul`` and ``np.multiply``).
     """
     entry = _entry(fn, aliases)
+    entry.fails = entry.fails or fails
     if emit is not None:
         entry.kind = "map"
         entry.emit = (lambda k, *xs, _name=emit: getattr(k, _name)(*xs)) if isinstance(emit, str) else emit

@@ -64,7 +64,7 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
         if op.site is not None and op.site != last and not comment:
             comment, last = str(op.site), op.site
         kind = "inp " if isinstance(op, Input) else "const " if isinstance(op, Constant) else ""
-        lines.append((f"  {kind}{_left(i, folded.get(i))} {_right(op)}", comment))
+        lines.append((f"  {kind}{_left(i, folded.get(i))} {text_of(op)}", comment))
     lines.append((f"  return {_value(results[0]) if len(results) == 1 else _value(tuple(results))}", ""))
     return "\n".join(f"{left + ' ':<{_COMMENT_COLUMN}}# {right}" if right else left for left, right in lines)
 
@@ -97,7 +97,8 @@ def _left(i: int, fields: list[int | None] | None) -> str:
     return f"{', '.join('_' if k is None else f'%{k}' for k in fields)} = [%{i}]"
 
 
-def _right(op: Operation) -> str:
+def text_of(op: Operation) -> str:
+    """What stands behind an operation's variable."""
     if isinstance(op, Input):
         return f":: {op.type}"
     if isinstance(op, Constant):

@@ -181,10 +181,7 @@ class _Writer:
         inputs = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
         lines += self._conditions()
-        # any exception of a step in Python (a matrix that cannot be inverted): the function itself raises it, where the
-        # user wrote it, with its effects up to there
-        lines += ["try:", f" y = program({', '.join(inputs + captured)})", "except Exception: return PLAIN"]
-        lines += ["if type(y) is Refusal: return y"]
+        lines += [f"y = program({', '.join(inputs + captured)})", "if type(y) is Refusal: return y"]
         lines += [_unpacked("y", len(types), "y"), *copies, *self.lines, *stores, f"return {result}"]
         reads = self.captures.guards.reads_of("\n".join(lines))
         body = "".join(f" {line}\n" for line in [*reads, *lines] if line)

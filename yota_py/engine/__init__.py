@@ -23,20 +23,26 @@ class Refusal:
     """What a program answers instead of a result.
 
     Either ``MISFIT``: another type, dtype or shape than it was compiled for; or ``OUT_OF_BOUNDS``: an index is, the
-    interpreter says which; or another branch is taken: the first decision that differs, by its number, was met with
-    this value. All decisions before it are as traced.
+    interpreter says which; or ``RAISED``: a step has raised an exception, which the traced function may catch; or
+    another branch is taken: the first decision that differs, by its number, was met with this value. All decisions
+    before it are as traced. No program answers a call that is refused for ``good``: the function itself must run.
     """
 
     number: int = -1
     value: Any = None
     why: Any = "another branch is taken"  # prints as the reason
+    good: bool = False
 
     MISFIT: ClassVar[Refusal]
     OUT_OF_BOUNDS: ClassVar[Refusal]
+    RAISED: ClassVar[Refusal]
 
 
 Refusal.MISFIT = Refusal(why="a value has another type than the program expects")
-Refusal.OUT_OF_BOUNDS = Refusal(why="an index is out of bounds, or arrays that are written overlap or are read-only")
+Refusal.OUT_OF_BOUNDS = Refusal(
+    why="an index is out of bounds, or arrays that are written overlap or are read-only", good=True
+)
+Refusal.RAISED = Refusal(why="a function raised an exception", good=True)
 
 
 def compile_tape(tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> Program:

@@ -13,6 +13,7 @@ from ..errors import YotaError
 from ..operations import Call, Constant, Variable, substitute
 from ..passes.fuse import fuse
 from ..passes.steps import Python, PythonCopy
+from ..show import name_of
 from ..tape import Tape
 from ..types import ArrayType, Type
 from . import Refusal
@@ -23,7 +24,8 @@ from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
 from .results import make_recipe
 
-MISFIT = 1  # the fault of a Python step whose result has another shape than it had
+MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape than it had; there is none
+_REFUSALS = {MISFIT: Refusal.MISFIT, RAISED: Refusal.RAISED, OUT_OF_BOUNDS: Refusal.OUT_OF_BOUNDS}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 
 
@@ -56,6 +58,14 @@ class Program:
 
     def __init__(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
         self.tape = tape = _without_captured(tape)
+        try:
+            self._make(tape, types, spec)
+        except Exception as error:
+            names = dict.fromkeys(name_of(op.fn) for op in tape.ops if isinstance(op, Call))
+            error.add_note(f"while the operations {', '.join(names)} were compiled")
+            raise
+
+    def _make(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
         self.plan = plan = make_plan(fuse(tape))
         for kind, *rest in plan.results:
             if kind == "variable":
@@ -105,8 +115,8 @@ class Program:
 
     def _refuse(self, address: int, fault: int) -> Refusal:
         """What a fault means."""
-        if fault in (MISFIT, OUT_OF_BOUNDS):
-            return Refusal.MISFIT if fault == MISFIT else Refusal.OUT_OF_BOUNDS
+        if (refusal := _REFUSALS.get(fault)) is not None:
+            return refusal
         number, t = self.plan.decisions[fault]
         return Refusal(number, self._number(address, fault // 8, t))
 
@@ -206,7 +216,10 @@ class Program:
             op = self.tape[step.var]
             assert isinstance(op, Call)
             fn = value(op.fn) if isinstance(op.fn, Variable) else op.fn
-            result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
+            try:
+                result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
+            except Exception:  # any: the traced function may catch it, and goes another way then
+                return RAISED
             if not isinstance(op.type, ArrayType):
                 others[step.var] = result
             elif np.shape(result) != op.type.shape:

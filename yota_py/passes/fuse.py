@@ -86,7 +86,7 @@ def _drop_unused(schedule: Schedule) -> None:
             continue
         kept = []
         for item in reversed(step.items):
-            if item.var in used or item.kind == "require":
+            if item.var in used or item.kind in ("require", "gather"):  # an index may be out of bounds
                 kept.append(item)
                 used.update(x for x, _ in item.reads if isinstance(x, Variable))
         step.items = kept[::-1]

@@ -11,6 +11,7 @@ from ..dispatch import original
 from ..operations import Call, Constant, Guard, Variable, substitute
 from ..recorder import Recorder
 from ..registry import primitive_of
+from ..show import text_of
 from ..tape import Tape
 from ..trace import Trace
 from ..tracer import Tracer
@@ -53,7 +54,11 @@ def lower(source: Recorder) -> Recorder:
         if isinstance(op, Call):
             fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
             args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
-            env[var] = fn(*args, **kwargs)
+            try:
+                env[var] = fn(*args, **kwargs)
+            except Exception as error:
+                error.add_note(f"while {var} {text_of(op)} of {trace.site} was lowered")
+                raise
         elif isinstance(op, Guard):
             env[var] = _guard(trace, env[op.var], op)
         elif isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
