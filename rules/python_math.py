@@ -21,9 +21,9 @@ Pullback = Callable[[Any], Sequence[Any]]
 SQRT_PI = math.sqrt(math.pi)
 
 _modf, _ldexp = patch(math, "modf"), patch(math, "ldexp")
-_log, _hypot, _fsum = primitive(math.log), primitive(math.hypot), primitive(math.fsum)
+log_of_number, _hypot, _fsum = primitive(math.log), primitive(math.hypot), primitive(math.fsum)
 
-scalar_rule(_log, lambda y, x: np.divide(1, x), emit="log", cases=numbers((0.2, 3.0)))
+scalar_rule(log_of_number, lambda y, x: np.divide(1, x), emit="log", cases=numbers((0.2, 3.0)))
 
 
 for _name, _sign in [("erf", 1), ("erfc", -1)]:
@@ -35,7 +35,7 @@ gamma_of_number, lgamma_of_number = patch(math, "gamma"), patch(math, "lgamma")
 
 
 def _log_with_base(x: Any, *base: Any) -> Any:
-    return _log(x) / _log(*base) if base else _log(x)
+    return log_of_number(x) / log_of_number(*base) if base else log_of_number(x)
 
 
 @rrule(_hypot, emit=lambda k, x, *rest: reduce(k.hypot, rest, k.abs(x)), cases=lambda s: [

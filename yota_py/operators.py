@@ -20,7 +20,7 @@ from .mutation import IN_PLACE, accumulate, assign, overwrite, write_result
 from .patching import state
 from .show import name_of
 from .trace import record
-from .tracer import ArrayTracer, Tracer, unsupported
+from .tracer import ArrayTracer, Tracer, shadow, unsupported
 
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
@@ -101,7 +101,7 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
         result = record(python, (x, y), {})
         if isinstance(result, Tracer):
             result._trace.require_exact(result, python, x, y)
-        return result._trace.require_finite(result) if python in _RAISING and isinstance(result, Tracer) else result
+        return result
 
     def forward(self: Tracer, other: Any) -> Any:
         with state.unwatched:
@@ -126,6 +126,12 @@ def _operand(x: Any) -> Any:
 
 def _defers(other: Any) -> bool:
     return other is None or isinstance(other, str | dict | set) or getattr(type(other), "__array_ufunc__", 0) is None
+
+
+def _divmod(x: Any, y: Any) -> Any:
+    if _both_python(x, y) and not y:
+        return divmod(shadow(x), shadow(y))  # raises its own error
+    return x // y, x % y
 
 
 def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
@@ -164,7 +170,6 @@ _BINARY: list[tuple[str, Any, Any]] = [
     ("gt", operator.gt, np.greater), ("ge", operator.ge, np.greater_equal), ("eq", operator.eq, np.equal),
     ("ne", operator.ne, np.not_equal),
 ]  # fmt: skip
-_RAISING = (operator.truediv, operator.floordiv, operator.mod, operator.pow)
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: list[tuple[str, Any, Any]] = [
     ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
@@ -175,8 +180,8 @@ _UNARY: list[tuple[str, Any, Any]] = [
 def _install() -> None:
     operators: Any = Tracer
     operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
-    operators.__divmod__ = lambda self, other: (self // other, self % other)
-    operators.__rdivmod__ = lambda self, other: (other // self, other % self)
+    operators.__divmod__ = _divmod
+    operators.__rdivmod__ = lambda self, other: _divmod(other, self)
     arrays: Any = ArrayTracer
     arrays.__setitem__ = _setitem
     for name, python, ufunc in _BINARY:

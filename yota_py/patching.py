@@ -20,7 +20,7 @@ import numpy as np
 
 from . import locks
 from .callsites import calls
-from .dispatch import is_traced, original, originals
+from .dispatch import original, originals
 from .operations import is_library_frame
 from .registry import patched
 
@@ -135,8 +135,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if is_library_frame(frame):
             return fn(*args, **kwargs)
         if in_math:
-            result = traced(*args, **kwargs)
-            return result._trace.require_finite(result) if is_traced(result) else result
+            return traced(*args, **kwargs)
         if not calls(frame, stand_in, fn.__name__):  # C code that the user's line has called, which wants real arrays
             return fn(*args, **kwargs)
         result = traced(*args, **kwargs)

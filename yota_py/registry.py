@@ -106,6 +106,10 @@ _primitives: dict[Any, Primitive] = {}
 # Functions that do not dispatch on their arguments are replaced while a trace is active: (module, name) -> stand-in.
 patched: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
 
+# When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
+# decision which every trace takes after such a call: machine code gives NaN or infinity instead.
+raising: dict[Any, Callable[..., Any]] = {}
+
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}

@@ -22,7 +22,7 @@ from .errors import MissingRuleError, MutationError
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
 from .patching import state, suspended
 from .recorder import Recorder
-from .registry import Primitive, missing_rule, primitive_of
+from .registry import Primitive, missing_rule, primitive_of, raising
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
@@ -170,12 +170,6 @@ class Trace(Recorder):
         with locks.recording:
             return super().append(op, value)
 
-    def require_finite(self, result: Tracer) -> Tracer:
-        """Guard the result of a Python operation that raises where machine code gives inf or NaN."""
-        if self.status(result._var) != CONSTANT and isinstance(result, float):
-            self.guard(self.record(np.isfinite, (result,), {}), bool)
-        return result
-
     def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
         """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
         if self.status(result._var) == CONSTANT or not isinstance(result, int) or isinstance(result, bool):
@@ -250,7 +244,10 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         raise missing_rule(fn)
     if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = _positional(fn, entry, args, kwargs)
-    return trace.record(fn, args, kwargs)
+    result = trace.record(fn, args, kwargs)
+    if entry is not None and (raises := raising.get(fn)) is not None:
+        bool(raises(result, *args))  # a decision, if it depends on what is traced
+    return result
 
 
 def _in_rules() -> bool:

@@ -113,8 +113,9 @@ class Tracer:
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
             return self._decide(round)
-        rounded = np.round(self, digits)  # type: ignore[call-overload]
-        return rounded if isinstance(self, np.ndarray | np.generic) else methods["item"](rounded)
+        if isinstance(self, np.ndarray | np.generic):
+            return np.round(self, digits)  # type: ignore[call-overload]
+        return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise
 
     def __floor__(self) -> int:
         return int(np.floor(self))

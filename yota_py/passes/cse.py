@@ -29,6 +29,8 @@ def cse(tape: Tape) -> Tape:
             return out.append(op)
         if key not in known:
             known[key] = out.append(op)
+        elif isinstance(op, Guard) and out[known[key]].number < 0:  # type: ignore[union-attr]  # a rule took it as well
+            out.ops[known[key].id - 1] = op
         return known[key]
 
     return rewrite(tape, visit)
