@@ -14,12 +14,10 @@ import numpy as np
 from yota_py.registry import Case, Sample, case, methods, nondiff, properties, rrule
 from yota_py.tangents import conj, like
 
+from .support import zero_over_zero
+
 Pullback = Callable[[Any], Sequence[Any]]
 
-nondiff(np.iscomplexobj, immediate=True)
-nondiff(np.isrealobj, immediate=True)
-nondiff(np.isreal)
-nondiff(np.iscomplex)
 
 
 def _cases(s: Sample) -> Iterable[Case]:
@@ -30,6 +28,12 @@ def _cases(s: Sample) -> Iterable[Case]:
     yield case(s(0, dtype=complex))
     yield case(complex(s.number(), s.number()))
     yield case(s.number())
+
+
+nondiff(np.iscomplexobj, immediate=True, cases=_cases)
+nondiff(np.isrealobj, immediate=True, cases=_cases)
+nondiff(np.isreal, cases=_cases)
+nondiff(np.iscomplex, cases=_cases)
 
 
 @rrule(np.real, cases=_cases)
@@ -56,7 +60,7 @@ def _angle(z: Any, *args: Any, deg: bool = False) -> tuple[Any, Pullback]:
         if not np.iscomplexobj(z):
             return (None, *(None for _ in args))
         square = np.real(z) ** 2 + np.imag(z) ** 2
-        return (like(dy * unit * 1j * z / np.where(square == 0, 1, square), z), *(None for _ in args))
+        return (like(dy * unit * 1j * zero_over_zero(z, square), z), *(None for _ in args))
 
     return np.angle(z, deg=degrees), pullback
 
@@ -69,9 +73,7 @@ def _sign(x: Any) -> tuple[Any, Pullback]:
         return y, lambda dy: (None,)
 
     def pullback(dy: Any) -> Sequence[Any]:
-        size = np.abs(x)
-        across = dy - y * np.real(np.conjugate(y) * dy)
-        return (np.where(size == 0, 0, across / np.where(size == 0, 1, size)),)
+        return (zero_over_zero(dy - y * np.real(np.conjugate(y) * dy), np.abs(x)),)
 
     return y, pullback
 

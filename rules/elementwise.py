@@ -19,7 +19,7 @@ from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, r
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
-from .support import dtype_of
+from .support import dtype_of, zero_over_zero
 
 REAL: Domain = (-2.0, 2.0)
 POSITIVE: Domain = (0.2, 3.0)
@@ -57,10 +57,6 @@ def _scaled(factor: float) -> Callable[..., Any]:
     return lambda k, x: k.mul(x, k.const(factor, x))
 
 
-def _not_zero(y: Any) -> Any:
-    return np.where(y == 0, 1, y)
-
-
 # -------------------------------------------------------------------------------------------- arithmetic
 
 elementwise(np.add, 1, 1, emit="add", on=[REAL, REAL], python=[operator.add], complex=True)
@@ -76,7 +72,7 @@ elementwise(np.reciprocal, lambda y, x: -y * y, emit="reciprocal", on=[POSITIVE]
 elementwise(np.sqrt, lambda y, x: np.divide(0.5, y), emit="sqrt", on=[POSITIVE], python=[_m("sqrt")], complex=True)
 elementwise(np.cbrt, lambda y, x: np.divide(1, 3 * y * y), emit="cbrt", on=[POSITIVE], python=[_m("cbrt")])
 elementwise(np.fabs, lambda y, x: np.sign(x), emit="abs", on=[REAL], python=[_m("fabs")])
-elementwise(np.hypot, lambda y, a, b: a / _not_zero(y), lambda y, a, b: b / _not_zero(y), emit="hypot",
+elementwise(np.hypot, lambda y, a, b: zero_over_zero(a, y), lambda y, a, b: zero_over_zero(b, y), emit="hypot",
             on=[REAL, POSITIVE])  # fmt: skip
 elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, emit="copysign",
             on=[REAL, POSITIVE], python=[_m("copysign")])  # fmt: skip
@@ -90,7 +86,7 @@ elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[R
 elementwise(np.degrees, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL])
 
 # The gradient is dL/dRe + i dL/dIm, so that of |x| is the unit number x/|x|; partials get conjugated.
-elementwise(np.absolute, lambda y, x: conj(x / _not_zero(y)) if np.iscomplexobj(x) else np.sign(x), emit="abs",
+elementwise(np.absolute, lambda y, x: conj(zero_over_zero(x, y)) if np.iscomplexobj(x) else np.sign(x), emit="abs",
             on=[REAL], python=[operator.abs], complex=True)  # fmt: skip
 
 # ------------------------------------------------------------------------------ exponentials, logarithms
@@ -103,7 +99,6 @@ elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), emit="log2", on=[POSITI
 elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), emit="log10",
             on=[POSITIVE], python=[_m("log10")], complex=True)  # fmt: skip
 elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], python=[_m("log1p")], complex=True)
-# At a = b = -inf the difference is NaN, and the two share equally.
 elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1),
             emit="logaddexp", on=[REAL, REAL])  # fmt: skip
 elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a, b: _first_share(b, a, LN2),
@@ -111,7 +106,21 @@ elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a,
 
 
 def _first_share(a: Any, b: Any, scale: float) -> Any:
-    return sigmoid(np.where(a == b, 0, np.subtract(a, b)) * scale)
+    return sigmoid(difference(a, b) * scale)
+
+
+@primitive
+def difference(a: Any, b: Any) -> Any:
+    """``a - b``, and zero for infinities that are equal."""
+    return np.where(np.equal(a, b), 0, np.subtract(a, b))[()]
+
+
+def _difference(k: Any, a: Any, b: Any) -> Any:
+    return k.select(k.eq(a, b), k.const(0, a), k.sub(a, b))
+
+
+# A function of its own: the ``where`` would cut its derivative off where a and b are equal.
+elementwise(difference, 1, -1, emit=_difference, on=[REAL, REAL], complex=True)
 
 
 @primitive
@@ -135,8 +144,9 @@ elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt(1 - x * x)), emit="arc
             on=[UNIT], python=[_m("acos")], complex=True)  # fmt: skip
 elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan",
             on=[UNIT], python=[_m("atan")], complex=True)  # fmt: skip
-elementwise(np.arctan2, lambda y, b, a: a / _not_zero(a * a + b * b), lambda y, b, a: -b / _not_zero(a * a + b * b),
-            emit="arctan2", on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
+elementwise(np.arctan2, lambda y, b, a: zero_over_zero(a, a * a + b * b),
+            lambda y, b, a: zero_over_zero(-b, a * a + b * b), emit="arctan2",
+            on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
 elementwise(np.sinh, lambda y, x: np.cosh(x), emit="sinh", on=[REAL], python=[_m("sinh")], complex=True)
 elementwise(np.cosh, lambda y, x: np.sinh(x), emit="cosh", on=[REAL], python=[_m("cosh")], complex=True)
 elementwise(np.tanh, lambda y, x: 1 - y * y, emit="tanh", on=[UNIT], python=[_m("tanh")], complex=True)
@@ -180,10 +190,6 @@ _of_numbers: _Functions = [
 ]  # fmt: skip
 _logical: list[Any] = [np.logical_and, np.logical_or, np.logical_xor]
 _rounding: list[Any] = [np.signbit, np.floor, np.ceil, np.trunc, np.rint]
-_without_kernel: list[Any] = [
-    np.left_shift, np.right_shift, np.spacing, np.allclose, np.array_equal,
-    np.array_equiv, np.isposinf, np.isneginf, patch(math, "isclose"),
-]  # fmt: skip
 
 for _fn, _name, _python in _comparisons:
     nondiff(_fn, emit=_name, aliases=(_python,), cases=arrays(REAL, REAL))
@@ -198,8 +204,17 @@ nondiff(np.logical_not, emit=lambda k, x: k.eq(x, k.const(0, x)), cases=lambda s
 for _fn in _rounding:
     nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
 nondiff(np.floor_divide, emit="floor_divide", aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
-for _fn in _without_kernel:
-    nondiff(_fn)
+for _fn in (np.left_shift, np.right_shift):
+    nondiff(_fn, cases=lambda s: [case(s.integers(3, high=9), s.integers(3, high=4)), case(s.integers(3, high=9), 2)])
+for _fn in (np.spacing, np.isposinf, np.isneginf):
+    nondiff(_fn, cases=arrays(REAL))
+nondiff(np.allclose, cases=lambda s: [case(s(3), s(3)), case(s(2, 3), s(3), 1.0, atol=4.0), case(s(3), s(3), 0.1, 9.0)])
+for _fn in (np.array_equal, np.array_equiv):
+    nondiff(_fn, cases=lambda s: [case(s(3), s(3)), case(s(2, 3), s(3)), case(np.ones(2), np.ones(2))])
+nondiff(np.array_equal, cases=lambda s: [case(np.array([1.0, np.nan]), np.array([1.0, np.nan]), equal_nan=True)])
+nondiff(patch(math, "isclose"), cases=lambda s: [
+    case(s.number(), s.number()), case(1.0, 1.5, rel_tol=0.4), case(1.0, 1.5, abs_tol=1.0),
+])  # fmt: skip
 
 
 def _round(a: Any, decimals: int = 0, out: None = None) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case
-from yota_py.tangents import astype, is_inexact, like
+from yota_py.registry import Case, Cases, Sample, case, primitive
+from yota_py.tangents import astype, is_inexact, like, strong_multiply, unbroadcast
 
-from .statistics import zero_over_zero
+from .power import power
 from .support import (
     Axis,
     Pullback,
@@ -18,11 +18,12 @@ from .support import (
     composite,
     dtype_of,
     given,
-    operand,
+    inexact,
     pipeline,
     shape_of,
     spread,
     unsupported,
+    zero_over_zero,
 )  # fmt: skip
 
 Ord = float | str | None
@@ -39,27 +40,80 @@ def _two_norm(x: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullb
     return y, lambda dy: (np.multiply(spread(zero_over_zero(dy, y), shape_of(x), axes), x),)
 
 
-def _p_norm(x: Any, p: float, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
-    """``sum(|x|**p)**(1/p)``: ``dx = dy sign(x) (|x| / y)**(p - 1)``, and zero where x is zero.
+@primitive
+def size_power(x: Any, p: Any) -> Any:
+    """``|x| ** p``."""
+    return np.power(np.absolute(x), p)
+
+
+@primitive
+def signed_power(x: Any, p: Any) -> Any:
+    """``|x| ** p`` with the sign of ``x``, zero at zero: with ``size_power`` closed under differentiation."""
+    return np.where(np.equal(x, 0), 0, np.multiply(np.sign(x), np.power(np.absolute(x), p)))[()]
+
+
+_powers: Cases = lambda s: [  # noqa: E731
+    *(case(s(3), p) for p in (0.0, 0.5, 1.0, 2.0, 3.0, -1.0)), case(s(2, 3, dtype=complex), 1.5), case(s(3), 2),
+    case(s(3, dtype=np.float32), 1.5),
+]  # fmt: skip
+
+
+@composite(size_power, cases=_powers)
+def _size_power(x: Any, p: Any) -> tuple[Any, Pullback]:
+    y = power(np.absolute(x), p)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dx = strong_multiply(dy, strong_multiply(p, signed_power(x, p - 1)))
+        return like(dx, x), _exponent(dy, y, x, p)
+
+    return y, pullback
+
+
+@composite(signed_power, cases=_powers)
+def _signed_power(x: Any, p: Any) -> tuple[Any, Pullback]:
+    y = x if type(p) is float and p == 1 else np.where(np.equal(x, 0), 0, np.sign(x) * power(np.absolute(x), p))[()]
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        if dtype_of(x).kind != "c":
+            return like(strong_multiply(dy, strong_multiply(p, size_power(x, p - 1))), x), _exponent(dy, y, x, p)
+        unit = signed_power(x, (p - 1) / 2)  # what changes the size goes along x, what turns it across
+        along = strong_multiply((p - 1) * np.real(np.conj(unit) * dy), unit)
+        return strong_multiply(dy, size_power(x, p - 1)) + along, _exponent(np.real(np.conj(dy) * y), 1, x, p)
+
+    return y, pullback
+
+
+def _exponent(dy: Any, y: Any, x: Any, p: Any) -> Any:
+    """The cotangent of the exponent: ``y log|x|``, zero at zero."""
+    if not is_inexact(p):
+        return None
+    return unbroadcast(strong_multiply(dy, y * np.log(np.where(np.equal(x, 0), 1, np.absolute(x)))), p)
+
+
+def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
+    """``sum(|x|**p)**(1/p)``: ``dx = dy sign(x) (|x| / y)**(p - 1)``, and zero where the norm is zero.
 
     ``dp = dy y / p (sum((|x| / y)**p log|x|) - log y)``.
     """
-    size = np.absolute(x)
-    y = np.power(np.sum(np.power(size, p), axis=axes, **given(keepdims=keepdims)), 1.0 / p)
+    y = np.power(np.sum(size_power(x, p), axis=axes, **given(keepdims=keepdims)), 1.0 / p)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        absent = np.equal(size, 0)
-        safe = np.where(absent, 1, size)
-        positive = np.where(np.equal(y, 0), 1, y)
-        ratio = np.power(np.divide(safe, spread(positive, shape_of(x), axes)), p - 1)
-        dx = np.where(absent, 0, spread(dy, shape_of(x), axes) * ratio * np.divide(x, safe))
+        nowhere = np.equal(y, 0)
+        positive = np.where(nowhere, 1, y)
+        scaled = np.divide(x, spread(positive, shape_of(x), axes))
+        dx = strong_multiply(spread(np.where(nowhere, 0, dy), shape_of(x), axes), signed_power(scaled, p - 1))
         if not is_inexact(p):
-            return (dx,)
-        logs = np.where(absent, 0, np.power(safe / spread(positive, shape_of(x), axes), p) * np.log(safe))
-        slope = np.sum(logs, axis=axes, **given(keepdims=keepdims)) - np.log(positive)
-        return dx, like(np.sum(dy * y / p * slope), p)
+            return (like(dx, x),)
+        logs = np.log(np.where(np.equal(x, 0), 1, np.absolute(x)))
+        slope = np.sum(size_power(scaled, p) * logs, axis=axes, **given(keepdims=keepdims)) - np.log(positive)
+        return like(dx, x), like(np.sum(dy * y / p * slope), p)
 
     return y, pullback
+
+
+def _of_nothing(x: Any) -> dict[str, Any]:
+    """The largest of no sizes is zero, as in NumPy."""
+    return {"initial": 0} if 0 in shape_of(x) else {}
 
 
 def _vector_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
@@ -69,7 +123,7 @@ def _vector_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
     if ord is None or ord == 2:
         return _two_norm(x, axes, keepdims)
     if ord == np.inf:
-        return pipeline(x, (np.absolute,), (np.max, options))
+        return pipeline(x, (np.absolute,), (np.max, options | _of_nothing(x)))
     if ord == -np.inf:
         return pipeline(x, (np.absolute,), (np.min, options))
     if ord == 1:
@@ -94,20 +148,16 @@ def _matrix_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
             x,
             (np.absolute,),
             (np.sum, {"axis": inner, **given(keepdims=keepdims)}),
-            (pick, {"axis": outer, **given(keepdims=keepdims)}),
+            (pick, {"axis": outer, **given(keepdims=keepdims), **(_of_nothing(x) if ord > 0 else {})}),  # type: ignore[operator]
         )
     if ord in (2, -2, "nuc"):
         pick = {2: np.max, -2: np.min, "nuc": np.sum}[ord]  # type: ignore[index]
         back = [(np.expand_dims, axes)] if keepdims else []
         singular = (np.linalg.svd, {"compute_uv": False})
-        return pipeline(x, (np.moveaxis, axes, (-2, -1)), singular, (pick, {"axis": -1}), *back)
+        options = {"axis": -1, **(_of_nothing(x) if ord == 2 else {})}
+        return pipeline(x, (np.moveaxis, axes, (-2, -1)), singular, (pick, options), *back)
     orders = "None, 'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
     raise unsupported(f"the matrix norm with ord={ord!r}", f"Orders of matrix norms: {orders}")
-
-
-def _inexact(x: Any) -> Any:
-    x = operand(x)
-    return x if dtype_of(x).kind in "fc" else astype(x, np.dtype(np.float64))
 
 
 def _norm_cases(s: Sample) -> Iterable[Case]:
@@ -127,16 +177,17 @@ def _norm_cases(s: Sample) -> Iterable[Case]:
 @composite(np.linalg.norm, cases=_norm_cases)
 def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False) -> tuple[Any, Pullback]:
     """``norm`` of a vector, matrix or array; the derivative at zero is zero."""
-    x = _inexact(x)
+    x = inexact(x)
     ndim = len(shape_of(x))
     if axis is None and (ord is None or (ord in ("f", "fro") and ndim == 2)):
         return _two_norm(x, tuple(range(ndim)), keepdims)
     axes = axes_of(axis, ndim)
-    if len(axes) == 1:
-        return _vector_norm(x, ord, axes, keepdims)
-    if len(axes) == 2:
-        return _matrix_norm(x, ord, axes, keepdims)
-    raise ValueError("Improper number of dimensions to norm.")
+    if len(axes) not in (1, 2):
+        raise ValueError("Improper number of dimensions to norm.")
+    y, pullback = (_vector_norm if len(axes) == 1 else _matrix_norm)(x, ord, axes, keepdims)
+    if isinstance(ord, float) and np.isinf(ord):  # which is the limit of other orders
+        return y, lambda dy: (pullback(dy)[0], None)
+    return y, pullback
 
 
 @composite(
@@ -149,7 +200,7 @@ def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False
 )  # fmt: skip
 def vector_norm_rule(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: Ord = 2) -> tuple[Any, Pullback]:
     """``vector_norm``: over all elements, or over some axes."""
-    x = _inexact(x)
+    x = inexact(x)
     return _vector_norm(x, ord, axes_of(axis, len(shape_of(x))), keepdims)
 
 
@@ -159,6 +210,6 @@ def vector_norm_rule(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: 
 )
 def matrix_norm_rule(x: Any, *, keepdims: bool = False, ord: Ord = "fro") -> tuple[Any, Pullback]:
     """``matrix_norm``: of the last two axes."""
-    x = _inexact(x)
+    x = inexact(x)
     n = len(shape_of(x))
     return _matrix_norm(x, ord, (n - 2, n - 1), keepdims)

@@ -81,7 +81,7 @@ def _base_cotangent(dy: Any, x: Any, p: Any) -> Any:
             return zeros_like(x)
         partial = p if p == 1 else p * power(x, p - 1)
     else:
-        partial = p * np.power(x, np.where(p == 0, 0, p - 1))
+        partial = strong_multiply(p, np.power(x, p - 1))  # zero at p = 0, whose derivative in p is not
     return unbroadcast(strong_multiply(dy, conj(partial)), x)
 
 

@@ -15,6 +15,7 @@ from yota_py.registry import case, patch, primitive, rrule, scalar_rule
 from yota_py.tangents import is_inexact, like
 
 from .samples import numbers
+from .support import zero_over_zero
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -43,8 +44,7 @@ def _log_with_base(x: Any, *base: Any) -> Any:
 ])  # fmt: skip
 def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:
     y = _hypot(*coordinates)
-    unit = np.where(y == 0, 1, y)
-    return y, lambda dy: tuple(like(dy * x / unit, x) if is_inexact(x) else None for x in coordinates)
+    return y, lambda dy: tuple(like(dy * zero_over_zero(x, y), x) if is_inexact(x) else None for x in coordinates)
 
 
 def _dist(p: Iterable[Any], q: Iterable[Any]) -> Any:

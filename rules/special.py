@@ -11,12 +11,12 @@ from scipy import special
 
 from yota_py.dispatch import find_traced
 from yota_py.registry import case, patch, primitive, rrule
-from yota_py.tangents import is_inexact, unbroadcast
+from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
-from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, elementwise
+from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
 from .samples import Domain
-from .support import composite
+from .support import composite, dtype_of, inexact, operand, rule_of, shape_of, stop_gradient, unknown
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -54,7 +54,9 @@ elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    return np.where(a == 0, 0, a / np.where(a == 0, 1, b))
+    """``a / b``, and zero if both are zero."""
+    nowhere = np.logical_and(np.equal(a, 0), np.equal(b, 0))
+    return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
 
 
 # --------------------------------------------------------------------------- error and normal functions (7.2)
@@ -91,28 +93,46 @@ elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b:
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
-elementwise(special.i0, lambda y, x: special.i1(x), on=[POSITIVE])
-elementwise(np.i0, lambda y, x: special.i1(x), on=[POSITIVE])
-elementwise(special.i1, lambda y, x: special.i0(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)), on=[POSITIVE])
-elementwise(special.j0, lambda y, x: -special.j1(x), on=[POSITIVE])
-elementwise(special.j1, lambda y, x: special.j0(x) - np.where(x == 0, 0.5, y / np.where(x == 0, 1, x)), on=[POSITIVE])
+elementwise(special.i0, lambda y, x: special.i1(x), on=[REAL])
+elementwise(np.i0, lambda y, x: special.i1(x), on=[REAL])
+elementwise(special.i1, lambda y, x: (special.i0(x) + special.iv(2, x)) / 2, on=[REAL])
+elementwise(special.j0, lambda y, x: -special.j1(x), on=[REAL])
+elementwise(special.j1, lambda y, x: (special.j0(x) - special.jv(2, x)) / 2, on=[REAL])
 
 
 def _beta_slope(a: Any, b: Any) -> Any:
     return special.digamma(a) - special.digamma(np.add(a, b))
 
 
+def _bessel(fn: Any, sign: int) -> None:
+    """``f(v, x)``: the derivative in x is ``(f(v - 1, x) + sign f(v + 1, x)) / 2``, at zero too; none in the order."""
+
+    @rrule(fn, cases=lambda s: [
+        case(2, s(3)), case(s.integers(3, low=0, high=4), s(2, 3)), case(1, 0.0),
+    ])  # fmt: skip
+    def rule(v: Any, x: Any) -> tuple[Any, Pullback]:
+        def pullback(dy: Any) -> Sequence[Any]:
+            slope = (fn(v - 1, x) + sign * fn(v + 1, x)) / 2
+            return unknown(v), unbroadcast(strong_multiply(dy, slope), x) if is_inexact(x) else None
+
+        return fn(v, x), pullback
+
+
+_bessel(special.jv, -1)
+_bessel(special.iv, 1)
+
+
 @rrule(_polygamma, cases=lambda s: [
     case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
 ])  # fmt: skip
 def _polygamma_rule(n: Any, x: Any) -> tuple[Any, Pullback]:
-    return _polygamma(n, x), lambda dy: (None, unbroadcast(dy * _polygamma(n + 1, x), x))
+    return _polygamma(n, x), lambda dy: (unknown(n), unbroadcast(dy * _polygamma(n + 1, x), x))
 
 
 @rrule(_zeta, cases=lambda s: [case(3, s(3, low=0.5)), case(s.integers(3, low=2, high=4), s(3, low=0.5))])
 def _zeta_rule(x: Any, q: Any = 1) -> tuple[Any, Pullback]:
     """Hurwitz: d zeta(x, q)/dq = -x zeta(x+1, q) (25.11.17)."""
-    return _zeta(x, q), lambda dy: (None, unbroadcast(-dy * x * _zeta(x + 1, q), q))
+    return _zeta(x, q), lambda dy: (unknown(x), unbroadcast(-dy * x * _zeta(x + 1, q), q))
 
 
 # ------------------------------------------------------------------------------------ logsumexp and softmax
@@ -135,12 +155,21 @@ logsumexp, softmax, log_softmax = map(_stand_in, ("logsumexp", "softmax", "log_s
 
 
 def _exponentials(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
-    """The largest element m, exp(a - m) (one where a is m, though both be infinite), and their weighted sum."""
+    """The largest element m, ``exp(a - m)`` with its weight (one where a is m, though both be infinite), the sum.
+
+    Nothing depends on m, which therefore is a constant; what has the weight zero counts as nothing even if it is
+    infinite, though its derivative in the weight does not.
+    """
+    x = np.real(a) if dtype_of(a).kind == "c" else a
     if b is not None:
-        a = np.where(b == 0, -np.inf, a)
-    m = np.max(a, axis=axis, keepdims=True)
-    e = np.exp(np.where(a == m, 0, a - m))
-    return m, e, np.sum(e if b is None else e * b, axis=axis, keepdims=True)
+        x = np.where(np.equal(b, 0), -np.inf, x)
+    m = stop_gradient(np.max(x, axis=axis, keepdims=True, **_EMPTY if 0 in shape_of(x) else {}))
+    e = np.exp(difference(a, m))
+    weighted = e if b is None else strong_multiply(b, e)
+    return m, e, weighted
+
+
+_EMPTY: Any = {"initial": -np.inf}
 
 
 def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
@@ -153,43 +182,50 @@ def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
     case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1, keepdims=True), case(s(3, 4), axis=(0, 1)), case(s(5)),
     case(s(3, 4), 1, s(3, 4, low=0.5)), case(s(3, 4), 1, s(4, low=0.5)), case(s(4, dtype=np.float32)), case(s(1)),
     case(s(3, 4), 1, s(3, 4), False, True), case(s(2, 3, 4), axis=1), case(s(3), b=np.array([0.5, 0.0, 1.0])),
+    case(s(3, dtype=complex)), case(s(2, 3, dtype=complex), 1, s(2, 3)), case(s(3), None, s(3, dtype=complex)),
+    case(s(2, 3, dtype=complex), 0, s(2, 3, dtype=complex), False, True), case(np.zeros(3)), case(np.ones((2, 2)), 1),
+    case(s(3), None, np.array([0.5, 0.0, 1.0])), case(s(3), None, s(3), True, True),
 ])  # fmt: skip
 def _logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> tuple[Any, Pullback]:
-    m, e, s = _exponentials(a, axis, b)
+    x, b = inexact(a), None if b is None else operand(b)
+    m, e, weighted = _exponentials(x, axis, b)
+    s = np.sum(weighted, axis=axis, keepdims=True)
     logs = _dropped(np.log(np.abs(s) if return_sign else s) + m, axis, keepdims)
-    y = (logs, _dropped(np.sign(s), axis, keepdims)) if return_sign else logs
+    sign, from_sign = rule_of(np.sign, s)
 
     def pullback(dy: Any) -> Sequence[Any]:
-        dlogs = dy[0] if return_sign else dy
-        if dlogs is None:
-            return (None,)
-        share = np.reshape(dlogs, np.shape(s)) / s * e
-        db = unbroadcast(share, b) if is_inexact(b) else None
-        return unbroadcast(share if b is None else share * b, a) if is_inexact(a) else None, None, db
+        dlogs, dsign = dy if return_sign else (dy, None)
+        ds = None if dlogs is None else np.reshape(dlogs, shape_of(s)) / conj(s)
+        if dsign is not None and (turned := from_sign(np.reshape(dsign, shape_of(s)))[0]) is not None:
+            ds = turned if ds is None else ds + turned
+        if ds is None:
+            return None, None, None
+        db = unbroadcast(strong_multiply(ds, conj(e)), b) if is_inexact(b) else None
+        return unbroadcast(ds * conj(weighted), x) if is_inexact(x) else None, None, db
 
-    return y, pullback
+    return ((logs, _dropped(sign, axis, keepdims)) if return_sign else logs), pullback
 
 
 _softmax_cases = lambda s: [  # noqa: E731
     case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(s(5)), case(s(4, dtype=np.float32)),
-    case(s(2, 3, 4), (1, 2)),
+    case(s(2, 3, 4), (1, 2)), case(s(2, 3, dtype=complex), 1), case(s(3, dtype=complex)), case(np.zeros((2, 3)), 1),
 ]  # fmt: skip
 
 
 @composite(softmax, cases=_softmax_cases)
 def _softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """dy/dx is diag(y) - y y^T along the axis."""
-    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    e = np.exp(x - stop_gradient(np.max(x, axis=axis, keepdims=True)))
     y = e / np.sum(e, axis=axis, keepdims=True)
-    return y, lambda dy: (y * (dy - np.sum(dy * y, axis=axis, keepdims=True)),)
+    return y, lambda dy: (conj(y) * (dy - np.sum(dy * conj(y), axis=axis, keepdims=True)),)
 
 
 @composite(log_softmax, cases=_softmax_cases)
 def _log_softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """dy/dx is I - softmax(x) 1^T along the axis."""
     m = np.max(x, axis=axis, keepdims=True)
-    shifted = x - np.where(np.isfinite(m), m, 0)
+    shifted = x - stop_gradient(np.where(np.isfinite(m), m, 0))
     y = shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
-    return y, lambda dy: (dy - np.exp(y) * np.sum(dy, axis=axis, keepdims=True),)
+    return y, lambda dy: (dy - np.exp(conj(y)) * np.sum(dy, axis=axis, keepdims=True),)

@@ -29,6 +29,7 @@ from .support import (
     rule_of,
     shape_of,
     spread,
+    zero_over_zero,
 )  # fmt: skip
 
 
@@ -122,12 +123,6 @@ def var_rule(
     """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
     y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, correction)
     return y, lambda dy: (like(np.multiply(spread(np.divide(np.multiply(dy, 2), n), shape_of(a), axis), d), a),)
-
-
-def zero_over_zero(a: Any, b: Any) -> Any:
-    """``a / b``, and zero where ``b`` is: the convention for roots of sums of squares at zero."""
-    nowhere = np.equal(b, 0)
-    return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
 
 
 @composite(np.std, cases=_variance_cases)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from yota_py.dispatch import find_traced, original
+from yota_py.dispatch import dispatching, find_traced, original
 from yota_py.errors import MissingRuleError
 from yota_py.operations import user_site
-from yota_py.registry import Rule, apply_rule, rrule
+from yota_py.registry import Rule, apply_rule, case, nondiff, rrule
+from yota_py.tangents import MISSING, astype
 from yota_py.types import ArrayType, is_inexact, typeof
 
 Axis = int | Sequence[int] | None
@@ -23,9 +23,10 @@ NOTHING: Any = np._NoValue  # type: ignore[attr-defined]  # NumPy's own "not giv
 
 
 def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
-    """``rrule`` for functions with optional arguments: the pullback gives the leading cotangents, the rest is ``None``.
+    """``rrule`` for functions with optional arguments: the pullback gives the leading cotangents, the rest has none.
 
-    A call may pass axes and flags by position or by name, so the number of positional arguments varies.
+    A call may pass axes and flags by position or by name, so the number of positional arguments varies. Numbers that
+    the pullback says nothing of (``ddof=``) have no rule.
     """
 
     def register(rule: Rule) -> Rule:
@@ -34,10 +35,11 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
             y, pullback = rule(*args, **kwargs)
 
             def back(dy: Any) -> Sequence[Any]:
-                dxs = zip_longest(pullback(dy), args)
-                return tuple(
-                    _itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in islice(dxs, len(args))
-                )
+                dxs = tuple(pullback(dy))
+                known = [
+                    _itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in zip(dxs, args, strict=False)
+                ]
+                return (*known, *map(unknown, args[len(dxs) :]))
 
             return y, back
 
@@ -45,6 +47,14 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
         return padded
 
     return register
+
+
+def unknown(x: Any) -> Any:
+    """The cotangent of an argument for which a rule has no formula."""
+    if isinstance(x, list | tuple):
+        parts = tuple(map(unknown, x))
+        return None if all(part is None for part in parts) else parts
+    return MISSING if is_inexact(x) else None
 
 
 def _itemized(dx: Any, x: Any) -> Any:
@@ -110,6 +120,27 @@ def operand(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return np.asarray(x) if find_traced(x) is None else np.stack([operand(item) for item in x])
     return x
+
+
+def inexact(x: Any) -> Any:
+    """An argument of a function that computes with floating numbers: integers and bools as float64."""
+    x = operand(x)
+    return x if dtype_of(x).kind in "fc" else astype(x, np.dtype(np.float64))
+
+
+@dispatching
+def stop_gradient(x: Any) -> Any:
+    """``x`` as a constant: for what a result does not depend on, though its formula does (the shift of logsumexp)."""
+    return x
+
+
+nondiff(stop_gradient, lowering=lambda x: x, cases=lambda s: [case(s(3)), case(s(2, dtype=complex))])
+
+
+def zero_over_zero(a: Any, b: Any) -> Any:
+    """``a / b``, and zero with all derivatives where ``b`` is: the convention for roots of sums of squares at zero."""
+    nowhere = np.equal(b, 0)
+    return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
 
 
 def unsupported(what: str, instead: str) -> MissingRuleError:

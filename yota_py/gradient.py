@@ -13,12 +13,12 @@ import numpy as np
 import optree
 
 from .dispatch import is_traced
-from .errors import NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
+from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder
 from .registry import apply_rule, primitive_of
 from .show import name_of
-from .tangents import add, getfield, zeros_like
+from .tangents import MISSING, add, getfield, zeros_like
 from .tape import Tape
 from .trees import NAMESPACE, flatten, unflatten
 from .types import ArrayType, Type, is_inexact, typeof
@@ -119,6 +119,9 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
             for key in path:
                 if (value := value[key]) is None:
                     break
+                if value is MISSING:
+                    raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
+                                           f"{path[0]}. Make it a constant, or give the function a rule of your own")
                 dx = lin.out.call(getfield, (dx, key))
             if value is None:
                 continue

@@ -13,6 +13,16 @@ from .dispatch import dispatching
 from .types import ArrayType, TupleType, is_inexact, typeof
 
 
+class _Missing:
+    """The cotangent of an argument whose derivative exists, but has no rule; an error if it is asked for."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
 @dispatching
 def strong_multiply(dy: Any, partial: Any) -> Any:
     """``dy * partial``, where a cotangent of exactly zero gives zero even if the partial is inf or NaN.
@@ -88,6 +98,6 @@ def add(a: Any, b: Any) -> Any:
 
 
 __all__ = [
-    "add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast",
+    "MISSING", "add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast",
     "zeros_like",
 ]  # fmt: skip
