@@ -142,7 +142,7 @@ def _lies_in(a: Any, order: str) -> bool:
     return bool(a.flags["C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"])
 
 
-nondiff(_lies_in, immediate=True)
+nondiff(_lies_in, immediate=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3, 4), "F")])
 
 
 def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:

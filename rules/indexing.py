@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import decided
-from yota_py.registry import Case, Sample, case, methods, nondiff
+from yota_py.registry import Case, Sample, case, describe, methods
 from yota_py.tangents import astype, unbroadcast
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -245,7 +245,7 @@ _triangle(np.triu, lambda rows, columns, k: np.tri(rows, columns, k - 1, dtype=b
 
 def _inline(fn: Callable[..., Any], lowering: Callable[..., Any]) -> None:
     """Written out while tracing; the decisions that the result's shape depends on become guards."""
-    nondiff(fn, lowering=lowering, inline=True)
+    describe(fn, lowering=lowering, inline=True)
 
 
 def _mask(x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import case, methods, nondiff, properties
+from yota_py.registry import Cases, case, methods, nondiff, properties
 from yota_py.tangents import unbroadcast
 
 from .support import Pullback, array_rule, axes_of, shape_of, unsupported
@@ -211,11 +211,18 @@ def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullbac
 # ----------------------------------------------------------------------- questions of shape and dtype
 
 _of_types: list[Callable[..., Any]] = [
-    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.common_type,
-    np.min_scalar_type, np.may_share_memory, np.shares_memory,
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory, np.shares_memory,
 ]  # fmt: skip
+_questions: dict[Any, Cases] = {
+    np.size: lambda s: [case(s(3, 4)), case(s(3, 4), 1), case(s(3, 4), axis=0), case(s.number())],
+    np.can_cast: lambda s: [case(s(3).dtype, np.float32), case(np.float32, np.float64, casting="safe")],
+    np.result_type: lambda s: [case(s(3), s.number()), case(s(3, dtype=np.float32), 1.0)],
+    np.may_share_memory: lambda s: [case(s(3), s(3))],
+    np.shares_memory: lambda s: [case(s(3), s(3))],
+}
 for _query in _of_types:
-    nondiff(_query, immediate=True)
+    nondiff(_query, immediate=True, cases=_questions.get(_query, lambda s: [case(s(3, 4)), case(s(2, dtype="f4"))]))
+nondiff(np.min_scalar_type, cases=lambda s: [case(s(3)), case(s.number())])  # of a number it depends on the value
 
 
 # -------------------------------------------------------------------------------------------- methods

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case, methods, nondiff
+from yota_py.dispatch import decided, dispatching
+from yota_py.registry import Case, Sample, case, describe, methods, nondiff
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .indexing import take_along_axis_rule
@@ -27,13 +28,6 @@ from .support import (
     unsupported,
 )  # fmt: skip
 
-for _fn in (
-    np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.histogram_bin_edges, np.nanargmax,
-    np.nanargmin,
-    np.isin,
-):  # fmt: skip
-    nondiff(_fn)
-
 
 def _order_cases(s: Sample) -> Iterable[Case]:
     return [
@@ -41,6 +35,24 @@ def _order_cases(s: Sample) -> Iterable[Case]:
         case(s(4, 3).T, axis=1), case(s(1)),
         case(s(0)), case(s(4, dtype=np.float32)),
     ]  # fmt: skip
+
+
+_GRID = np.array([-1.0, 0.0, 0.7, 1.5])
+
+nondiff(np.argsort, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, kind="stable")])
+nondiff(np.argpartition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(5), (1, 3))])
+nondiff(np.lexsort, cases=lambda s: [case((s(4), s(4))), case(s(2, 3)), case((s(2, 3), s(2, 3)), axis=0)])
+nondiff(np.searchsorted, cases=lambda s: [
+    case(_GRID, s(3)), case(_GRID, s.number(), side="right"), case(np.sort(s(4)), s(2, 3)),
+    case(_GRID[::-1], s(3), "left", np.arange(4)[::-1]),
+])  # fmt: skip
+nondiff(np.digitize, cases=lambda s: [case(s(3), _GRID), case(s(2, 3), _GRID, right=True), case(s(3), _GRID[::-1])])
+for _fn in (np.nanargmax, np.nanargmin):
+    nondiff(_fn, cases=lambda s: [
+        case(s(5)), case(s(3, 4)), case(s(3, 4), 1), case(s(3, 4), axis=0, keepdims=True),
+        case(np.array([np.nan, 1.0])),
+    ])  # fmt: skip
+nondiff(np.isin, cases=lambda s: [case(s(3), s(2)), case(_GRID, _GRID[:2]), case(s(3), s(2), invert=True)])
 
 
 @array_rule(np.sort, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")])
@@ -67,6 +79,36 @@ def partition_rule(a: Any, kth: Any, axis: int | None = -1, kind: str = "introse
     return take_along_axis_rule(x, np.argpartition(x, kth, axis), axis)
 
 
+# ---------------------------------------------------------------------------------- edges of histograms
+
+
+@dispatching
+def count_of_bins(a: Any, bins: Any, range: Any, weights: Any) -> int:
+    """How many bins a histogram has."""
+    return len(np.histogram_bin_edges(a, bins, range, weights)) - 1
+
+
+nondiff(count_of_bins, cases=lambda s: [case(s(9), 4, None, None), case(s(30), "fd", (-1.0, 1.0), None)])
+
+
+def _bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """Evenly spaced between the extrema, or the ends of the range; their number is a decision."""
+    n = decided(count_of_bins(a, bins, range, weights))
+    if not isinstance(bins, str) and np.ndim(bins):
+        return operand(bins)
+    first, last = (0, 1) if not np.size(a) else (np.min(a), np.max(a)) if range is None else range
+    if first == last:
+        first, last = first - 0.5, last + 0.5
+    dtype = np.result_type(dtype_of(first), dtype_of(last), dtype_of(a))
+    return np.linspace(first, last, n + 1, dtype=dtype if dtype.kind in "fc" else np.result_type(dtype, float))
+
+
+describe(np.histogram_bin_edges, lowering=_bin_edges, inline=True, cases=lambda s: [
+    case(s(9)), case(s(3, 4), 4), case(s(9), bins=3, range=(-1.0, 2.0)), case(s(30), "sturges"), case(s(5), _GRID),
+    case(np.ones(3), 2), case(s(5, dtype=np.float32), 3), case(s(30), "fd", (-1.0, 1.0)), case(s(0), 2),
+])  # fmt: skip
+
+
 # --------------------------------------------------------------------------------- medians, quantiles
 
 
@@ -91,6 +133,8 @@ def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
     """Cotangents of ``a`` and ``q``: a quantile lies on the line between the two nearest elements."""
     lines, from_lines = _lines(a, axis)
     *rest, n = shape_of(lines)
+    if not n:
+        return np.zeros(shape_of(a), dtype_of(a)), None
     levels = np.ravel(q)
     place = np.multiply(levels, n - 1)
     below = astype(np.minimum(np.floor(place), max(n - 2, 0)), np.dtype(np.intp))
