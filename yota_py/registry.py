@@ -195,7 +195,8 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
 
     The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
     returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
-    for an argument without derivative. A list or tuple argument gets a tuple of cotangents.
+    for an argument without derivative. A list or tuple argument gets a tuple of cotangents. ``tangents.MISSING``
+    stands for a derivative that exists and has no formula: an error if it is needed.
 
     >>> @primitive
     ... def cube(x):
@@ -216,12 +217,13 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
 def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     """Register an elementwise function by its partial derivatives, one per argument.
 
-    A partial is a function ``(y, *args) -> dy/dx``, or the number 1 or -1, or ``None`` if there is no derivative.
-    Broadcasting is undone by itself; complex partials are conjugated (the gradient is dL/dRe + i dL/dIm).
+    A partial is a function ``(y, *args) -> dy/dx``, or a number if it is constant, or ``None`` if there is no
+    derivative. Broadcasting is undone by itself; complex partials are conjugated (the gradient is dL/dRe + i dL/dIm).
+    Raises ``TypeError`` for a partial that is something else, ``RuleError`` if there are more or fewer than arguments.
 
     >>> scalar_rule(np.tan, lambda y, x: 1 + y * y)
     """
-
+    _check_partials(fn, partials)
     entry = describe(fn, **options)
     entry.rule = _scalar_rule_of(entry.fn, partials)
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
@@ -230,18 +232,54 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
 
 def _scalar_rule_of(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
     def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        if len(args) != len(partials):
+            raise _miscounted(fn, partials, f"is called with {len(args)}")
         y = fn(*args)
 
         def pullback(dy: Any) -> Sequence[Any]:
             floats = [_floating(x, y) for x in args]
             return tuple(
-                unbroadcast(_chain(dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
+                unbroadcast(_chain(fn, dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
                 for partial, x in zip(partials, args, strict=True)
             )
 
         return y, pullback
 
     return rule
+
+
+def _check_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> None:
+    for i, partial in enumerate(partials):
+        if partial is None or callable(partial) or _is_factor(partial):
+            continue
+        raise TypeError(f"the partial derivative of {name_of(fn)} in argument {i} is {partial!r}, a "
+                        f"{type(partial).__name__}; give a function (y, *args) -> dy/dx, a number, or None")
+    takes = _argument_counts(fn)
+    if takes is not None and len(partials) not in takes:
+        raise _miscounted(fn, partials, f"takes {takes[0]}" + (f" to {takes[-1]}" if len(takes) > 1 else ""))
+
+
+def _is_factor(partial: Any) -> bool:
+    return isinstance(partial, int | float | complex | np.number) and not isinstance(partial, bool)
+
+
+def _argument_counts(fn: Callable[..., Any]) -> range | None:
+    """How many positional arguments a function takes; ``None`` if it does not say, or takes any number."""
+    if isinstance(fn, np.ufunc):
+        return range(fn.nin, fn.nin + 1)
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return range(sum(p.default is p.empty for p in by_position), len(by_position) + 1)
+
+
+def _miscounted(fn: Callable[..., Any], partials: Sequence[Any], takes: str) -> RuleError:
+    return RuleError(f"scalar_rule has {len(partials)} partial derivative{'s' * (len(partials) != 1)} for "
+                     f"{name_of(fn)}, which {takes}: give one for each argument (None if there is no derivative)")
 
 
 def _floating(x: Any, y: Any) -> Any:
@@ -252,10 +290,17 @@ def _floating(x: Any, y: Any) -> Any:
     return astype(x, result.dtype) if result.inexact else x
 
 
-def _chain(dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
+def _chain(fn: Callable[..., Any], dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
     if callable(partial):
-        return strong_multiply(dy, conj(partial(y, *args)))
-    return dy if partial == 1 else np.negative(dy)
+        slope = partial(y, *args)
+        t, want = typeof(slope), typeof(y)
+        assert isinstance(want, ArrayType)
+        if not isinstance(t, ArrayType) or (t.shape and np.broadcast_shapes(t.shape, want.shape) != want.shape):
+            raise RuleError(f"a partial derivative of {name_of(fn)} gave {t} where the result is {want}")
+        return strong_multiply(dy, conj(slope))
+    if partial in (1, -1):
+        return dy if partial == 1 else np.negative(dy)
+    return strong_multiply(dy, conj(partial))
 
 
 def nondiff(fn: F, *, immediate: bool = False, **options: Any) -> F:
