@@ -25,8 +25,24 @@ def _diagonal_matrix(d: Any) -> Any:
     return np.multiply(d[..., None], np.eye(shape_of(d)[-1], dtype=dtype_of(d)))
 
 
+def _halved(n: int, dtype: Any, upper: bool = False) -> Any:
+    """Ones in a triangle, one half on the diagonal."""
+    ones = np.tri(n, dtype=dtype) - np.eye(n, dtype=dtype) / 2
+    return ones.T if upper else ones
+
+
+def _of_triangle(dh: Any, a: Any, upper: bool = False) -> Any:
+    """The cotangent of ``a``, of which one triangle is read, from that of the Hermitian matrix that this stands for.
+
+    The other triangle is the conjugate of the one that is read, and the diagonal is taken to be real.
+    """
+    return like(np.multiply(np.add(dh, adjoint(dh)), _halved(shape_of(dh)[-1], _real_dtype(dh), upper)), a)
+
+
 def _hermitian(a: Any) -> Any:
-    return np.divide(np.add(a, adjoint(a)), 2)
+    """The Hermitian matrix that the lower triangle of ``a`` stands for."""
+    below = np.tril(a, -1)
+    return np.add(np.add(below, adjoint(below)), _diagonal_matrix(_real(np.diagonal(a, 0, -2, -1))))
 
 
 def _real(x: Any) -> Any:
@@ -90,20 +106,24 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     cases=lambda s: [
         case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
         case(well_conditioned(s, 2, 3, 2)),
-        case(well_conditioned(s, 3, 2, dtype=np.complex128)),
+        case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 3, 3), hermitian=True),
+        case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True),
     ],
 )  # fmt: skip
 def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any) -> tuple[Any, Pullback]:
     """``pinv`` where the rank does not change (Golub and Pereyra 1973, "The differentiation of pseudo-inverses")."""
     y = np.linalg.pinv(a, rcond, hermitian, **options)
+    hermitian = hermitian and 0 not in shape_of(a)
+    x = _hermitian(a) if hermitian else a
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         yh, dyh = adjoint(y), adjoint(dy)
         through = np.matmul(np.matmul(yh, dy), yh)
         rows, columns = np.matmul(dyh, np.matmul(y, yh)), np.matmul(np.matmul(yh, y), dyh)
-        rows = np.subtract(rows, np.matmul(a, np.matmul(y, rows)))  # (1 - A Y) dY^H Y Y^H
-        columns = np.subtract(columns, np.matmul(np.matmul(columns, y), a))  # Y^H Y dY^H (1 - Y A)
-        return (like(np.subtract(np.add(rows, columns), through), a),)
+        rows = np.subtract(rows, np.matmul(x, np.matmul(y, rows)))  # (1 - A Y) dY^H Y Y^H
+        columns = np.subtract(columns, np.matmul(np.matmul(columns, y), x))  # Y^H Y dY^H (1 - Y A)
+        dx = np.subtract(np.add(rows, columns), through)
+        return (_of_triangle(dx, a) if hermitian else like(dx, a),)
 
     return y, pullback
 
@@ -196,37 +216,47 @@ def _differences(w: Any) -> Any:
     return _reciprocal(np.subtract(w[..., None, :], w[..., :, None]))
 
 
-def _one_by_one(s: Sample) -> Iterable[Case]:
-    """Symmetric whichever way finite differences go; larger matrices stand in ``tests/test_array_rules.py``."""
-    return [case(s(1, 1, low=1.0)), case(s(2, 1, 1, low=1.0)), case(s(1, 1, low=1.0, dtype=np.float32))]
+def _triangle_cases(s: Sample, **options: Any) -> Iterable[Case]:
+    """Matrices whose other triangle is something else, with eigenvalues far apart."""
+    return [
+        case(_spread_out(s, 3, 3), **options), case(_spread_out(s, 2, 3, 3), **options),
+        case(_spread_out(s, 1, 1), **options), case(_spread_out(s, 2, 2, dtype=np.float32), **options),
+        case(_spread_out(s, 3, 3).T, **options),
+    ]  # fmt: skip
 
 
-@array_rule(np.linalg.cholesky, cases=lambda s: [*_one_by_one(s), case(s(1, 1, low=1.0), upper=True)])
+def _complex_cases(s: Sample, **options: Any) -> Iterable[Case]:
+    return [case(_spread_out(s, *shape, dtype=np.complex128), **options) for shape in ((3, 3), (2, 2, 2))]
+
+
+@array_rule(np.linalg.cholesky, cases=lambda s: [
+    case for upper in (False, True) for case in (*_triangle_cases(s, upper=upper), *_complex_cases(s, upper=upper))
+])  # fmt: skip
 def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
-    """``cholesky`` of a Hermitian matrix; the cotangent is Hermitian too, though NumPy reads one triangle only.
+    """``cholesky``, which reads one triangle only; the cotangent lies there.
 
-    ``dA = L^-H P L^-1`` with P the lower triangle of ``L^H dL``, its diagonal halved, made Hermitian (Murray 2016,
-    "Differentiation of the Cholesky decomposition", section 3.1).
+    ``dH = L^-H P L^-1`` with P the lower triangle of ``L^H dL``, its diagonal halved (Murray 2016, "Differentiation of
+    the Cholesky decomposition", section 3.1), for the Hermitian matrix H that the triangle stands for.
     """
     y = np.linalg.cholesky(a, **given(upper=upper))
     lower = adjoint(y) if upper else y
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         p = np.matmul(adjoint(lower), adjoint(dy) if upper else dy)
-        n = shape_of(p)[-1]
-        p = np.multiply(p, np.tri(n, dtype=_real_dtype(p)) - np.eye(n, dtype=_real_dtype(p)) / 2)
+        p = np.multiply(p, _halved(shape_of(p)[-1], _real_dtype(p)))
         half = np.linalg.solve(adjoint(lower), p)
-        return (like(_hermitian(adjoint(np.linalg.solve(adjoint(lower), adjoint(half)))), a),)
+        return (_of_triangle(np.linalg.solve(adjoint(lower), adjoint(half)), a, upper),)
 
     return y, pullback
 
 
-@array_rule(np.linalg.eigh, cases=lambda s: _one_by_one(s))
+@array_rule(np.linalg.eigh, cases=lambda s: [*_triangle_cases(s), *_triangle_cases(s, UPLO="U")])
 def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
-    """``eigh`` of a Hermitian matrix; the cotangent is Hermitian too, though NumPy reads one triangle only.
+    """``eigh``, which reads one triangle only; the cotangent lies there.
 
-    ``dA = V (diag(dw) + F * (V^H dV)) V^H`` with ``F[i, j] = 1 / (w[j] - w[i])`` (Giles 3.1). For equal eigenvalues the
-    part of their vectors is left out: right for functions that do not depend on the choice of the vectors.
+    ``dH = V (diag(dw) + F * (V^H dV)) V^H`` with ``F[i, j] = 1 / (w[j] - w[i])`` (Giles 3.1), for the Hermitian matrix
+    H that the triangle stands for. For equal eigenvalues the part of their vectors is left out: right for functions
+    that do not depend on the choice of the vectors.
     """
     w, v = y = np.linalg.eigh(a, UPLO)
 
@@ -236,12 +266,14 @@ def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
         if dv is not None:
             turned = np.multiply(_differences(w), np.matmul(adjoint(v), dv))
             inner = turned if inner is None else np.add(inner, turned)
-        return (like(_hermitian(np.matmul(np.matmul(v, inner), adjoint(v))), a),)
+        return (_of_triangle(np.matmul(np.matmul(v, inner), adjoint(v)), a, UPLO in ("U", "u")),)
 
     return y, pullback
 
 
-@composite(np.linalg.eigvalsh, cases=lambda s: _one_by_one(s))
+@composite(np.linalg.eigvalsh, cases=lambda s: [
+    *_triangle_cases(s), *_complex_cases(s), *_complex_cases(s, UPLO="U"), case(_spread_out(s, 2, 2), "u"),
+])  # fmt: skip
 def eigvalsh_rule(a: Any, UPLO: str = "L") -> tuple[Any, Pullback]:
     """``eigvalsh``: the values of ``eigh``."""
     (w, _), pullback = eigh_rule(a, UPLO)

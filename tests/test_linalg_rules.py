@@ -101,11 +101,26 @@ def test_singular_vectors(shape: tuple[int, int], dtype: Any) -> None:
     check_grads(parts, x, rtol=1e-5)
 
 
-def test_gradients_of_symmetric_functions_are_symmetric() -> None:
-    a = np.array([[2.0, 0.5], [0.5, 1.0]])
-    for f in (lambda x: np.linalg.eigvalsh(x)[0], lambda x: np.linalg.cholesky(x)[1, 0]):
-        dx = gradient(f, a)
-        np.testing.assert_allclose(dx, dx.T)
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_gradients_lie_in_the_triangle_that_is_read(upper: bool, dtype: Any) -> None:
+    a = np.array([[2.0, 0.7, 0.1], [0.5, 1.0, 0.3], [0.2, -0.4, 3.0]], dtype)
+    other = np.tril(np.ones((3, 3)), -1) if upper else np.triu(np.ones((3, 3)), 1)
+    a = a + 0.2j * np.ones((3, 3)) if dtype == np.complex128 else a  # also on the diagonal, where it is not read
+    reads = [
+        lambda x: np.sum(np.abs(np.linalg.cholesky(x, upper=upper))),
+        lambda x: np.linalg.eigvalsh(x, "U" if upper else "L")[0],
+        lambda x: np.exp(np.linalg.eigh(x, UPLO="U" if upper else "L")[0]).sum(),
+    ]
+    if not upper:
+        reads.append(lambda x: np.sum(np.abs(np.linalg.pinv(x, hermitian=True)) ** 2))
+    for f in reads:
+        check_grads(f, a)
+        for unread in (np.nan, 0.0):
+            x = np.where(other, unread, a)
+            dx = gradient(f, x)
+            assert np.all(dx[other == 1] == 0) and np.all(np.imag(np.diagonal(dx)) == 0)
+            np.testing.assert_allclose(dx, gradient(f, a))
 
 
 def test_equal_eigenvalues_stay_finite() -> None:
