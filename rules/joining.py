@@ -34,10 +34,10 @@ def _concatenate_cases(s: Sample) -> Iterable[Case]:
 
 
 def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: Any = None, **options: Any) -> Any:
-    """Flattened, cast to one dtype, and without the empty parts."""
+    """Flattened, cast to one dtype, and without the parts that add nothing along the axis."""
     parts = parts_of(arrays)[0]
     wanted = np.result_type(*map(dtype_of, parts)) if dtype is None else np.dtype(dtype)
-    full = [p for p in parts if 0 not in shape_of(p)] or parts[:1]
+    full = [p for p in parts if (np.size(p) if axis is None else shape_of(p)[axis])] or parts[:1]
     if axis is not None and len(full) == len(parts) and all(dtype_of(p) == wanted for p in parts):
         return NotImplemented
     cast = [p if dtype_of(p) == wanted else astype(p, wanted) for p in full]

@@ -75,6 +75,8 @@ def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
         x = a if dtype is None else astype(a, np.dtype(dtype))
         if where is not NOTHING:
             x = like(np.where(where, x, initial if neutral is None else neutral), x)
+        if neutral is None and not count_along(shape_of(x), axis):
+            return like(np.add(np.sum(x, axis=axis, **given(keepdims=keepdims)), initial), x)  # of nothing
         y = fn(x, axis=axis, **given(keepdims=keepdims))
         return y if initial is NOTHING else like(combine(y, initial), y)
 
@@ -370,8 +372,7 @@ nondiff(np.any, lowering=_any, cases=_truth_cases)
 nondiff(np.all, lowering=_all, cases=_truth_cases)
 nondiff(np.argmax, lowering=_position(np.max), cases=_position_cases)
 nondiff(np.argmin, lowering=_position(np.min), cases=_position_cases)
-for _fn in (np.count_nonzero, np.array_equal, np.array_equiv, np.allclose):
-    nondiff(_fn)
+nondiff(np.count_nonzero, cases=_truth_cases)
 
 methods |= {
     "sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "cumsum": np.cumsum, "cumprod": np.cumprod,
