@@ -346,7 +346,7 @@ def _position(extremum: Any) -> Any:
         """The first element that is the extremum, or NaN."""
         if dtype_of(a).kind != "f" or given(keepdims=keepdims):
             return NotImplemented
-        x, at = (np.ravel(a), 0) if axis is None else (a, axis_of(axis, len(shape_of(a))))
+        x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
         n = shape_of(x)[at]
         found = np.logical_or(np.equal(x, extremum(x, axis=at, keepdims=True)), np.isnan(x))
         places = np.reshape(np.arange(n), tuple(n if i == at else 1 for i in range(len(shape_of(x)))))

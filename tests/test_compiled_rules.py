@@ -11,6 +11,7 @@ import pytest
 import scipy.special  # noqa: F401 - its rules are registered once it is imported
 import yota_py.rules  # noqa: F401 - registers the rules
 
+from yota_py import jit
 from yota_py.engine import compile_tape
 from yota_py.finite import close, random_like
 from yota_py.gradient import differentiate
@@ -106,3 +107,17 @@ def test_compiled_values(entry: Primitive) -> None:
             for got, leaf in zip(have, flatten(want)[0], strict=True):
                 assert typeof(got) == typeof(leaf)
                 assert close(got, leaf, 8) if is_inexact(leaf) else np.array_equal(got, leaf)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "sort"])
+@pytest.mark.parametrize("x", [0.75, np.float64(0.75), np.array(0.75)])
+def test_the_first_axis_of_a_number(name: str, x: Any) -> None:
+    """NumPy reduces a number over axis 0, and over axis -1."""
+    for axis in (0, -1):
+        try:
+            want = getattr(np, name)(x, axis=axis)
+        except np.exceptions.AxisError:
+            continue
+        step = jit(lambda x, axis=axis: getattr(np, name)(x, axis=axis))
+        for _ in range(3):
+            assert step(x) == want

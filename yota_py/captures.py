@@ -8,6 +8,7 @@ functions, modules and objects by identity, containers item by item. What cannot
 
 from __future__ import annotations
 
+import builtins
 import functools
 import reprlib
 import sys
@@ -19,8 +20,9 @@ import numpy as np
 
 from . import kinds
 from .attributes import Attributes
+from .disguise import settling
 from .dispatch import is_traced, mode_of
-from .exchange import Exchange, Place, attribute_of, item_of
+from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
 from .guards import Guards
 from .instructions import Names, is_reflection, names_of, nested
 from .operations import Site, Variable, is_library, is_library_code, site_of
@@ -193,6 +195,9 @@ class Captures:
             self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
             return
         self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
+        builtin = getattr(builtins, name, None)
+        if (stand_in := stand_in_for(builtin)) is not None:
+            self.exchange.put(builtin, stand_in, builtin_of(namespace, name))
         if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
@@ -256,30 +261,33 @@ class Captures:
             if not is_library(value.__name__):
                 self._attributes.watch(value, expression)
         elif isinstance(value, type):
-            if not is_library(value.__module__):
-                self._class(value)
+            self._classes(value)
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
             self._attributes.watch(value, expression)
             kind = self.guards.constant(type(value), type(value).__name__)
             self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
-            for cls in type(value).__mro__[:-1]:
-                if not is_library(cls.__module__):
-                    self._class(cls)
+            self._classes(type(value))
+
+    def _classes(self, cls: type) -> None:
+        """A class, and those that it derives from, as far as they are the user's."""
+        for base in cls.__mro__[:-1]:
+            if not (is_library(base.__module__) or self._attributes.watches(base)):
+                self._class(base)
 
     def _class(self, cls: type) -> None:
         """A class of the user's: attributes by name, and its special methods, which are read without naming them.
 
         Where an object is made, ``__init__`` is entered.
         """
-        if self._attributes.watches(cls):
-            return
         known = self.guards.constant(cls, cls.__name__)
         self._attributes.watch(cls, known)
         for name, value in list(vars(cls).items()):
             if name.startswith("__") and name != "__init__" and isinstance(value, types.FunctionType):
                 self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
+                if (method := settling(name, value)) is not value:
+                    self.exchange.put(value, method, attribute_of(cls, name))
 
     def _array(self, value: np.ndarray, expression: str) -> Any:
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import operator
 from collections.abc import Callable, Iterator
@@ -19,6 +20,19 @@ Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured valu
 def item_of(container: Any, key: Any) -> Place:
     """An item of a list or dict."""
     return functools.partial(operator.getitem, container, key), functools.partial(operator.setitem, container, key)
+
+
+def builtin_of(namespace: dict[str, Any], name: str) -> Place:
+    """A global name that is not bound, so that it stands for the builtin."""
+    builtin = getattr(builtins, name)
+
+    def write(value: Any) -> None:
+        if value is builtin:
+            del namespace[name]
+        else:
+            namespace[name] = value
+
+    return lambda: namespace.get(name, builtin), write
 
 
 def attribute_of(obj: Any, name: str) -> Place:

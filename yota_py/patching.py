@@ -20,6 +20,7 @@ import numpy as np
 
 from . import locks
 from .callsites import calls
+from .disguise import Type
 from .dispatch import original, originals
 from .operations import is_library_frame
 from .registry import patched
@@ -92,7 +93,7 @@ def _restore(log: list[tuple[dict[str, Any], str, Any]]) -> None:
 
 MEMO = type(lru_cache(lambda: None))
 _gates: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
-_by_original: dict[int, Callable[..., Any]] = {}
+_by_original: dict[int, Callable[..., Any]] = {id(type): Type}
 
 
 def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
@@ -105,7 +106,8 @@ def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
 
 
 def stand_in_for(value: Any) -> Callable[..., Any] | None:
-    """The stand-in for a function that was imported by name (``from math import sin``); ``None`` if there is none."""
+    """The stand-in for a function that was imported by name (``from math import sin``), and for ``type``; ``None`` if
+    there is none."""
     _stand_ins()
     gate = _by_original.get(id(value))
     return gate if gate is not None and original(gate) is value else None

@@ -36,15 +36,15 @@ _C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 def watched(captures: Captures) -> Iterator[None]:
     """Follow what a function reads while it is traced in the block."""
     tool = _own_tool()
-    if tool is None and sys.getprofile() is not None:
+    busy = tool is None and sys.getprofile() is not None
+    if busy:
         captures.problems.append("a profiler is active")
-        yield
-        return
     try:
         captures.start()
         if captures.trace.effects and captures.problems:  # it can never be compiled, and may do what nobody can follow
             raise YotaError(captures.problems[0])
-        with collection.off, _profiled(captures) if tool is None else _monitored(captures, tool):
+        hook = nullcontext() if busy else _profiled(captures) if tool is None else _monitored(captures, tool)
+        with collection.off, hook:
             yield
     finally:
         if tool is not None:

@@ -161,7 +161,7 @@ def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | Non
     axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if not all(isinstance(a, int) for a in axes) or op.type.dtype.name == "bool":
         return None
-    normal = tuple(sorted(int(a) % source.ndim for a in axes))
+    normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
     return Item(var, "reduce", ((op.args[0], op.type.dtype.name),), op.type.dtype.name, mode=mode, axes=normal)
 
 

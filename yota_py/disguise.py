@@ -1,0 +1,60 @@
+"""Traced values where Python looks at classes itself: ``type(x)``, and methods that must return Python's own types."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from .dispatch import is_traced, originals
+
+
+class _TypeOfTypes(type):
+    """Makes ``Type`` look like ``type`` to those who call it or ask for instances."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not Type:  # a metaclass that derives from it
+            return super().__call__(*args, **kwargs)
+        found = args[0].__class__ if len(args) == 1 and is_traced(args[0]) else type(*args, **kwargs)
+        return Type if found is type else found
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, type) if cls is Type else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, type) if cls is Type else super().__subclasscheck__(subclass)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else super().__hash__()
+
+
+class Type(type, metaclass=_TypeOfTypes):
+    """The stand-in for ``type``: the class of a traced value is that of the value."""
+
+
+originals[id(Type)] = type
+
+# What Python wants of special methods: results of this class, which a test takes from a traced value.
+_RESULTS: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "__bool__": (bool, bool), "__index__": (int, operator.index), "__int__": (int, int), "__float__": (float, float),
+    "__complex__": (complex, complex), "__hash__": (int, operator.index), "__len__": (int, operator.index),
+    "__length_hint__": (int, operator.index),
+}  # fmt: skip
+
+
+def settling(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A special method whose traced results, if they are of the class that Python wants, become decisions."""
+    if name not in _RESULTS:
+        return method
+    cls, test = _RESULTS[name]
+
+    @wraps(method)
+    def settled(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        return test(result) if is_traced(result) and isinstance(result, cls) else result
+
+    return settled
