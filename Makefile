@@ -56,7 +56,7 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@touch $@
 
 # The version is pinned: a build for the CPU that is at hand satisfies the extra; a plain "torch" may bring GBs of CUDA.
-$(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-test $(VENV)/.installed-bench: $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(PIP) install "$(TORCH)"
-	$(PIP) install --editable ".[bench]"
+	$(PIP) install --editable ".[$*]"
 	@touch $@

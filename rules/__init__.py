@@ -23,6 +23,7 @@ from . import (
     selection,
     shape,
     sorting,
+    sparse,
     statistics,
 )
 
@@ -48,5 +49,6 @@ __all__ = [
     "selection",
     "shape",
     "sorting",
+    "sparse",
     "statistics",
 ]

@@ -50,6 +50,12 @@ def set_view(
 
 
 @dispatching
+def sparse_matmul(matrix: Any, x: Any) -> Any:
+    """``matrix @ x`` of one of SciPy's sparse matrices and a dense vector or matrix."""
+    return matrix @ x
+
+
+@dispatching
 def accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> Any:
     """A copy of ``x`` after ``ufunc.at(x, index, value)``."""
     out = copied(x)

@@ -44,7 +44,8 @@ class Site:
 # Code that is not the user's: sites skip over it, and patched functions answer it as usual.
 LIBRARIES = frozenset([
     "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
-    "matplotlib", "autograd", "jax", "torch", "pytest", "_pytest", "hypothesis", "IPython",
+    "matplotlib", "autograd", "jax", "torch", "xarray", "polars", "dask", "pyarrow", "pytest", "_pytest", "hypothesis",
+    "IPython",
 ])  # fmt: skip
 
 

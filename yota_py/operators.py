@@ -16,6 +16,8 @@ import numpy as np
 
 from .callsites import called_name
 from .dispatch import find_traced
+from .foreign import Foreign, kind_of, meet
+from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, accumulate, assign, overwrite, write_result
 from .patching import state
 from .show import name_of
@@ -32,6 +34,8 @@ _ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply:
 
 def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """NumPy's protocol for ufuncs and their methods."""
+    if any(_has_own_ufuncs(type(x)) for x in inputs):
+        return NotImplemented
     out = kwargs.pop("out", None)
     if out is not None and any(x is not None for x in out):
         if len(out) != 1:
@@ -59,6 +63,8 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
 
 def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """NumPy's protocol for its other functions."""
+    if any(_is_unknown(cls) for cls in types):
+        return NotImplemented
     if fn in IN_PLACE:
         return IN_PLACE[fn](*args, **kwargs)
     out, at = kwargs.get("out"), _position_of_out(fn)
@@ -96,6 +102,9 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
     def apply(x: Any, y: Any) -> Any:
         if state.traces:
             x, y = _operand(x), _operand(y)
+        kinds = kind_of(type(x)), kind_of(type(y))
+        if kinds != ("", ""):
+            return with_sparse(ufunc, x, y) if "sparse" in kinds else meet(python, (x, y))
         if not _both_python(x, y):
             return record(ufunc, (x, y), {})
         result = record(python, (x, y), {})
@@ -105,11 +114,15 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
 
     def forward(self: Tracer, other: Any) -> Any:
         with state.unwatched:
-            return NotImplemented if _defers(other) else apply(self, other)
+            if _defers(self, other):
+                return NotImplemented
+            return ufunc(self, other) if _has_own_ufuncs(type(other)) else apply(self, other)
 
     def reflected(self: Tracer, other: Any) -> Any:
         with state.unwatched:
-            return NotImplemented if _defers(other) else apply(other, self)
+            if _defers(self, other):
+                return NotImplemented
+            return ufunc(other, self) if _has_own_ufuncs(type(other)) else apply(other, self)
 
     return forward, reflected
 
@@ -124,8 +137,31 @@ def _operand(x: Any) -> Any:
     return trace.tracer(trace.constant(np.asarray(x)))
 
 
-def _defers(other: Any) -> bool:
-    return other is None or isinstance(other, str | dict | set) or getattr(type(other), "__array_ufunc__", 0) is None
+def _defers(x: Any, other: Any) -> bool:
+    """Whether Python asks ``other`` what comes of an operation with ``x``, as it would with the value of ``x``."""
+    cls = type(other)
+    if kind_of(cls) in ("foreign", "sparse", "rational"):
+        return False
+    if other is None or isinstance(other, str | dict | set) or getattr(cls, "__array_ufunc__", 0) is None:
+        return True
+    if not _is_unknown(cls):
+        return False
+    if not isinstance(x, np.ndarray):
+        return not isinstance(x, np.generic) or not _has_own_ufuncs(cls)
+    return not _has_own_ufuncs(cls) and getattr(other, "__array_priority__", -1.0) > 0
+
+
+def _is_unknown_class(cls: type) -> bool:
+    """Whether this is a class of neither NumPy nor Python that its objects' operators may be defined in."""
+    return not issubclass(cls, (np.ndarray, np.generic, Tracer, *_NUMBERS, tuple, list)) and kind_of(cls) in ("", "own")
+
+
+_is_unknown: Callable[[type], bool] = lru_cache(maxsize=4096)(_is_unknown_class)
+
+
+def _has_own_ufuncs(cls: type) -> bool:
+    """Whether a class of the user's says itself what ufuncs make of its objects."""
+    return _is_unknown(cls) and getattr(cls, "__array_ufunc__", None) is not None
 
 
 def _divmod(x: Any, y: Any) -> Any:
@@ -154,7 +190,7 @@ def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
         result = forward(self, other)
         if result is NotImplemented or not isinstance(self, np.ndarray):
             return result
-        overwrite(self, result)
+        overwrite(self, result.array if type(result) is Foreign else result)
         return self
 
     return method
@@ -178,20 +214,21 @@ _UNARY: list[tuple[str, Any, Any]] = [
 
 
 def _install() -> None:
-    operators: Any = Tracer
-    operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
-    operators.__divmod__ = _divmod
-    operators.__rdivmod__ = lambda self, other: _divmod(other, self)
     arrays: Any = ArrayTracer
     arrays.__setitem__ = _setitem
-    for name, python, ufunc in _BINARY:
-        forward, reflected = _binary(python, ufunc)
-        setattr(operators, f"__{name}__", forward)
-        if name not in _COMPARISONS:
-            setattr(operators, f"__r{name}__", reflected)
-            setattr(operators, f"__i{name}__", _in_place(forward))
-    for name, python, ufunc in _UNARY:
-        setattr(operators, f"__{name}__", _unary(python, ufunc))
+    operators: Any
+    for operators in (Tracer, Foreign):
+        operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
+        operators.__divmod__ = _divmod
+        operators.__rdivmod__ = lambda self, other: _divmod(other, self)
+        for name, python, ufunc in _BINARY:
+            forward, reflected = _binary(python, ufunc)
+            setattr(operators, f"__{name}__", forward)
+            if name not in _COMPARISONS:
+                setattr(operators, f"__r{name}__", reflected)
+                setattr(operators, f"__i{name}__", _in_place(forward) if operators is Tracer else in_place)
+        for name, python, ufunc in _UNARY:
+            setattr(operators, f"__{name}__", _unary(python, ufunc))
 
 
 _install()

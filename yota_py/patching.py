@@ -14,16 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial, wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from . import locks
 from .callsites import calls
 from .disguise import Type
-from .dispatch import original, originals
+from .dispatch import find_traced, original, originals
 from .operations import is_library_frame
 from .registry import patched
+
+Owner: TypeAlias = ModuleType | type
 
 
 class _State(threading.local):
@@ -38,7 +40,7 @@ class _State(threading.local):
 state = _State()
 
 
-_installed: list[tuple[dict[str, Any], str, Any]] = []
+_installed: list[tuple[Owner, str, Any]] = []
 _users = 0
 
 
@@ -66,8 +68,8 @@ def installed(trace: Any) -> Iterator[None]:
     global _users
     with locks.stand_ins:
         if _users == 0:
-            for (module, name), stand_in in _stand_ins().items():
-                _exchange(vars(module), name, stand_in, _installed)
+            for (owner, name), stand_in in _stand_ins().items():
+                _exchange(owner, name, stand_in, _installed)
         _users += 1
     state.traces.append(trace)
     try:
@@ -80,27 +82,28 @@ def installed(trace: Any) -> Iterator[None]:
                 _restore(_installed)
 
 
-def _exchange(namespace: dict[str, Any], name: str, new: Any, log: list[tuple[dict[str, Any], str, Any]]) -> None:
-    log.append((namespace, name, namespace[name]))
-    namespace[name] = new
+def _exchange(owner: Owner, name: str, new: Any, log: list[tuple[Owner, str, Any]]) -> None:
+    log.append((owner, name, vars(owner)[name]))
+    setattr(owner, name, new)
 
 
-def _restore(log: list[tuple[dict[str, Any], str, Any]]) -> None:
+def _restore(log: list[tuple[Owner, str, Any]]) -> None:
     while log:
-        namespace, name, original = log.pop()
-        namespace[name] = original
+        owner, name, original = log.pop()
+        setattr(owner, name, original)
 
 
 MEMO = type(lru_cache(lambda: None))
-_gates: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
+_gates: dict[tuple[Owner, str], Callable[..., Any]] = {}
 _by_original: dict[int, Callable[..., Any]] = {id(type): Type}
 
 
-def _stand_ins() -> dict[tuple[ModuleType, str], Callable[..., Any]]:
+def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.stand_ins:
-        for module, name in patched.keys() - _gates.keys() if len(patched) != len(_gates) else ():
-            _gates[module, name] = gate = _gate(getattr(module, name), patched[module, name])
+        for owner, name in patched.keys() - _gates.keys() if len(patched) != len(_gates) else ():
+            make = _method_gate if isinstance(owner, type) else _gate
+            _gates[owner, name] = gate = make(getattr(owner, name), patched[owner, name])
             _by_original[id(original(gate))] = gate
         return _gates
 
@@ -147,6 +150,19 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
             return result
         trace = state.traces[-1]
         return trace.tracer(trace.constant(result))  # made from nothing but numbers: known to be the same next time
+
+    originals[id(stand_in)] = fn
+    return stand_in
+
+
+def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
+
+    @wraps(fn)
+    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not state.traces or state.suspended or find_traced(args) is None:
+            return fn(self, *args, **kwargs)
+        return traced(self, *args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in

@@ -14,6 +14,8 @@ from . import operators as _operators  # noqa: F401 - puts the operators on trac
 from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from .captures import Captures
 from .errors import LostDerivativeError, MutationError, YotaError
+from .foreign import Foreign
+from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .patching import installed, noticing, state, tracing
 from .registry import load_pending, patched
@@ -48,11 +50,13 @@ def record_watched(
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     load_pending()
+    adopt()
     stand_ins = len(patched)
     recording = Recording(f, args, kwargs, active, inputs)
     try:
         recording.run()
     except LostDerivativeError:
+        adopt()
         if not load_pending() and len(patched) == stand_ins:
             raise
         # f has imported a library: now its functions notice tracers
@@ -83,6 +87,7 @@ class Recording:
         *,
         effects: bool = False,
     ) -> None:
+        adopt()
         self.f = f
         self.leaves, in_spec = flatten((args, dict(kwargs)))
         self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
@@ -122,7 +127,8 @@ class Recording:
                     trace.alive = False
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
-            leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf for leaf in results
+            leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf
+            for leaf in (leaf.array if type(leaf) is Foreign else leaf for leaf in results)
         ]
         return out
 

@@ -103,8 +103,9 @@ class Primitive:
 
 
 _primitives: dict[Any, Primitive] = {}
-# Functions that do not dispatch on their arguments are replaced while a trace is active: (module, name) -> stand-in.
-patched: dict[tuple[ModuleType, str], Callable[..., Any]] = {}
+# Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
+# name) -> stand-in.
+patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.

@@ -19,6 +19,7 @@ import numpy as np
 from . import locks
 from .dispatch import decided, find_traced
 from .errors import MissingRuleError, MutationError
+from .foreign import Foreign, has_foreign, meet, refused
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
 from .patching import state, suspended
 from .recorder import Recorder
@@ -28,7 +29,7 @@ from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
 from .trees import rebuild
-from .types import ArrayType, typeof
+from .types import ArrayType, OpaqueType, typeof
 from .views import follow_views, read_only
 
 T = TypeVar("T")
@@ -155,6 +156,8 @@ class Trace(Recorder):
                 raise MutationError(f"{user_site()}: {name_of(fn)} writes into a traced array, which cannot be "
                                     "followed. Write the line as a function of values: y = f(x)") from None
             raise
+        if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
+            raise refused(opaque[0], "NumPy makes Python objects of the two")
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
         if entry is not None and entry.nondiff:
@@ -226,6 +229,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if entry is not None and entry.immediate:  # shapes and dtypes only
         with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
+    if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
+        return meet(fn, args, kwargs)
     tracers = tracers_in((args, kwargs))
     if not all(t.is_here() for t in tracers):
         working = [t._trace for t in tracers if t.carries() and t._trace.alive]
@@ -295,4 +300,6 @@ def _positional(
     return tuple(out), rest
 
 
-Tracer.__yota_record__ = staticmethod(record)  # here, because tracers do not know how they are recorded
+for _cls in (Tracer, Foreign):  # here, because they do not know how they are recorded
+    _any: Any = _cls
+    _any.__yota_record__ = staticmethod(record)

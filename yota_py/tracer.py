@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from .callsites import called_name
-from .dispatch import decided
+from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
 from .registry import methods, properties
@@ -250,6 +250,8 @@ def tracers_in(structure: Any) -> list[Tracer]:
         item = pending.pop()
         if isinstance(item, Tracer):
             found.append(item)
+        elif is_traced(item):  # a ``Foreign``
+            found.append(item.array)
         elif isinstance(item, tuple | list):
             pending.extend(reversed(item))
         elif isinstance(item, dict):
@@ -259,7 +261,7 @@ def tracers_in(structure: Any) -> list[Tracer]:
 
 def shadow(structure: Any) -> Any:
     """The plain values behind tracers, for functions that look at shapes and dtypes only."""
-    while isinstance(structure, Tracer):
+    while is_traced(structure):
         structure = structure.current()[1]
     return map_items(shadow, structure)
 
