@@ -101,7 +101,7 @@ def test_contiguous(shape: tuple[int, ...]) -> None:
 
 
 def addresses(extents: Sequence[int], r: Reference) -> list[tuple[int, bool]]:
-    """The byte offset of each iteration, in order, and whether it lies in the box."""
+    """The byte offset of each iteration, and whether it lies in the box."""
     out = []
     for index in itertools.product(*map(range, extents)):
         inside = r.box is None or all(lo <= i < lo + n for i, (lo, n) in zip(index, r.box, strict=True))
@@ -133,11 +133,11 @@ def references(draw: Any, extents: tuple[int, ...]) -> Reference:
 def test_merged_dimensions_address_the_same_elements(data: st.DataObject) -> None:
     extents = data.draw(SHAPES)
     operands = data.draw(st.lists(references(extents), min_size=1, max_size=3))
-    before = [addresses(extents, r) for r in operands]
+    before = sorted(zip(*(addresses(extents, r) for r in operands), strict=True))
     marks = [[any(r.reduced)] for r in operands]
     merged = collapse(extents, operands)
     assert len(merged) <= len(extents) and 1 not in merged
-    assert [addresses(merged, r) for r in operands] == before
+    assert sorted(zip(*(addresses(merged, r) for r in operands), strict=True)) == before  # perhaps in another order
     assert all(len(r.strides) == len(r.reduced) == len(merged) for r in operands)
     for r, (was,) in zip(operands, marks, strict=True):
         assert not any(r.reduced) or was

@@ -1,8 +1,9 @@
 """A kernel's loop nest as LLVM: vectors over the innermost dimension, masked at its end.
 
 One body serves full and partial vectors, so a kernel is compiled once and small; on AVX-512 a mask costs nothing.
-Reductions over the innermost dimension run in blocks whose sums are added in double precision, so long float32 sums
-keep their digits.
+Reductions over the innermost dimension keep a total per lane, which is folded at the end. Sums of floats run in short
+blocks, whose sums are added to totals in double precision, or to totals and their rounding errors, so that long sums
+are as good as NumPy's.
 
 Faults are noted in the frame's word 1, the least one stands: a guard that fails is the byte in the frame where it
 has left the value that it does not hold for; an index out of bounds, which reads element 0, counts less than any guard.
@@ -16,11 +17,12 @@ from typing import Any
 
 from llvmlite import ir
 
+from .expansions import two_sum
 from .kernel import DTYPES, KernelSpec, Output
 from .memory import ELEMENTS, I1, I32, I64, PTR, Memory, MemoryEmitter, Value
 from .vecmath import VecMath
 
-BLOCK, SHORT_BLOCK = 128, 16  # iterations per partial sum; in float32
+BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
@@ -75,6 +77,7 @@ class _Emitter(MemoryEmitter):
     def run(self) -> None:
         """Emit everything."""
         self.totals: dict[int, Any] = {}
+        self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
         spec, rank = self.spec, self.spec.rank
         extents = [self._word() for _ in range(rank)]
         loads = [self._memory(o.access, len(o.indices)) for o in spec.operands]
@@ -83,13 +86,14 @@ class _Emitter(MemoryEmitter):
 
     def _nest(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The loops from the current depth inwards. A total lives outside of all loops that it runs over without a
-        break, so that it is kept in a register and in double precision."""
+        break, so that it is kept in registers."""
         depth = len(self.outer)
         totalled = [k for k, o in enumerate(self.spec.outputs) if _total_depth(o) == depth]
         for k in totalled:
-            kind = self._total_type(self.spec.outputs[k])
-            self.totals[k] = self._variable(kind)
-            self.b.store(self._identity(self.spec.outputs[k], kind), self.totals[k])
+            out = self.spec.outputs[k]
+            self.totals[k] = self._started(out, self._total_type(out))
+            if out.mode == "sum" and out.dtype == "float64":
+                self.errors[k] = self._started(out, self._total_type(out))
         if depth + 1 < self.spec.rank:
             with self._loop(extents[depth], 1) as i:
                 self.outer.append(i)
@@ -102,29 +106,24 @@ class _Emitter(MemoryEmitter):
             else:
                 self._inner(extents, loads, stores)
         for k in totalled:
-            self._finish(self.spec.outputs[k], stores[k], self.totals[k])
+            self._finish(self.spec.outputs[k], stores[k], self.totals.pop(k), self.errors.pop(k, None))
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
-        """The innermost loop, in blocks if something is reduced over it."""
+        """The innermost loop, in blocks if floats are summed over it."""
         n, step = extents[-1], self.lanes
-        if not self.totals:
+        if not any(_is_float_sum(self.spec.outputs[k]) for k in self.totals):
             with self._loop(n, step) as i:
-                self._body(i, self._mask(i, n), extents, loads, stores, {})
+                self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
             return
-        narrow = any(self.spec.outputs[k].dtype == "float32" for k in self.totals)
-        block = self.lanes * (SHORT_BLOCK if narrow else BLOCK)
+        block = self.lanes * BLOCK
         with self._loop(n, block) as start:
             end = self.b.add(start, ir.Constant(I64, block))
             end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
-            partial = {}
-            for k in self.totals:
-                vector = self._vector(ELEMENTS[self.spec.outputs[k].dtype])
-                partial[k] = self._variable(vector)
-                self.b.store(self._identity(self.spec.outputs[k], vector), partial[k])
+            partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
             with self._loop(end, step, start) as i:
                 self._body(i, self._mask(i, end), extents, loads, stores, partial)
-            for k, total in self.totals.items():
-                self._add_block(self.spec.outputs[k], total, partial[k])
+            for k in self.totals:
+                self._add_block(k, partial[k])
 
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
@@ -227,11 +226,16 @@ class _Emitter(MemoryEmitter):
     # -- reductions and scatters
 
     def _total_type(self, out: Output) -> ir.Type:
-        return ELEMENTS["float64"] if out.dtype == "float32" and out.mode == "sum" else ELEMENTS[out.dtype]
+        return ELEMENTS["float64" if _is_float_sum(out) else out.dtype]
 
-    def _identity(self, out: Output, kind: ir.Type) -> Value:
-        math = self.math if isinstance(kind, ir.VectorType) else self.scalar
-        element = kind.element if isinstance(kind, ir.VectorType) else kind
+    def _started(self, out: Output, element: ir.Type) -> Any:
+        """A variable with a total of nothing in each lane."""
+        variable = self._variable(self._vector(element))
+        self.b.store(self._identity(out, element), variable)
+        return variable
+
+    def _identity(self, out: Output, element: ir.Type) -> Value:
+        math = self.math
         if out.mode in ("sum", "prod"):
             return math.const(0 if out.mode == "sum" else 1, element)
         if isinstance(element, ir.IntType):
@@ -243,28 +247,48 @@ class _Emitter(MemoryEmitter):
     def _combine(math: VecMath, out: Output, a: Value, b: Value) -> Value:
         return getattr(math, {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}[out.mode])(a, b)
 
-    def _add_block(self, out: Output, total: Any, partial: Any) -> None:
-        """Fold a block's lanes into the running total."""
-        value = self.b.load(partial, typ=self._vector(ELEMENTS[out.dtype]))
-        old = self.b.load(total, typ=self._total_type(out))
-        lanes = (
-            [value]
-            if self.lanes == 1
-            else [self.b.extract_element(value, ir.Constant(I32, k)) for k in range(self.lanes)]
-        )
-        lanes = [self.scalar.cast(lane, self._total_type(out)) for lane in lanes]
-        while len(lanes) > 1:  # pairwise: short chains and small errors
-            lanes = [self._combine(self.scalar, out, a, b) for a, b in zip(lanes[::2], lanes[1::2], strict=True)]
-        self.b.store(self._combine(self.scalar, out, old, lanes[0]), total)
+    def _add_block(self, k: int, partial: Any) -> None:
+        """Add a block's lanes to the totals, and to their errors what is rounded off."""
+        out, total = self.spec.outputs[k], self.totals[k]
+        vector = self._vector(self._total_type(out))
+        old = self.b.load(total, typ=vector)
+        value = self.math.cast(self.b.load(partial, typ=self._vector(ELEMENTS[out.dtype])), self._total_type(out))
+        if k in self.errors:
+            value, rest = two_sum(self.math, old, value)
+            self.b.store(self.b.fadd(self.b.load(self.errors[k], typ=vector), rest), self.errors[k])
+        else:
+            value = self._combine(self.math, out, old, value)
+        self.b.store(value, total)
 
-    def _finish(self, out: Output, m: Memory, total: Any) -> None:
-        element = ELEMENTS[out.dtype]
-        value = self.scalar.cast(self.b.load(total, typ=self._total_type(out)), element)
+    def _finish(self, out: Output, m: Memory, total: Any, error: Any) -> None:
+        value = self._folded(out, total, error)
         pointer = self._address(m)
         if any(out.reduced[: len(self.outer)]):
-            old = self.b.load(pointer, typ=element, align=1)
+            old = self.b.load(pointer, typ=value.type, align=1)
             value = self.b.select(self._first(out), value, self._combine(self.scalar, out, old, value))
         self.b.store(value, pointer, align=1)
+
+    def _folded(self, out: Output, total: Any, error: Any) -> Value:
+        """A total's lanes, pairwise: the one half with the other."""
+        math = self.math
+        value = self.b.load(total, typ=self._vector(self._total_type(out)))
+        if error is not None:
+            rest = self.b.load(error, typ=value.type)
+            # Not with an error of NaN, which infinities leave, nor zero, which would take the sign of -0.0.
+            value = math.select(math.gt(math.abs(rest), math.const(0, rest)), self.b.fadd(value, rest), value)
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            math = VecMath(self.b, width)
+            value = self._combine(math, out, self._part(value, 0, width), self._part(value, width, width))
+        return math.cast(value, ELEMENTS[out.dtype])
+
+    def _part(self, vector: Value, start: int, width: int) -> Value:
+        """Lanes of a vector."""
+        if width == 1:
+            return self.b.extract_element(vector, ir.Constant(I32, start))
+        lanes = ir.Constant(ir.VectorType(I32, width), list(range(start, start + width)))
+        return self.b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), lanes)
 
     def _first(self, out: Output) -> Value:
         """Whether this is the first visit to an output element."""
@@ -300,6 +324,10 @@ class _Emitter(MemoryEmitter):
                 pointer = self._offset(row, offset)
                 old = self.b.load(pointer, typ=element, align=1)
                 self.b.store(self.scalar.add(old, part), pointer, align=1)
+
+
+def _is_float_sum(out: Output) -> bool:
+    return out.mode == "sum" and out.dtype.startswith("float")
 
 
 def _total_depth(out: Output) -> int | None:

@@ -82,11 +82,12 @@ class Reference:
 
 
 def collapse(extents: Sequence[int], references: Sequence[Reference]) -> list[int]:
-    """Drop dimensions of extent one and merge neighbours that all references walk through in one stride.
+    """Drop dimensions of extent one, put those that are reduced inside of others where that is the order in memory, and
+    merge neighbours that all references walk through in one stride.
 
     Changes the references in place; returns the new extents.
     """
-    dims = [d for d, n in enumerate(extents) if n != 1]
+    dims = _ordered([d for d, n in enumerate(extents) if n != 1], references)
     sizes = [extents[d] for d in dims]
     for r in references:
         if r.box is not None:  # a dimension of extent one is inside every box that is not empty
@@ -105,6 +106,25 @@ def collapse(extents: Sequence[int], references: Sequence[Reference]) -> list[in
             sizes[d : d + 2] = [sizes[d] * n]
         d -= 1
     return sizes
+
+
+def _ordered(dims: list[int], references: Sequence[Reference]) -> list[int]:
+    """The loops from outside inwards: a sum over the innermost one is the fastest, and the most exact."""
+    out: list[int] = []
+    for d in dims:
+        at = len(out)
+        while at and _inside(out[at - 1], d, references):
+            at -= 1
+        out.insert(at, d)
+    return out
+
+
+def _inside(a: int, b: int, references: Sequence[Reference]) -> bool:
+    """Whether ``a`` is reduced, ``b`` is not, and ``a`` makes the smaller steps in memory."""
+    if any(r.reduced[b] for r in references) or not any(r.reduced[a] for r in references):
+        return False
+    steps = [(abs(r.strides[a]), abs(r.strides[b])) for r in references if r.strides[a] and r.strides[b]]
+    return bool(steps) and all(x < y for x, y in steps)
 
 
 def _mergeable(r: Reference, d: int, n: int) -> bool:
