@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import itertools
@@ -249,3 +250,10 @@ def test_a_function_that_remembers_never_remembers_traced_values() -> None:
         assert grad(f, x) == (x * x, (2 * x,))
         assert gradient(jit(f))(x) == 2 * x
     assert f.cache_info().currsize == 0
+
+
+def test_classes_made_by_libraries() -> None:
+    cls = dataclasses.make_dataclass("cls", [("k", float, 2.0)])
+    follows(lambda x: x * cls.k, lambda: setattr(cls, "k", 3.0), lambda: setattr(cls, "k", 4.0))
+    box = cls(5.0)
+    follows(lambda x: x * box.k, lambda: setattr(box, "k", 3.0), lambda: setattr(box, "k", 4.0))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from yota_py import grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
+from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
 
 GOOD, FLAT, BAD = np.array([[2.0, 0.5], [0.5, 3.0]]), np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([[1.0, 3], [3, 1]])
 LinAlgError = np.linalg.LinAlgError
@@ -136,6 +136,29 @@ def inverse_or_raise(k: Any) -> Any:
     return np.sum(np.linalg.inv(k))
 
 
+def overflow(k: Any) -> Any:
+    """NumPy is asked to raise."""
+    with np.errstate(over="raise"):
+        try:
+            return np.sum(np.exp(k * 300))
+        except FloatingPointError:
+            return np.sum(k) * 2
+
+
+def division(k: Any) -> Any:
+    """So it is in a function that is called."""
+    with np.errstate(divide="raise", invalid="raise"):
+        return quotient(k)
+
+
+def quotient(k: Any) -> Any:
+    """Catches what NumPy raises."""
+    try:
+        return np.sum(1 / (k - 1))
+    except ArithmeticError:
+        return np.sum(k) * 3
+
+
 def of_a_number(k: Any) -> Any:
     """Python's own functions raise."""
     t = k.sum().item() - 4.0
@@ -147,6 +170,7 @@ def of_a_number(k: Any) -> Any:
 
 FUNCTIONS: list[Callable[[Any], Any]] = [
     likelihood, inverse, solved, only_asked, own_check, own_primitive, asked_primitive, position, at_last, of_a_number,
+    overflow, division,
 ]  # fmt: skip
 MATRICES = [GOOD, FLAT, BAD, GOOD + 1.0, -GOOD, FLAT * 2.0, np.eye(2)]
 
@@ -204,3 +228,23 @@ def test_exceptions_that_are_not_caught_are_numpys() -> None:
             assert_allclose(f(k)[0], np.sum(np.linalg.inv(k)))
     with pytest.raises(ValueError, match="negative"):
         grad(lambda k: checked(k), -GOOD)
+
+
+def test_numpy_is_asked_to_raise_from_outside() -> None:
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        rounds(quotient, *MATRICES, smooth=False)
+        with pytest.raises(FloatingPointError):
+            value_and_grad(lambda k: np.sum(np.exp(1e4 * k)))(GOOD)
+        f = value_and_grad(lambda k: np.sum(np.exp(1e4 * k)))
+        assert f(-GOOD - 1)[0] >= 0
+        with pytest.raises(FloatingPointError):
+            f(GOOD)
+
+
+def test_numpy_is_asked_not_to_warn() -> None:
+    def f(k: Any) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.sum(np.where(k == 1, 0, 1 / (k - 1)))
+
+    rounds(f, *MATRICES, smooth=False)
+    assert explain(f)[0].calls > 5

@@ -163,6 +163,7 @@ class Captures:
 
     def _names(self, names: Names, namespace: dict[str, Any]) -> None:
         self.problems += names.problems
+        self.trace.sets_errors |= names.sets_errors
         for name, site in names.globals.items():
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():
@@ -273,7 +274,7 @@ class Captures:
     def _classes(self, cls: type) -> None:
         """A class, and those that it derives from, as far as they are the user's."""
         for base in cls.__mro__[:-1]:
-            if not (is_library(base.__module__) or self._attributes.watches(base)):
+            if not (kinds.is_of_library(base) or self._attributes.watches(base)):
                 self._class(base)
 
     def _class(self, cls: type) -> None:

@@ -29,7 +29,8 @@ class Names:
 
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else. Those of
     ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are, but for
-    local ones, ``"[]"`` among them if items are.
+    local ones, ``"[]"`` among them if items are. ``sets_errors`` tells whether ``np.errstate`` or its
+    like is among them.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Names:
     stored_attributes: dict[str, Site] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
+    sets_errors: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -79,6 +81,7 @@ def _read(code: CodeType) -> Names:
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
             names.imports.append(name)
+        names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
 

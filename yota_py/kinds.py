@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import operator
 import random
+import sys
 import types
 from typing import Any
 
 import numpy as np
 
+from .operations import is_library
 from .trace import LARGE
 
 IMMUTABLE = (
@@ -46,6 +48,16 @@ def is_bound(value: Any) -> bool:
     """Whether a value is a method in C of an object that may change, such as ``table.get``."""
     owner = getattr(value, "__self__", None) if isinstance(value, types.BuiltinFunctionType) else None
     return not isinstance(owner, (types.ModuleType, type, np.ufunc, *IMMUTABLE))
+
+
+def is_of_library(cls: type) -> bool:
+    """Whether a class belongs to a library, rather than to the user under a library's name (``make_dataclass``)."""
+    if not is_library(cls.__module__):
+        return False
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls or "<locals>" in cls.__qualname__
 
 
 def slots_of(cls: type) -> set[str]:

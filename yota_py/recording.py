@@ -21,7 +21,7 @@ from .patching import installed, noticing, state, tracing
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
-from .trace import Trace
+from .trace import RAISES_ERRORS, Trace, raises_errors
 from .tracer import Tracer, shadow
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact
@@ -115,6 +115,8 @@ class Recording:
                 if trace.effects:
                     raise YotaError("another thread has been tracing for a long time")
                 trace.problems.append("another thread was tracing for a long time")
+            if raises_errors():
+                trace.problems.append(RAISES_ERRORS)
             watch = nullcontext() if tracing() or not alone else watched(self.captures)
             with installed(trace), watch:
                 try:

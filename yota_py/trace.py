@@ -47,12 +47,13 @@ class Trace(Recorder):
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
     arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
-    to traced arrays; ``lost`` is the last error for a derivative that would have been.
+    to traced arrays; ``lost`` is the last error for a derivative that would have been; ``sets_errors`` tells whether
+    the function may say what NumPy does about overflow and the like.
     """
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "problems", "roots",
-        "site", "thread", "writes",
+        "sets_errors", "site", "thread", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -67,6 +68,7 @@ class Trace(Recorder):
         self.effects = False
         self.writes = 0
         self.lost: Exception | None = None
+        self.sets_errors = False
         self.roots: dict[Variable, Tracer] = {}
         self._status: dict[Variable, int] = {}
         self._foreign: dict[int, tuple[Any, np.ndarray, Variable]] = {}
@@ -158,6 +160,8 @@ class Trace(Recorder):
             raise
         if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
+        if self.sets_errors and raises_errors():
+            self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
         if entry is not None and entry.nondiff:
@@ -253,6 +257,14 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if entry is not None and (raises := raising.get(fn)) is not None:
         bool(raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
+
+
+def raises_errors() -> bool:
+    """Whether NumPy does more about overflow, division by zero and the like than to warn."""
+    return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
 def _in_rules() -> bool:
