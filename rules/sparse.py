@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from yota_py.functional import sparse_matmul
-from yota_py.registry import rrule
+from yota_py.registry import Case, Sample, case, rrule
 from yota_py.tangents import like
 
 from .support import Pullback
 
 
-@rrule(sparse_matmul)
+def _cases(s: Sample) -> Iterable[Case]:
+    """A matrix of whole numbers stands for a sparse one, which is constant as well."""
+    matrix = s.integers(2, 3, high=5)
+    return [
+        case(matrix, s(3)), case(matrix, s(3, 2)), case(matrix, s(3, dtype=np.float32)),
+        case(matrix, s(3, dtype=np.complex128)),
+    ]  # fmt: skip
+
+
+@rrule(sparse_matmul, cases=_cases)
 def sparse_matmul_rule(matrix: Any, x: Any) -> tuple[Any, Pullback]:
     """``S @ x``: the cotangent is multiplied by the adjoint matrix."""
     return sparse_matmul(matrix, x), lambda dy: (None, like(sparse_matmul(matrix.conj().transpose(), dy), x))

@@ -16,7 +16,7 @@ import torch
 import xarray as xr
 from numpy.testing import assert_allclose
 
-from yota_py import grad
+from yota_py import grad, primitive, rrule
 from yota_py.errors import LostDerivativeError, MissingRuleError, MutationError, YotaError
 
 Function = Callable[[Any], Any]
@@ -209,6 +209,21 @@ def test_messages_name_the_type_the_operation_the_line_and_a_way_out() -> None:
         grad(lambda w: torch.dot(TENSOR, w), x)
     with pytest.raises(MutationError, match=r"test_foreign.py:\d+: .* Series in place.* y = y \+ b"):
         grad(RAISES["Series += array"], x)
+
+
+@primitive
+def described(x: Any) -> Any:
+    """Makes an object of a number."""
+    return {1.0, x} if x > 0.5 else Fraction(float(x))
+
+
+rrule(described)(lambda x: (described(x), lambda dy: (dy,)))
+
+
+def test_an_object_that_an_operation_makes_of_traced_values_is_refused() -> None:
+    for x in (0.25, 1.0, 2.0):
+        with pytest.raises(LostDerivativeError, match=r"test_foreign.py:\d+: described makes a (set|Fraction)"):
+            grad(lambda w: w * len(str(described(w))), x)
 
 
 def test_a_tensor_is_not_written_into() -> None:

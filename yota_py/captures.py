@@ -23,6 +23,7 @@ from .attributes import Attributes
 from .disguise import settling
 from .dispatch import is_traced, mode_of
 from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
+from .foreign import kind_of
 from .guards import Guards
 from .instructions import Names, is_reflection, names_of, nested
 from .operations import Site, Variable, is_library, is_library_code, site_of
@@ -233,7 +234,7 @@ class Captures:
             return stand_in
         if isinstance(value, kinds.IMMUTABLE):
             return self._immutable(value, expression)
-        if isinstance(value, tuple | list | dict):
+        if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse":  # one of them is a dict
             return self._container(value, expression)
         keep = isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or kinds.holds_nothing(value)
         require = self.guards.require_is if keep else self.guards.require_object

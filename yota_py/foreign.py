@@ -11,20 +11,21 @@ import numbers
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from .dispatch import find_traced, is_traced
-from .errors import LostDerivativeError, YotaError
+from .errors import LostDerivativeError, NotDifferentiableError, YotaError
 from .operations import is_library, user_site
 from .patching import state, suspended
 from .registry import methods, properties
 from .show import name_of
 from .tracer import Tracer, shadow, tracers_in
 from .trees import rebuild
-from .types import ArrayType, typeof
+from .types import ArrayType, is_inexact, typeof
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 _PLAIN = (np.ndarray, np.memmap)
@@ -195,6 +196,35 @@ def numbers_of(x: Any) -> np.ndarray | None:
         except (TypeError, ValueError, RuntimeError):  # what libraries raise for data that NumPy cannot hold
             return None
     return array if type(array) is np.ndarray and array.dtype.kind in "fcbiu" else None
+
+
+def holds_floats(x: Any) -> bool:
+    """Whether an object that is no array and no container that we know holds numbers with derivatives."""
+    kind, dtype = kind_of(type(x)), getattr(x, "dtype", None)
+    if kind == "" and isinstance(x, list | tuple | dict | set | frozenset):  # the user's, or a set
+        return any(is_inexact(item) for item in (x.values() if isinstance(x, dict) else x))
+    if kind == "rational" or isinstance(x, Decimal):
+        return True
+    if kind not in ("foreign", "sparse") and not hasattr(type(x), "__array__"):
+        return False
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "fc"
+    if (array := numbers_of(x)) is not None:
+        return array.dtype.kind in "fc"
+    dtypes = getattr(x, "dtypes", None)  # of columns
+    columns = dtypes.values() if isinstance(dtypes, Mapping) else dtypes if isinstance(dtypes, Iterable) else ()
+    types = dtype, *columns
+    return any(getattr(t, "kind", "") in ("f", "c") or getattr(t, "is_floating_point", False) for t in types)
+
+
+def unlike_an_array(x: Any, name: str) -> NotDifferentiableError:
+    """The error for an argument that a derivative is wanted in."""
+    cls = type(x.plain) if type(x) is Foreign else type(x)
+    out = way_out(cls) if kind_of(cls) in ("foreign", "sparse") else "a float, an array, a list, tuple or dict of them"
+    return NotDifferentiableError(
+        f"{user_site()}: the argument {name} is of type {cls.__name__}, and so would its gradient have to be. Pass "
+        f"{out}; or pass it by name, or say in value_and_grad(f, argnums=...) which arguments are to be differentiated"
+    )
 
 
 # ----------------------------------------------------------------------------------------- meeting

@@ -14,7 +14,7 @@ from . import operators as _operators  # noqa: F401 - puts the operators on trac
 from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from .captures import Captures
 from .errors import LostDerivativeError, MutationError, YotaError
-from .foreign import Foreign
+from .foreign import Foreign, holds_floats, unlike_an_array
 from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .patching import installed, noticing, state, tracing
@@ -95,12 +95,15 @@ class Recording:
         tracers = []
         names = _leaf_names(f, in_spec)
         for (argnum, name), leaf in zip(names, self.leaves, strict=True):
-            if is_traceable(leaf):
-                wanted = argnum is not None and active(argnum) and is_inexact(leaf)
+            wanted = argnum is not None and active(argnum)
+            if is_traceable(leaf) and type(leaf) is not Foreign:
+                wanted = wanted and is_inexact(leaf)
                 var = trace.input(check_leaf(leaf, name), name, active=wanted)
                 trace.tape.leaves.append(var)
                 tracers.append(trace.tracer(var))
             else:
+                if wanted and holds_floats(leaf):
+                    raise unlike_an_array(leaf, name)
                 trace.tape.leaves.append(check_leaf(leaf, name))
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import locks
 from .dispatch import decided, find_traced
-from .errors import MissingRuleError, MutationError
+from .errors import LostDerivativeError, MissingRuleError, MutationError
 from .foreign import Foreign, has_foreign, meet, refused
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
 from .patching import state, suspended
@@ -199,6 +199,10 @@ class Trace(Recorder):
                 items.append(self.wrap(field, item, status))
             return rebuild(value, items)
         if not isinstance(t, ArrayType):
+            if status == ACTIVE and value is not None:
+                raise LostDerivativeError(f"{self.origin()}: {_call_of(self.tape[var])} makes a {type(value).__name__} "
+                                          "of a traced value, in which its derivative would be lost. Have it return "
+                                          "arrays and numbers, alone or in tuples and lists")
             if status != CONSTANT and value is not None:
                 self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
             return value
@@ -220,6 +224,10 @@ class Trace(Recorder):
             if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
                 self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]
         return answer
+
+
+def _call_of(op: Operation) -> str:
+    return name_of(op.fn) if isinstance(op, Call) else "a call"
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

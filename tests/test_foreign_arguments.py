@@ -1,0 +1,149 @@
+"""Objects of other libraries as arguments: refused where a derivative is wanted; otherwise data, read at each call."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import torch
+import xarray as xr
+from numpy.testing import assert_allclose
+
+from yota_py import grad, jit, pullback, value_and_grad
+from yota_py.errors import NotDifferentiableError
+
+W = np.array([0.3, 0.7])
+
+
+class Parameters(dict):  # type: ignore[type-arg]
+    """A container that nobody has registered."""
+
+
+class Wrapped:
+    """Gives an array when asked for one."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.ones(2)
+
+
+WITH_FLOATS: dict[str, Any] = {
+    "Series": pd.Series([1.0, 2.0]), "frame": pd.DataFrame({"a": [1.0], "name": ["b"]}), "Index": pd.Index([1.0, 2.0]),
+    "nullable": pd.Series([1.0, None], dtype="Float64"), "DataArray": xr.DataArray([1.0, 2.0]),
+    "Dataset": xr.Dataset({"a": ("x", [1.0, 2.0])}), "sparse": sp.csr_matrix(np.eye(2)),
+    "dictionary of keys": sp.dok_array((2, 2)),
+    "tensor": torch.ones(2), "parameter": torch.ones(2, requires_grad=True), "Fraction": Fraction(1, 2),
+    "Decimal": Decimal("1.5"), "array.array": array.array("d", [1.0]), "memoryview": memoryview(np.ones(2)),
+    "set": {1.0, 2.0}, "own dict": Parameters(a=1.0), "own array": Wrapped(),
+}  # fmt: skip
+WITHOUT_FLOATS: dict[str, Any] = {
+    "integers": pd.Series([1, 2]), "names": pd.Series(["a", "b"]), "sparse": sp.csr_array(np.eye(2, dtype=int)),
+    "frame": pd.DataFrame({"a": [1], "name": ["b"]}), "range": range(3), "dates": pd.date_range("2020", periods=2),
+    "tensor": torch.arange(3), "set": {1, 2},
+}  # fmt: skip
+
+
+def _ignores(w: Any, data: Any) -> Any:
+    return np.sum(w * w)
+
+
+@pytest.mark.parametrize("name", WITH_FLOATS)
+def test_a_gradient_that_would_be_of_another_librarys_type_is_refused(name: str) -> None:
+    data = WITH_FLOATS[name]
+    for differentiate in (grad, pullback):
+        with pytest.raises(NotDifferentiableError, match=r"^test_foreign_arguments.py:\d+: .* data is .* Pass "):
+            differentiate(_ignores, W, data)
+        with pytest.raises(NotDifferentiableError, match=r"\['a'\]"):
+            differentiate(_ignores, W, {"a": data})
+    for _ in range(3):
+        assert_allclose(value_and_grad(_ignores)(W, data)[1], 2 * W)
+        assert_allclose(grad(_ignores, W, data=data)[1][0], 2 * W)
+
+
+@pytest.mark.parametrize("name", WITHOUT_FLOATS)
+def test_what_has_no_derivative_gets_none(name: str) -> None:
+    for _ in range(3):
+        _, (g, none) = grad(_ignores, W, WITHOUT_FLOATS[name])
+        assert_allclose(g, 2 * W)
+        assert none is None
+
+
+def test_a_result_of_another_librarys_type_is_not_differentiated_in() -> None:
+    series = pd.Series([1.0, 2.0])
+    with pytest.raises(NotDifferentiableError, match=r"x is of type Series.* Pass x\.to_numpy\(\)"):
+        grad(lambda w: grad(lambda x: np.sum(x), w * series)[0], W)
+
+
+# ---------------------------------------------------------------------- data that changes between calls
+
+
+def _frame(w: Any, data: Any) -> Any:
+    return np.mean((data[["a", "b"]] @ w - data["y"]) ** 2)
+
+
+def _array(w: Any, data: Any) -> Any:
+    return np.sum((w * data) ** 2)
+
+
+def _product(w: Any, data: Any) -> Any:
+    return np.sum((data @ w) ** 2)
+
+
+def _tensor(w: Any, data: Any) -> Any:
+    return np.sum((w - data.numpy()) ** 2)
+
+
+def _write_frame(data: Any, value: float) -> None:
+    data.loc[0, "a"] = value
+
+
+def _write_items(data: Any, value: float) -> None:
+    data[0] = value
+
+
+def _write_data(data: Any, value: float) -> None:
+    data.data[0] = value
+
+
+def _write_indices(data: Any, value: float) -> None:
+    data.indices[:] = data.indices[::-1].copy()
+    data.data[:] = value
+
+
+DATA: dict[str, tuple[Callable[..., Any], Callable[[], Any], Callable[[Any, float], None]]] = {
+    "frame": (_frame, lambda: pd.DataFrame({"a": [1.0, 2], "b": [3.0, 1], "y": [0.0, 1]}), _write_frame),
+    "Series": (_array, lambda: pd.Series([1.0, 2.0]), _write_items),
+    "DataArray": (_array, lambda: xr.DataArray([1.0, 2.0]), _write_items),
+    "tensor": (_tensor, lambda: torch.tensor([1.0, 2.0]), _write_items),
+    "sparse": (_product, lambda: sp.csr_matrix(np.array([[1.0, 2.0], [0.0, 3.0]])), _write_data),
+    "sparse array": (_product, lambda: sp.coo_array(np.array([[1.0, 2.0], [0.0, 3.0]])), _write_data),
+    "indices": (_product, lambda: sp.csc_matrix(np.array([[1.0, 0.0], [2.0, 3.0]])), _write_indices),
+}  # fmt: skip
+
+
+def _slope(f: Callable[..., Any], w: np.ndarray, data: Any, h: float = 1e-6) -> np.ndarray:
+    return np.array([(f(w + h * e, data) - f(w - h * e, data)) / (2 * h) for e in np.eye(w.size)])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_that_is_changed_in_place_is_read_again(name: str) -> None:
+    f, make, write = DATA[name]
+    data, differentiate = make(), value_and_grad(f)
+    captured, step = value_and_grad(lambda w: f(w, data)), jit(lambda w: f(w, data) * 2)
+    for call in range(6):
+        if call % 2:
+            write(data, float(call))
+        value, g = differentiate(W + call / 8, data)
+        assert_allclose(value, f(W + call / 8, data))
+        assert_allclose(g, _slope(f, W + call / 8, data), rtol=1e-5, atol=1e-6)
+        value, g = captured(W + call / 8)
+        assert_allclose(value, f(W + call / 8, data))
+        assert_allclose(g, _slope(f, W + call / 8, data), rtol=1e-5, atol=1e-6)
+        assert_allclose(step(W), 2 * f(W, data))
+        differentiate(W, make())  # others in between
