@@ -130,7 +130,20 @@ def sigmoid(x: Any) -> Any:
     return np.where(x < 0, small, 1)[()] / (1 + small)
 
 
-elementwise(sigmoid, lambda y, x: y * (1 - y), emit="expit", on=[REAL])
+@primitive
+def bell(x: Any) -> Any:
+    """The slope of the sigmoid, ``exp(-x) / (1 + exp(-x))**2``, which ``y * (1 - y)`` is not where y is nearly one."""
+    small = np.exp(-np.abs(x))
+    return small / np.square(1 + small)
+
+
+def _bell(k: Any, x: Any) -> Any:
+    small = k.exp(k.neg(k.abs(x)))
+    return k.div(small, k.square(k.add(k.const(1, x), small)))
+
+
+elementwise(sigmoid, lambda y, x: bell(x), emit="expit", on=[REAL])
+elementwise(bell, lambda y, x: -y * np.tanh(x / 2), emit=_bell, on=[REAL])
 
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions
@@ -138,9 +151,9 @@ elementwise(sigmoid, lambda y, x: y * (1 - y), emit="expit", on=[REAL])
 elementwise(np.sin, lambda y, x: np.cos(x), emit="sin", on=[REAL], python=[_m("sin")], complex=True)
 elementwise(np.cos, lambda y, x: -np.sin(x), emit="cos", on=[REAL], python=[_m("cos")], complex=True)
 elementwise(np.tan, lambda y, x: 1 + y * y, emit="tan", on=[UNIT], python=[_m("tan")], complex=True)
-elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt(1 - x * x)), emit="arcsin",
+elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt((1 - x) * (1 + x))), emit="arcsin",
             on=[UNIT], python=[_m("asin")], complex=True)  # fmt: skip
-elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt(1 - x * x)), emit="arccos",
+elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt((1 - x) * (1 + x))), emit="arccos",
             on=[UNIT], python=[_m("acos")], complex=True)  # fmt: skip
 elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan",
             on=[UNIT], python=[_m("atan")], complex=True)  # fmt: skip
@@ -149,12 +162,13 @@ elementwise(np.arctan2, lambda y, b, a: zero_over_zero(a, a * a + b * b),
             on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
 elementwise(np.sinh, lambda y, x: np.cosh(x), emit="sinh", on=[REAL], python=[_m("sinh")], complex=True)
 elementwise(np.cosh, lambda y, x: np.sinh(x), emit="cosh", on=[REAL], python=[_m("cosh")], complex=True)
-elementwise(np.tanh, lambda y, x: 1 - y * y, emit="tanh", on=[UNIT], python=[_m("tanh")], complex=True)
+elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else 4 * bell(2 * x), emit="tanh",
+            on=[UNIT], python=[_m("tanh")], complex=True)  # fmt: skip
 elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), emit="arcsinh",
             on=[UNIT], python=[_m("asinh")], complex=True)  # fmt: skip
 elementwise(np.arccosh, lambda y, x: np.divide(1, np.sqrt(x - 1) * np.sqrt(x + 1)), emit="arccosh",
             on=[ABOVE_ONE], python=[_m("acosh")], complex=True)  # fmt: skip
-elementwise(np.arctanh, lambda y, x: np.divide(1, 1 - x * x), emit="arctanh",
+elementwise(np.arctanh, lambda y, x: np.divide(1, (1 - x) * (1 + x)), emit="arctanh",
             on=[UNIT], python=[_m("atanh")], complex=True)  # fmt: skip
 elementwise(np.sinc, lambda y, x: _sinc_slope(y, x), emit=lambda k, x: _sinc(k, x), on=[REAL], complex=True)
 
@@ -168,8 +182,11 @@ def _sinc_slope(y: Any, x: Any) -> Any:
     """(cos(pi x) - sinc(x)) / x, and its series in t = pi x where the difference would cancel."""
     t = np.pi * x
     u = t * t
-    near = np.abs(t) < 0.1
-    series = -np.pi / 3 * t * (1 - u / 10 * (1 - u / 28 * (1 - u / 54)))
+    near = np.abs(t) < 1.5
+    series = 1 - u / 460
+    for n in (378, 304, 238, 180, 130, 88, 54, 28, 10):
+        series = 1 - u / n * series
+    series = -np.pi / 3 * t * series
     return np.where(near, series, (np.cos(t) - y) / np.where(near, 1, x))
 
 

@@ -13,21 +13,21 @@ from yota_py.dispatch import find_traced
 from yota_py.registry import case, patch, primitive, rrule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
-from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, difference, elementwise
+from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
 from .samples import Domain
 from .support import composite, dtype_of, inexact, operand, rule_of, shape_of, stop_gradient, unknown
 
 Pullback = Callable[[Any], Sequence[Any]]
 
+SQRT_2, SQRT_2_PI = math.sqrt(2), math.sqrt(2 / math.pi)
 FRACTION: Domain = (0.1, 0.9)
 
 # ------------------------------------------------------------------------------------ sigmoid, logarithms
 
-elementwise(special.expit, lambda y, x: y * (1 - y), emit="expit", on=[REAL])
+elementwise(special.expit, lambda y, x: bell(x), emit="expit", on=[REAL])
 elementwise(special.log_expit, lambda y, x: special.expit(-x), emit="log_expit", on=[REAL])
-elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), on=[FRACTION],
-            emit=lambda k, x: k.sub(k.log(x), k.log1p(k.neg(x))))  # fmt: skip
+elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), emit="logit", on=[FRACTION])
 elementwise(special.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], complex=True)
 elementwise(special.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], complex=True)
 elementwise(special.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL])
@@ -49,7 +49,7 @@ elementwise(special.xlog1py, lambda y, a, b: np.log1p(b), lambda y, a, b: _quoti
 elementwise(special.entr, lambda y, x: -np.log(x) - 1, on=[POSITIVE])
 elementwise(special.rel_entr, lambda y, a, b: np.log(np.divide(a, b)) + 1, lambda y, a, b: -np.divide(a, b),
             on=[POSITIVE, POSITIVE])  # fmt: skip
-elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a, b: 1 - np.divide(a, b),
+elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a, b: np.divide(b - a, b),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 
 
@@ -63,14 +63,33 @@ def _quotient(a: Any, b: Any) -> Any:
 
 elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL])
 elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), emit="erfc", on=[REAL])
-elementwise(special.erfcx, lambda y, x: 2 * x * y - 2 / SQRT_PI, on=[REAL])
+elementwise(special.erfcx, lambda y, x: _unless_far(x, 2 * x * y - 2 / SQRT_PI, 2 / SQRT_PI, -1), on=[REAL])
 elementwise(special.erfi, lambda y, x: 2 / SQRT_PI * np.exp(x * x), on=[REAL])
 elementwise(special.erfinv, lambda y, x: SQRT_PI / 2 * np.exp(y * y), on=[UNIT])
 elementwise(special.erfcinv, lambda y, x: -SQRT_PI / 2 * np.exp(y * y), on=[FRACTION])
-elementwise(special.dawsn, lambda y, x: 1 - 2 * x * y, on=[REAL])
+elementwise(special.dawsn, lambda y, x: _unless_far(x, 1 - 2 * x * y, -1, 1), on=[REAL])
 elementwise(special.ndtr, lambda y, x: _normal(x * x), on=[REAL])
 elementwise(special.ndtri, lambda y, x: np.divide(1, _normal(y * y)), on=[FRACTION])
-elementwise(special.log_ndtr, lambda y, x: _normal(x * x + 2 * y), on=[REAL])
+elementwise(special.log_ndtr, lambda y, x: mills(x), on=[REAL])
+
+
+@primitive
+def mills(x: Any) -> Any:
+    """The normal density over the distribution function, which is about -x far to the left."""
+    return np.divide(SQRT_2_PI, special.erfcx(-x / SQRT_2))
+
+
+elementwise(mills, lambda y, x: _unless_far(-x / SQRT_2, -y * (x + y), y * y, -1), on=[REAL])
+
+
+def _unless_far(x: Any, slope: Any, scale: Any, sign: int) -> Any:
+    """A slope, and where that would cancel scale * (sign/z + 3/z**2 + 15 sign/z**3 + ...) with z = 2 x**2."""
+    far = x > 8 if sign < 0 else np.abs(x) > 8
+    u = np.divide(sign, 2 * np.square(np.where(far, x, 8)))
+    series = 1.0
+    for n in range(29, 1, -2):
+        series = 1 + n * u * series
+    return np.where(far, scale * u * series, slope)
 
 
 def _normal(square: Any) -> Any:

@@ -41,8 +41,9 @@ ACCURACY: dict[str, tuple[Callable[[Any], Any], float]] = {
     "tan": (mpmath.tan, 1.4),
     "expit": (lambda x: 1 / (1 + mpmath.exp(-x)), 1.5),
     "log_expit": (lambda x: -mpmath.log1p(mpmath.exp(-x)), 1.7),
+    "logit": (lambda x: mpmath.log(x / (1 - x)), 2.0),
 }
-DOMAIN_LOW = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
+DOMAIN_LOW = {"logit": 0.0, "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
 
 EXACT = ["abs", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "square", "reciprocal", "neg"]
 EXACT_2 = ["add", "sub", "mul", "div", "copysign", "maximum", "minimum", "fmax", "fmin"]
@@ -57,6 +58,7 @@ NUMPY_NAMES = {
     "div": np.divide, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "eq": np.equal, "ne": np.not_equal, "pow": np.power, "erf": scipy.special.erf, "erfc": scipy.special.erfc,
     "lgamma": scipy.special.gammaln, "expit": scipy.special.expit, "log_expit": scipy.special.log_expit,
+    "logit": scipy.special.logit,
 }  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def points(dtype: type) -> np.ndarray:
 def reference(name: str, dtype: type) -> tuple[np.ndarray, list[Any]]:
     """The points in the domain of a function, and its exact values there."""
     x = points(dtype)
-    x = x[x > DOMAIN_LOW.get(name, -np.inf)]
+    x = x[(x > DOMAIN_LOW.get(name, -np.inf)) & (x < (1.0 if name == "logit" else np.inf))]
     with mpmath.workprec(120):
         return x, [ACCURACY[name][0](mpmath.mpf(v)) for v in x.tolist()]
 

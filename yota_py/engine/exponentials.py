@@ -154,6 +154,16 @@ def log1p(k: Arithmetic, x: Value) -> Value:
     return unless_tiny(k, x, result)
 
 
+def logit(k: Arithmetic, x: Value) -> Value:
+    """log(x/(1-x)), and around one half ±log1p(|2x-1|/min(x, 1-x)), where all but the division is exact."""
+    one, rest = k.const(1, x), k.sub(k.const(1, x), x)
+    centred = k.sub(k.add(x, x), one)
+    near = k.lt(k.abs(centred), k.const(0.5, x))
+    least = k.select(k.lt(x, rest), x, rest)
+    ratio = k.div(k.select(near, k.abs(centred), x), k.select(near, least, rest))
+    return k.select(near, k.copysign(log1p(k, ratio), centred), log(k, ratio))
+
+
 # --------------------------------------------------------------------------------------------------- parts
 
 

@@ -22,8 +22,8 @@ def _libm(name: str) -> Callable[..., Value]:
 class VecMath(Arithmetic):
     """Emits elementwise operations at the builder's position; every method takes and returns LLVM values.
 
-    Methods bear the names of NumPy's ufuncs, and of `scipy.special` for `expit`, `log_expit`, `erf`, `erfc`. The
-    functions that are written out here are within 2 ulp of the exact result; those of libm are as good as libm.
+    Methods bear the names of NumPy's ufuncs, and of `scipy.special` for `expit`, `log_expit`, `logit`, `erf`, `erfc`.
+    The functions that are written out here are within 2 ulp of the exact result; those of libm are as good as libm.
 
     `sin`, `cos` and `tan` append basic blocks: the builder then stands at the end of another block.
     """
@@ -33,6 +33,7 @@ class VecMath(Arithmetic):
     expit, log_expit = exponentials.expit, exponentials.log_expit
     logaddexp, logaddexp2 = exponentials.logaddexp, exponentials.logaddexp2
     log, log2, log10, log1p = exponentials.log, exponentials.log2, exponentials.log10, exponentials.log1p
+    logit = exponentials.logit
     sin, cos, tan = trigonometry.sin, trigonometry.cos, trigonometry.tan
     fmod, remainder, floor_divide = division.fmod, division.remainder, division.floor_divide
 
