@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 import xarray as xr
+from caching import agree, entries, is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import grad, jit, pullback, value_and_grad
@@ -147,3 +148,54 @@ def test_data_that_is_changed_in_place_is_read_again(name: str) -> None:
         assert_allclose(g, _slope(f, W + call / 8, data), rtol=1e-5, atol=1e-6)
         assert_allclose(step(W), 2 * f(W, data))
         differentiate(W, make())  # others in between
+
+
+# ------------------------------------------------------------------------------------ compiled products
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_array, sp.coo_array, sp.dia_matrix, sp.bsr_array])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_with_a_sparse_matrix_are_compiled(make: Callable[..., Any], transposed: bool) -> None:
+    matrix = make(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.5]]))
+    other, adjoint = make(np.eye(2)), matrix.T.copy()
+
+    def f(w: Any, y: Any) -> Any:
+        back = matrix.T if transposed else adjoint
+        return np.sum((matrix @ w - y) ** 2) + np.sum((back @ y) * w) + np.sum(other @ y)
+
+    x, y = np.array([0.3, 0.7, 1.1]), np.array([1.0, -2.0])
+    for call in range(6):
+        agree(f, x + call / 4, y * call)
+        if call == 3:
+            matrix.data[...] *= 2
+    if not transposed or matrix.format not in ("dia", "bsr"):  # which are transposed by making another one
+        assert is_compiled(f)
+        assert sum(entry.program.calls for entry in entries(f)) > 3
+
+
+def test_a_pullback_is_that_of_the_matrix_that_the_value_was_computed_with() -> None:
+    matrix = sp.csr_matrix(np.eye(2))
+    _, back = pullback(lambda w: matrix @ w, W)
+    matrix.data[:] = 5.0
+    assert_allclose(back(np.ones(2))[0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: sp.random(2, 2, density=1.0, rng=np.random.default_rng()), lambda: sp.diags_array(np.random.rand(2)),
+])  # fmt: skip
+def test_a_random_matrix_is_drawn_at_each_call(make: Callable[[], Any]) -> None:
+    def f(w: Any) -> Any:
+        return np.sum(make() @ w)
+
+    assert len({float(grad(f, W)[0]) for _ in range(4)}) == 4
+
+
+@pytest.mark.parametrize("draw", [
+    lambda: pd.Series(np.arange(1000.0)).sample(1).sum(), lambda: torch.rand(1).item(),
+    lambda: sp.random_array((4, 4), density=1.0).sum(),
+])  # fmt: skip
+def test_random_numbers_that_libraries_draw_are_drawn_at_each_call(draw: Callable[[], Any]) -> None:
+    def f(w: Any) -> Any:
+        return np.sum(w * draw())
+
+    assert len({float(grad(f, W)[0]) for _ in range(4)}) > 1

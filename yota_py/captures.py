@@ -20,6 +20,7 @@ import numpy as np
 
 from . import kinds
 from .attributes import Attributes
+from .contents import copy_of, parts_of, unchanged
 from .disguise import settling
 from .dispatch import is_traced, mode_of
 from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
@@ -264,6 +265,10 @@ class Captures:
                 self._attributes.watch(value, expression)
         elif isinstance(value, type):
             self._classes(value)
+        elif kind_of(type(value)) == "sparse" and parts_of(value):
+            same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
+            self.guards.require(f"{same}({expression}, {copy})", expression, "another matrix")
+            self.trace.matrices.append(value)
         elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:

@@ -160,6 +160,8 @@ def is_sparse_class(cls: type) -> bool:
 
 def way_out(cls: type) -> str:
     """How to get the numbers of an object as an array."""
+    if issubclass(cls, np.ma.MaskedArray):
+        return "x.filled(0.0)"
     return _WAYS_OUT.get(cls.__module__.partition(".")[0], "np.asarray(x)")
 
 
@@ -243,7 +245,7 @@ def meet(
 
 def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str) -> Any:
     first = next(iter(_foreigners(given)))
-    trace = max((tracer._trace for tracer in tracers_in(given)), key=lambda trace: trace.level)
+    trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
     arrays = _map(partial(_array, trace), given)
@@ -261,6 +263,11 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     if result is NotImplemented or not _agree_nearby(call, moved):
         raise refused(first, f"{what} gives a {type(plain).__name__}, which is not what NumPy makes of its numbers")
     return result
+
+
+def innermost(structure: Any) -> Any:
+    """The innermost trace among those of arguments."""
+    return max((tracer._trace for tracer in tracers_in(structure)), key=lambda trace: trace.level)
 
 
 def _quietly(call: Callable[..., Any], given: tuple[Any, dict[str, Any]]) -> Any:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .contents import copy_of, parts_of
 from .dispatch import is_traced
 from .errors import MutationError, YotaError
-from .foreign import FIRST, Foreign, kind_of, meet, refused
+from .foreign import FIRST, Foreign, innermost, kind_of, meet, refused
 from .functional import sparse_matmul
 from .operations import user_site
+from .patching import state
 from .registry import patched
 from .show import name_of
 from .tracer import Tracer
@@ -37,7 +39,17 @@ def product(sparse: Any, dense: Any) -> Any:
         raise refused(dense, "its product with a sparse matrix is not followed")
     if np.ndim(dense) not in (1, 2) or len(sparse.shape) != 2:
         raise refused(sparse, f"a product of shapes {sparse.shape} and {np.shape(dense)} is not followed")
-    return sparse_matmul(sparse.tocsr() if issubclass(type(sparse), dict) else sparse, dense)
+    if not any(sparse is known or _looks_into(sparse, known) for trace in state.traces for known in trace.matrices):
+        innermost(dense).problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
+    return sparse_matmul(copy_of(sparse.tocsr() if issubclass(type(sparse), dict) else sparse), dense)
+
+
+def _looks_into(sparse: Any, known: Any) -> bool:
+    """Whether a sparse matrix is another view of what stands in one that guards compare, such as its transpose."""
+    mine, theirs = parts_of(sparse), parts_of(known)
+    if not mine or len(mine) != len(theirs) or mine[0].shape != theirs[0].shape:
+        return False
+    return all(any(np.may_share_memory(a, b) for b in theirs) for a in mine)
 
 
 def product_from_left(dense: Any, sparse: Any) -> Any:

@@ -47,13 +47,14 @@ class Trace(Recorder):
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
     arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
-    to traced arrays; ``lost`` is the last error for a derivative that would have been; ``sets_errors`` tells whether
-    the function may say what NumPy does about overflow and the like.
+    to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
+    that would have been; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the
+    like.
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "problems", "roots",
-        "sets_errors", "site", "thread", "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "matrices", "problems",
+        "roots", "sets_errors", "site", "thread", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -63,6 +64,7 @@ class Trace(Recorder):
         self.thread = threading.get_ident()
         self.site: Site | None = None
         self.problems: list[str] = []
+        self.matrices: list[Any] = []
         self.captured = 0
         self.decisions = 0
         self.effects = False

@@ -44,12 +44,25 @@ def watched(captures: Captures) -> Iterator[None]:
         if captures.trace.effects and captures.problems:  # it can never be compiled, and may do what nobody can follow
             raise YotaError(captures.problems[0])
         hook = nullcontext() if busy else _profiled(captures) if tool is None else _monitored(captures, tool)
+        before = _drawn()
         with collection.off, hook:
             yield
+        if _drawn() != before:
+            captures.problems.append("a function of a library draws random numbers")
     finally:
         if tool is not None:
             _monitoring.free_tool_id(tool)
         captures.exchange.restore()
+
+
+def _drawn() -> Any:
+    """The states of the random number generators that libraries share: their C code is not heard of."""
+    state: Any = np.random.get_state(legacy=False)
+    torch: Any = sys.modules.get("torch")
+    return (
+        {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in state["state"].items()},
+        torch.get_rng_state().numpy().tobytes() if hasattr(torch, "get_rng_state") else None,
+    )
 
 
 def _own_tool() -> int | None:
