@@ -84,6 +84,7 @@ _METHODS: list[tuple[str, str, str, Callable[..., Any]]] = [
     *(("xarray", cls, "_binary_op", _defer) for cls in ("DataArray", "Variable", "Dataset")),
     *(("xarray", cls, "_inplace_binary_op", in_place) for cls in ("DataArray", "Variable", "Dataset")),
     ("xarray", "DataArray", "__array_ufunc__", _defer),
+    ("numpy.ma", "MaskedArray", "_delegate_binop", lambda self, other: True),
     *(("scipy.sparse", cls, "_matmul_dispatch", product) for cls in ("csr_array", "coo_array")),
     *(("scipy.sparse", cls, "_rmatmul_dispatch", lambda self, other: product_from_left(other, self))
       for cls in ("csr_array", "coo_array")),
