@@ -25,6 +25,7 @@ from . import (
     sorting,
     sparse,
     statistics,
+    ufuncs,
 )
 
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
@@ -51,4 +52,5 @@ __all__ = [
     "sorting",
     "sparse",
     "statistics",
+    "ufuncs",
 ]

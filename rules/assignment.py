@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from yota_py.dispatch import find_traced
-from yota_py.errors import MissingRuleError
 from yota_py.functional import accumulated, set_view, setitem
-from yota_py.operations import user_site
-from yota_py.registry import Case, Sample, case, rrule
+from yota_py.registry import Case, Sample, apply_rule, case, rrule
 from yota_py.tangents import astype, is_inexact, like, unbroadcast
 from yota_py.types import typeof
 
@@ -109,8 +107,12 @@ def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapp
     return set_view(x, value, view, args, kwargs), pullback
 
 
-def _lowered_accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> Any:
+def _lowered_accumulated(ufunc: Any, x: Any, index: Any, *values: Any) -> Any:
     if ufunc not in (np.add, np.subtract) or not np.size(x):
+        return NotImplemented
+    (value,) = values
+    have, given = typeof(x).dtype, typeof(value).dtype  # type: ignore[union-attr]
+    if have.kind == "b" or (have.kind in "iu" and given != have):  # the sum is cast, not what is added
         return NotImplemented
     taken = np.shape(np.empty(np.shape(x))[index]) if find_traced((index,)) is None else np.shape(x[index])
     value = like(value, x) if typeof(value).dtype.kind in "fc" else astype(value, x.dtype)  # type: ignore[union-attr]
@@ -121,15 +123,50 @@ def _lowered_accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> A
     case(np.add, s(4), np.array([0, 2, 2]), s(3)), case(np.subtract, s(4), np.array([1, 1]), s.number()),
     case(np.add, s(3, 4), (np.array([0, 0, 2]), np.array([1, 1, 3])), s(3)), case(np.add, s(3, 4), 1, s(4)),
     case(np.subtract, s(3, 4), (slice(None), np.array([1, 1])), s(3, 1)), case(np.add, s(3), s.mask(3), s.number()),
+    case(np.multiply, s(4), np.array([0, 2, 2, 2]), s(4)), case(np.maximum, s(3, 4), (..., np.array([1, 1])), s(3, 2)),
+    case(np.sin, s(4), np.array([1, 1])), case(np.divide, s(3, dtype=np.float32), slice(1, None), s(2, low=0.5)),
 ])  # fmt: skip
-def _accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> tuple[Any, Pullback]:
-    """Repeated indices add up, so each of their values gets the whole cotangent."""
-    if ufunc not in (np.add, np.subtract):
-        raise MissingRuleError(f"{user_site()}: np.{ufunc.__name__}.at has no derivative here. Write the line with "
-                               "np.add.at, or with x[i] = ... of indices that do not repeat")
+def _accumulated(ufunc: Any, x: Any, index: Any, *values: Any) -> tuple[Any, Pullback]:
+    """Repeated indices add up, so each of their values gets the whole cotangent; with another ufunc they are rounds."""
 
     def pullback(dy: Any) -> Sequence[Any]:
+        (value,) = values
         dv = unbroadcast(dy[index] if ufunc is np.add else -dy[index], value) if is_inexact(value) else None
         return None, dy if is_inexact(x) else None, None, dv
 
-    return accumulated(ufunc, x, index, value), pullback
+    y = accumulated(ufunc, x, index, *values)
+    return y, pullback if ufunc in (np.add, np.subtract) else _by_rounds(ufunc, x, index, *values)
+
+
+def _by_rounds(ufunc: Any, x: Any, index: Any, *values: Any) -> Pullback:
+    """The pullback of ``ufunc.at`` as of assignments one after the other, in none of which an element repeats."""
+    places = np.reshape(np.arange(np.size(x)), np.shape(x))[index]
+    at, shape = np.ravel(places), np.shape(places)
+    flat, steps = np.reshape(x, (-1,)), []
+    operands = [np.ravel(_fitted(value, shape)) for value in values]
+    for chosen in _rounds(at):
+        y, back = apply_rule(ufunc, [flat[at[chosen]], *(operand[chosen] for operand in operands)], {}, None)
+        steps.append((chosen, back))
+        flat = setitem(flat, at[chosen], y)
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        dx, dvs = np.reshape(dy, (-1,)), [np.zeros(at.size, typeof(x).dtype) for _ in values]  # type: ignore[union-attr]
+        for chosen, back in reversed(steps):
+            dtaken, *dothers = back(dx[at[chosen]])
+            dx = setitem(dx, at[chosen], 0 if dtaken is None else dtaken)
+            dvs = [dv if d is None else setitem(dv, chosen, d) for dv, d in zip(dvs, dothers, strict=True)]
+        dvalues = [unbroadcast(np.reshape(dv, shape), value) if is_inexact(value) else None
+                   for dv, value in zip(dvs, values, strict=True)]
+        return None, np.reshape(dx, np.shape(x)) if is_inexact(x) else None, None, *dvalues
+
+    return pullback
+
+
+def _rounds(at: np.ndarray) -> Iterator[np.ndarray]:
+    """The positions in an index array by how often their elements have been met before."""
+    order = np.argsort(at, kind="stable")
+    first = np.searchsorted(at[order], at[order])
+    met = np.empty(at.size, int)
+    met[order] = np.arange(at.size) - first
+    for k in range(int(met.max(initial=-1)) + 1):
+        yield np.flatnonzero(met == k)

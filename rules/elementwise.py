@@ -284,6 +284,8 @@ def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
 
 def _parts(x: Any) -> Any:
     """Both parts have the sign of ``x``, also if they are zero."""
+    if not is_inexact(x):
+        return NotImplemented
     whole = np.trunc(x)
     return np.copysign(np.where(np.isinf(x), 0, np.subtract(x, whole)), x), whole
 

@@ -22,6 +22,7 @@ from .support import (
     dtype_of,
     given,
     keep,
+    kept_shape,
     rule_of,
     shape_of,
     spread,
@@ -73,12 +74,16 @@ def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
         if not given(dtype=dtype) and initial is NOTHING and where is NOTHING:
             return NotImplemented
         x = a if dtype is None else astype(a, np.dtype(dtype))
+        first = NOTHING if initial is NOTHING else astype(initial, dtype_of(x))
         if where is not NOTHING:
-            x = like(np.where(where, x, initial if neutral is None else neutral), x)
-        if neutral is None and not count_along(shape_of(x), axis):
-            return like(np.add(np.sum(x, axis=axis, **given(keepdims=keepdims)), initial), x)  # of nothing
+            x = like(np.where(where, x, first if neutral is None else neutral), x)
+        shape = shape_of(x)
+        if neutral is None and not count_along(shape, axis):  # nothing but the first value
+            kept = tuple(n for i, n in enumerate(shape) if i not in axes_of(axis, len(shape)))
+            y = fn(np.broadcast_to(first, (*kept, 1)), axis=-1)
+            return np.reshape(y, kept_shape(shape, axis)) if given(keepdims=keepdims) else y
         y = fn(x, axis=axis, **given(keepdims=keepdims))
-        return y if initial is NOTHING else like(combine(y, initial), y)
+        return y if initial is NOTHING else like(combine(y, astype(initial, dtype_of(y))), y)
 
     return lowering
 

@@ -22,7 +22,7 @@ LAYERS = [
     "errors types dispatch settings shelf collection locks callsites",
     "operations show tape trees recorder verify",
     "tangents functional registry contents",
-    "disguise patching tracer foreign libraries views trace mutation operators sampling",
+    "disguise patching tracer foreign libraries views trace mutation ufuncs operators sampling",
     "exchange guards instructions kinds attributes captures watch recording effects",
     "gradient",
     "passes",

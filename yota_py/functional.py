@@ -56,11 +56,33 @@ def sparse_matmul(matrix: Any, x: Any) -> Any:
 
 
 @dispatching
-def accumulated(ufunc: Any, x: Any, index: Any, value: Any = None) -> Any:
-    """A copy of ``x`` after ``ufunc.at(x, index, value)``."""
+def accumulated(ufunc: Any, x: Any, index: Any, *value: Any) -> Any:
+    """A copy of ``x`` after ``ufunc.at(x, index, *value)``."""
     out = copied(x)
-    if value is None:
-        ufunc.at(out, index)
-    else:
-        ufunc.at(out, index, value)
+    if any(np.ndim(v) for v in value):  # NumPy reads behind the end of values that it would have to repeat
+        shape = np.shape(out[index])
+        value = tuple(np.array(np.broadcast_to(v, shape)) if np.ndim(v) <= len(shape) else v for v in value)
+    ufunc.at(out, index, *value)
     return out
+
+
+@dispatching
+def ufunc_reduce(
+    ufunc: Any, a: Any, axis: Any, dtype: Any = None, keepdims: bool = False, initial: Any = np._NoValue,  # type: ignore[attr-defined]
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """``ufunc.reduce``."""
+    options = {} if initial is np._NoValue else {"initial": initial}  # type: ignore[attr-defined]
+    return ufunc.reduce(a, axis, dtype, keepdims=keepdims, where=where, **options)
+
+
+@dispatching
+def ufunc_accumulate(ufunc: Any, a: Any, axis: int, dtype: Any = None) -> Any:
+    """``ufunc.accumulate``."""
+    return ufunc.accumulate(a, axis, dtype)
+
+
+@dispatching
+def ufunc_reduceat(ufunc: Any, a: Any, starts: Any, axis: int, dtype: Any = None) -> Any:
+    """``ufunc.reduceat``."""
+    return ufunc.reduceat(a, starts, axis, dtype)

@@ -44,6 +44,10 @@ def fill(x: Tracer, value: Any) -> None:
 
 def write_result(out: Any, result: Any) -> Any:
     """What ``out=`` does; returns ``out``."""
+    if not is_traced(out) and is_traced(result) and not result.carries():  # no derivative is lost in it
+        result._trace.problems.append(f"{user_site()}: out= is an array that cannot be followed")
+        np.copyto(out, decided(result), "same_kind")
+        return out
     _require_own(out)
     overwrite(out, result)
     return out
@@ -110,13 +114,18 @@ def _fitting(x: Tracer, new: Any) -> Any:
 
 
 def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
-    """``ufunc.at(x, index, value)``."""
+    """``ufunc.at(x, index, *value)``."""
     _require_own(x)
     if not x.is_here():
         ufunc.at(shadow(x), index, *value)
         return
-    _check_dtype(x, *value)
-    install(x, accumulated(ufunc, x, guarded_masks(index), *value))
+    value = tuple(_known(x, v) if isinstance(v, list | tuple) else v for v in value)
+    accumulated(ufunc, shadow(x), shadow(index), *shadow(value))  # raises what NumPy raises
+    adds = ufunc in (np.add, np.subtract)
+    index = guarded_masks(index) if adds else decided(index)  # how often an element is met
+    if value:
+        _check_dtype(x, *value)
+    install(x, accumulated(ufunc, x, index, *value))
 
 
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:

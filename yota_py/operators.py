@@ -18,47 +18,24 @@ from .callsites import called_name
 from .dispatch import find_traced
 from .foreign import Foreign, kind_of, meet
 from .libraries import in_place, with_sparse
-from .mutation import IN_PLACE, accumulate, assign, overwrite, write_result
+from .mutation import IN_PLACE, assign, overwrite, write_result
 from .patching import state
 from .show import name_of
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
+from .ufuncs import apply
 
-_REDUCTIONS: dict[Any, Callable[..., Any]] = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
 _NUMBERS = (int, float, complex)
-_ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """NumPy's protocol for ufuncs and their methods."""
     if any(_has_own_ufuncs(type(x)) for x in inputs):
         return NotImplemented
-    out = kwargs.pop("out", None)
-    if out is not None and any(x is not None for x in out):
-        if len(out) != 1:
-            raise unsupported(f"{name_of(ufunc)} with several out=")
-        return write_result(out[0], array_ufunc(self, ufunc, method, *inputs, **kwargs))
-    inputs = tuple(map(_operand, inputs)) if state.traces else inputs
     if method == "at":
-        return accumulate(ufunc, *inputs)
-    if find_traced((inputs, kwargs)) is None:  # traced is where the result goes
-        return getattr(ufunc, method)(*inputs, **kwargs)
-    if method == "__call__":
-        return record(ufunc, inputs, kwargs)
-    kwargs = {key: value for key, value in kwargs.items() if value is not None}
-    if method in ("reduce", "accumulate") and len(inputs) == 1:
-        kwargs = {"axis": 0, **kwargs}
-    if method == "reduce" and ufunc in _REDUCTIONS:
-        return record(_REDUCTIONS[ufunc], inputs, kwargs)
-    if method == "accumulate" and ufunc in _ACCUMULATIONS:
-        return record(_ACCUMULATIONS[ufunc], inputs, kwargs)
-    if method == "outer" and not kwargs:
-        a, b = inputs
-        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b)
-    raise unsupported(f"{name_of(ufunc)}.{method}")
+        return apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
+    inputs = tuple(map(_operand, inputs)) if state.traces else inputs
+    return apply(ufunc, method, inputs, kwargs) if kwargs or method != "__call__" else record(ufunc, inputs, kwargs)
 
 
 def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:

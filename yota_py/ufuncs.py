@@ -1,0 +1,193 @@
+"""Methods and keywords of ufuncs, opened into calls that have rules: ``where``, ``astype`` and assignments.
+
+NumPy itself is asked first, with copies of the values: what it raises is raised, and what a call is opened into has to
+have the dtype and shape of its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .dispatch import decided, find_traced, is_traced
+from .functional import copied, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
+from .mutation import accumulate, write_result
+from .show import name_of
+from .tangents import astype
+from .trace import record
+from .tracer import elsewhere, shadow, tracers_in, unsupported
+from .types import typeof
+
+_REDUCTIONS: dict[Any, Callable[..., Any]] = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+}  # fmt: skip
+_TRUTH: dict[Any, Callable[..., Any]] = {np.logical_and: np.all, np.logical_or: np.any}
+_ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``getattr(ufunc, method)(*inputs, **kwargs)`` with a traced value among the inputs or in ``out``."""
+    if not any(tracer.is_here() for tracer in tracers_in((inputs, kwargs))):  # another thread's trace watches them
+        return getattr(ufunc, method)(*elsewhere(inputs), **elsewhere(kwargs))
+    if method == "at":
+        return accumulate(ufunc, *inputs)
+    outs = kwargs.pop("out", None) or (None,) * ufunc.nout
+    wanted = _asked(ufunc, method, inputs, kwargs, outs)
+    if method in ("reduce", "accumulate", "reduceat") and kwargs.get("dtype") is None and outs[0] is not None:
+        kwargs["dtype"] = _dtype_for(ufunc, inputs[0], outs[0])
+    where = kwargs.pop("where", True) if method in ("__call__", "outer") else True
+    with np.errstate(all="ignore"):  # NumPy has warned
+        results = _METHODS[method](ufunc, inputs, kwargs)
+        given = [
+            _given(result, want, where, kwargs.get("order"), f"{name_of(ufunc)}.{method}({', '.join(kwargs)})")
+            if out is None else _written(result, out, where)
+            for result, want, out in zip(results, wanted, outs, strict=True)
+        ]  # fmt: skip
+    return given[0] if len(given) == 1 else tuple(given)
+
+
+def _asked(
+    ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], outs: Sequence[Any]
+) -> list[Any]:
+    """What NumPy gives for the values."""
+    targets = tuple(None if out is None else copied(shadow(out)) for out in outs)
+    options = shadow(kwargs)
+    if method in ("__call__", "outer") or targets[0] is not None:  # with out=None NumPy does not warn of where= alone
+        options["out"] = targets
+    answer = getattr(ufunc, method)(*shadow(inputs), **options)
+    return [*answer] if isinstance(answer, tuple) else [answer]
+
+
+def _dtype_for(ufunc: Any, x: Any, out: Any) -> Any:
+    """The dtype in which NumPy computes a reduction into ``out``; ``None`` for that of the ufunc itself."""
+    both = np.result_type(x, out)
+    try:
+        if ufunc.resolve_dtypes((both, both, None))[-1] != both:  # a logical one
+            return None
+    except TypeError:
+        return None
+    if not np.can_cast(both, out.dtype, "same_kind"):
+        raise unsupported(f"a reduction by {name_of(ufunc)} of {np.result_type(x)} with out= of {out.dtype}")
+    return both
+
+
+def _given(result: Any, want: Any, where: Any, order: Any, name: str) -> Any:
+    """A result of NumPy's kind. Of elements that ``where`` leaves out it says nothing: they are zeros."""
+    if where is not True:
+        result = np.where(where, result, np.result_type(result).type(0))
+    if isinstance(want, np.ndarray) != (typeof(result).kind == "array"):  # type: ignore[union-attr]
+        result = astype(result, want.dtype)[...] if isinstance(want, np.ndarray) else result[()]
+    if (np.result_type(result), np.shape(result)) != (want.dtype, want.shape):
+        raise unsupported(name)
+    if order not in ("C", "F") or want.ndim < 2 or not is_traced(result):
+        return result
+    return result if shadow(result).flags[f"{order}_CONTIGUOUS"] else np.copy(result, order)
+
+
+def _written(result: Any, out: Any, where: Any) -> Any:
+    """``out``, into which a result is written where ``where`` says."""
+    if np.result_type(result) != out.dtype:
+        result = astype(result, out.dtype)
+    if where is not True:
+        result = np.where(where, result, out)
+    return write_result(out, result if np.shape(result) == out.shape else np.broadcast_to(result, out.shape))
+
+
+# --------------------------------------------------------------------------------------------------------- the methods
+
+
+def _call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    core = {key: value for key, value in kwargs.items() if key in ("axes", "axis", "keepdims")}
+    signature = kwargs.get("signature", kwargs.get("sig"))
+    if (dtype := kwargs.get("dtype")) is not None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    if signature is not None:
+        inputs = _cast(ufunc, inputs, signature)
+    result = _recorded(ufunc, inputs, core)
+    return result if isinstance(result, tuple) else [result]
+
+
+def _recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call; of plain values if traced is only where the result goes."""
+    return fn(*args, **kwargs) if find_traced((args, kwargs)) is None else record(fn, args, kwargs)
+
+
+def _cast(ufunc: Any, inputs: tuple[Any, ...], signature: Any) -> tuple[Any, ...]:
+    """The inputs in the dtypes that a signature asks for."""
+    outputs = (None,) * ufunc.nout
+    types = [type(x) if isinstance(x, int | float | complex) and type(shadow(x)) in _NUMBERS else np.result_type(x)
+             for x in shadow(inputs)]
+    if isinstance(signature, str):
+        signature = tuple(map(np.dtype, signature.replace("->", "")))
+    loop = ufunc.resolve_dtypes((*types, *outputs), signature=signature, casting="unsafe")[: ufunc.nin]
+    cast = tuple(x if np.result_type(x) == dtype and type(x) not in _NUMBERS else astype(x, dtype)
+                 for x, dtype in zip(inputs, loop, strict=True))
+    if ufunc.resolve_dtypes((*loop, *outputs))[: ufunc.nin] != loop:
+        raise unsupported(f"{name_of(ufunc)} with this dtype= or signature=")
+    return cast
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def _outer(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    a, b = inputs
+    return _call(ufunc, (np.reshape(a, np.shape(a) + (1,) * np.ndim(b)) if np.ndim(b) else a, b), kwargs)
+
+
+def _reduce(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    a, options = inputs[0], _telling(kwargs)
+    axis = decided(kwargs.get("axis", 0)) if np.ndim(a) else None  # a number counts as one element along axis 0
+    if ufunc in _REDUCTIONS:
+        if ufunc not in (np.add, np.multiply) and (dtype := options.pop("dtype", None)) is not None:
+            a = astype(a, np.dtype(dtype))
+        return [_recorded(_REDUCTIONS[ufunc], (a,), {"axis": axis, **options})]
+    if ufunc in _TRUTH and not options.keys() - {"keepdims"}:
+        return [_recorded(_TRUTH[ufunc], (a,), {"axis": axis, **options})]
+    _check_order(ufunc, a)
+    initial = kwargs.get("initial", np._NoValue)  # type: ignore[attr-defined]  # None says that there is none
+    where, keepdims = kwargs.get("where", True), bool(kwargs.get("keepdims"))
+    return [ufunc_reduce(ufunc, a, axis, kwargs.get("dtype"), keepdims, initial, where)]
+
+
+def _accumulate(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    a, axis, dtype = inputs[0], decided(kwargs.get("axis", 0)), kwargs.get("dtype")
+    if ufunc in _ACCUMULATIONS:
+        return [_recorded(_ACCUMULATIONS[ufunc], (a,), {"axis": axis, **_telling({"dtype": dtype})})]
+    return [ufunc_accumulate(ufunc, a, 0 if axis is None else axis, dtype)]
+
+
+def _reduceat(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    a, indices = inputs
+    _check_order(ufunc, a)
+    starts = [int(i) for i in np.ravel(decided(indices))]
+    return [ufunc_reduceat(ufunc, a, starts, decided(kwargs.get("axis", 0)), kwargs.get("dtype"))]
+
+
+def _check_order(ufunc: Any, a: Any) -> None:
+    """NumPy's vectorized loops of some ufuncs (arctan2, power) mix up reductions, of which there is no derivative."""
+    if is_traced(a) and a.carries() and not _is_in_order(ufunc, a.dtype):
+        raise unsupported(f"np.{name_of(ufunc)}.reduce, which NumPy does not compute from left to right,")
+
+
+@lru_cache
+def _is_in_order(ufunc: Any, dtype: Any) -> bool:
+    x = np.array([0.5, 1.5, 1.25, 0.75, 1.75, 0.25, 1.125, 0.625, 0.875], dtype)
+    return bool(np.allclose(ufunc.reduce(x), ufunc.accumulate(x)[-1], 1e-2))
+
+
+def _telling(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keywords of a reduction that say something else than their defaults do."""
+    return {
+        key: value for key, value in kwargs.items()
+        if key != "axis" and value is not None and not (key == "keepdims" and not value)
+        and not (key == "where" and value is True)
+    }  # fmt: skip
+
+
+_METHODS: dict[str, Callable[..., Sequence[Any]]] = {
+    "__call__": _call, "outer": _outer, "reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat,
+}  # fmt: skip
