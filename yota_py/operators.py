@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from . import ufuncs
 from .callsites import called_name
 from .dispatch import find_traced
 from .foreign import Foreign, kind_of, meet
@@ -23,7 +24,6 @@ from .patching import state
 from .show import name_of
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
-from .ufuncs import apply
 
 _NUMBERS = (int, float, complex)
 
@@ -33,9 +33,11 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if any(_has_own_ufuncs(type(x)) for x in inputs):
         return NotImplemented
     if method == "at":
-        return apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
+        return ufuncs.apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
     inputs = tuple(map(_operand, inputs)) if state.traces else inputs
-    return apply(ufunc, method, inputs, kwargs) if kwargs or method != "__call__" else record(ufunc, inputs, kwargs)
+    if kwargs or method != "__call__":
+        return ufuncs.apply(ufunc, method, inputs, kwargs)
+    return record(ufunc, inputs, kwargs)
 
 
 def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
