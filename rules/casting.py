@@ -110,7 +110,7 @@ def _assemble(x: Any) -> Any:
     """An array of a nested list of numbers and arrays, some of them traced."""
     if is_traced(x):
         return x if isinstance(x, np.ndarray) else as_array(x)
-    if isinstance(x, tuple | list) and find_traced(x, 64) is not None:
+    if isinstance(x, tuple | list) and find_traced(x) is not None:
         return np.stack([part if is_traced(part) else _assemble(part) for part in x])
     return _plain_array(x)
 
@@ -123,7 +123,7 @@ def _converted(x: Any, dtype: Any, ndmin: int) -> Any:
 
 
 def _array(*args: Any, **kwargs: Any) -> Any:
-    if find_traced(args, 64) is None:
+    if find_traced(args) is None:
         return _plain_array(*args, **kwargs)
 
     def array(
@@ -147,7 +147,7 @@ nondiff(_lies_in, immediate=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3,
 
 def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if find_traced(args, 64) is None:
+        if find_traced(args) is None:
             return original(*args, **kwargs)
 
         def asarray(
@@ -176,7 +176,7 @@ def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         arrays = [
-            _assemble(a) if isinstance(a, tuple | list) and find_traced(a, 64) is not None else a for a in args[:count]
+            _assemble(a) if isinstance(a, tuple | list) and find_traced(a) is not None else a for a in args[:count]
         ]
         return original(*arrays, *args[count:], **kwargs)
 

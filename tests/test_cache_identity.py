@@ -24,7 +24,7 @@ from scipy import special
 
 from yota_py import grad, gradient, gradtape, jit, pullback, value_and_grad
 from yota_py.cache import caches
-from yota_py.operations import is_library
+from yota_py.ownership import is_library
 
 Function = Callable[[float], Any]
 

@@ -12,6 +12,7 @@ import scipy.special  # noqa: F401 - its rules are registered once it is importe
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py import jit
+from yota_py.containers import NAMESPACE
 from yota_py.engine import compile_tape
 from yota_py.finite import close, random_like
 from yota_py.gradient import differentiate
@@ -24,7 +25,7 @@ from yota_py.passes.steps import Python
 from yota_py.recording import record_call
 from yota_py.registry import Case, Primitive, Sample, primitives
 from yota_py.show import name_of
-from yota_py.trees import NAMESPACE, flatten, is_traceable, unflatten
+from yota_py.trees import flatten, is_traceable, unflatten
 from yota_py.types import ArrayType, is_inexact, typeof
 
 # Python steps for good reason: scans, orders, decompositions, SciPy's special functions without a kernel.

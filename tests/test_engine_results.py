@@ -15,12 +15,12 @@ from ways import CALLS, agrees, arrays_of, moved, seeds_for
 
 import yota_py
 from yota_py import grad
+from yota_py.containers import NAMESPACE
 from yota_py.engine import Refusal, compile_tape
 from yota_py.operations import Variable
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
-from yota_py.trees import NAMESPACE
 from yota_py.types import typeof
 
 # ----------------------------------------------------------------------------------------- kinds of result

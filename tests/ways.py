@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from yota_py.containers import NAMESPACE
 from yota_py.engine import Refusal, compile_tape
 from yota_py.errors import GuardError
 from yota_py.finite import random_like
@@ -18,7 +19,6 @@ from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
 from yota_py.tape import Tape
-from yota_py.trees import NAMESPACE
 from yota_py.types import ArrayType, typeof
 from yota_py.verify import verify
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from . import kinds
 from .attributes import Attributes
+from .containers import with_items
 from .contents import copy_of, parts_of, unchanged
 from .disguise import settling
 from .dispatch import is_traced, mode_of
@@ -27,11 +28,11 @@ from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
 from .foreign import kind_of
 from .guards import Guards
 from .instructions import Names, is_reflection, names_of, nested
-from .operations import Site, Variable, is_library, is_library_code, site_of
+from .operations import Site, Variable, site_of
+from .ownership import is_library, is_library_code
 from .patching import MEMO, stand_in_for
 from .trace import Trace
 from .tracer import Tracer
-from .trees import rebuild
 
 MAX_READS = 3000
 
@@ -363,6 +364,6 @@ class Captures:
                 self._read(item, at, item_of(value, key))
         self._path.pop()
         if any(a is not b for a, b in zip(new, value, strict=False)):
-            return rebuild(value, new)
+            return with_items(value, new)
         return value
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from functools import wraps
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .containers import LEAVES, items_of, mapped
+from .ownership import is_library
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_HELD = 8  # how deep functions and objects are looked into
+_EMPTY = CellType()
 
 originals: dict[int, Any] = {}  # by the identities of their stand-ins (patching.py), which live as long as the process
 
@@ -37,32 +45,65 @@ def mode_of(fn: Any) -> Any:
     return getattr(getattr(fn, "__yota_cache__", None), "mode", None)
 
 
-def find_traced(values: Any, depth: int = 3) -> Any:
-    """A traced value among these or in tuples, lists, dicts and slices in them; ``None`` if there is none."""
+def find_traced(values: Iterable[Any], inside: tuple[int, ...] = ()) -> Any:
+    """A traced value among these or in containers and slices in them; ``None`` if there is none.
+
+    ``inside`` are the identities of the containers around them: one may contain itself.
+    """
     for value in values:
         if is_traced(value):
             return value
-        if depth:
-            if isinstance(value, tuple | list):
-                found = find_traced(value, depth - 1)
-            elif isinstance(value, dict):
-                found = find_traced(value.values(), depth - 1)
-            elif isinstance(value, slice):
-                found = find_traced((value.start, value.stop, value.step), 0)
-            else:
-                continue
-            if found is not None:
+        items = (value.start, value.stop, value.step) if type(value) is slice else items_of(value)
+        if items and id(value) not in inside and (found := find_traced(items, (*inside, id(value)))) is not None:
+            return found
+    return None
+
+
+def find_held(values: Iterable[Any], held: bool = False, inside: tuple[int, ...] = ()) -> Any:
+    """A traced value with a derivative that a function or object among these keeps to itself; ``None`` without one.
+
+    Looked into are cells and defaults of the user's functions, bound arguments, and attributes of the user's objects.
+    """
+    for value in values:
+        if type(value) in LEAVES:
+            continue
+        if is_traced(value):
+            if held and value.carries():
+                return value
+        elif id(value) not in inside and len(inside) < MAX_HELD:
+            items = items_of(value)
+            parts = _kept_by(value) if items is None else items
+            if (found := find_held(parts, held or items is None, (*inside, id(value)))) is not None:
                 return found
     return None
+
+
+def _kept_by(value: Any) -> Iterable[Any]:
+    """What a function or object holds by itself."""
+    if isinstance(value, FunctionType):
+        if is_library(value.__module__):
+            return ()
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != _EMPTY]
+        return [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, set | frozenset):
+        return value
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if is_library(type(value).__module__) or isinstance(value, type | ModuleType):
+        return ()
+    slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
+    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
 
 
 def decided(value: Any) -> Any:
     """The plain value behind a traced one, remembered on the tape as a decision: for what determines a shape."""
     if is_traced(value):
         return value._decide(decided)
-    if isinstance(value, tuple | list):
-        return type(value)(map(decided, value))
-    return np.array(value) if isinstance(value, np.ndarray) else value  # a copy: the array may change later
+    if isinstance(value, np.ndarray):
+        return np.array(value)  # a copy: the array may change later
+    return mapped(decided, value)
 
 
 def dispatching(fn: F) -> F:
@@ -73,6 +114,8 @@ def dispatching(fn: F) -> F:
         traced = find_traced(args)
         if traced is None and kwargs:
             traced = find_traced(kwargs.values())
+        if traced is None:
+            traced = find_held((*args, *kwargs.values()))
         if traced is None:
             return fn(*args, **kwargs)
         return type(traced).__yota_record__(primitive, args, kwargs)

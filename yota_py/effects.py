@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from .containers import with_items
 from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, set_attribute
 from .kinds import slots_of
-from .operations import is_library, is_library_frame
+from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
 from .tracer import Tracer
-from .trees import flatten, rebuild
+from .trees import flatten
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
 
@@ -207,7 +208,7 @@ class _Plain:
         if isinstance(value, tuple):
             items = [self(item) for item in value]
             if any(a is not b for a, b in zip(items, value, strict=True)):
-                self.made[id(value)] = rebuild(value, items)
+                self.made[id(value)] = with_items(value, items)
         elif isinstance(value, list | dict):
             self.pictures[id(value)] = value.copy()
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):

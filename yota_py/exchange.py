@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .containers import mapped
 from .dispatch import find_traced, is_traced
 from .trace import Trace
 from .tracer import shadow
-from .trees import map_items
 
 Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
@@ -171,4 +171,4 @@ class Exchange:
     def _plain(self, value: Any) -> Any:
         if is_traced(value):
             return shadow(value) if value._trace is self.trace else value
-        return map_items(self._plain, value)
+        return mapped(self._plain, value)

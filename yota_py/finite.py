@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import optree
 
+from .containers import mapped
 from .trees import flatten
-from .types import ArrayType, TupleType, typeof
+from .types import ArrayType, StructType, TupleType, typeof
 
 _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
 
@@ -39,6 +40,8 @@ def random_like(x: Any, rng: np.random.Generator, into_none: bool = False) -> An
     t = typeof(x)
     if isinstance(t, TupleType):
         return tuple(random_like(item, rng, into_none) for item in x)
+    if isinstance(t, StructType):
+        return mapped(lambda item: random_like(item, rng, into_none), x)
     if not (isinstance(t, ArrayType) and t.inexact):
         return None
 

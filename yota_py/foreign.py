@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from .containers import with_items
 from .dispatch import find_traced, is_traced
 from .errors import LostDerivativeError, NotDifferentiableError, YotaError
-from .operations import is_library, user_site
+from .operations import user_site
+from .ownership import is_library
 from .patching import state, suspended
 from .registry import methods, properties
 from .show import name_of
 from .tracer import Tracer, shadow, tracers_in
-from .trees import rebuild
 from .types import ArrayType, is_inexact, typeof
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
@@ -302,7 +303,7 @@ def _foreigners(structure: Any) -> Iterable[Any]:
 def _map(fn: Callable[[Any], Any], structure: Any) -> Any:
     """A structure of arguments with ``fn`` of all that is no tuple, list or dict."""
     if isinstance(structure, tuple | list):
-        return rebuild(structure, [_map(fn, item) for item in structure])
+        return with_items(structure, [_map(fn, item) for item in structure])
     if type(structure) is dict:
         return {key: _map(fn, item) for key, item in structure.items()}
     return fn(structure)
@@ -356,7 +357,7 @@ def _paired(plain: Any, ours: Any) -> Any:
         if len(plain) != len(ours):
             return NotImplemented
         items = [_paired(a, b) for a, b in zip(plain, ours, strict=True)]
-        return NotImplemented if any(x is NotImplemented for x in items) else rebuild(plain, items)
+        return NotImplemented if any(x is NotImplemented for x in items) else with_items(plain, items)
     a, b = numbers_of(plain), numbers_of(shadow(ours))
     if a is None or b is None:
         return plain if not is_traced(ours) and type(plain) is type(ours) and bool(plain == ours) else NotImplemented

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from .containers import NAMESPACE, item
 from .dispatch import is_traced
 from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
@@ -20,8 +21,8 @@ from .registry import apply_rule, primitive_of
 from .show import name_of
 from .tangents import MISSING, add, getfield, zeros_like
 from .tape import Tape
-from .trees import NAMESPACE, flatten, unflatten
-from .types import ArrayType, Type, is_inexact, typeof
+from .trees import flatten, unflatten
+from .types import ArrayType, StructType, TupleType, Type, is_inexact, typeof
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -83,6 +84,7 @@ def to_rrules(source: Recorder) -> Linearized:
             if var in lin.active:
                 triple = out.call(rrule, (op.fn, *args), kwargs, site=op.site)
                 lin.env[var] = out.call(getfield, (triple, 0))
+                _check_value(op, out.tape[lin.env[var]].type)
                 lin.pullbacks[var] = out.call(getfield, (triple, 1))
             else:
                 lin.env[var] = out.append(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
@@ -117,7 +119,7 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
                 continue
             dx, value = dxs, lin.out[dxs]
             for key in path:
-                if (value := value[key]) is None:
+                if (value := _part(op, value, key)) is None:
                     break
                 if value is MISSING:
                     raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
@@ -182,6 +184,31 @@ def _check_cotangents(op: Call, dxs: Any) -> None:
         count = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else None
         raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per "
                         f"positional argument ({len(op.args)} here), it returned {count or f'a {type(dxs).__name__}'}")
+
+
+def _part(op: Call, dx: Any, key: Any) -> Any:
+    """The cotangent of one item of a container that is an argument."""
+    try:
+        return item(dx, key)
+    except LookupError:
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave {typeof(dx)} for an argument that "
+                        f"has an item {key!r}: it must have the same structure, with None for zero") from None
+
+
+def _check_value(op: Call, have: Type) -> None:
+    """The rule's value has the structure of the function's: derivatives go back through its items."""
+    if not _alike(have, op.type):
+        raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {have}, the function itself {op.type}; both "
+                        "must return the same")
+
+
+def _alike(a: Type, b: Type) -> bool:
+    if isinstance(a, ArrayType) and isinstance(b, ArrayType):
+        return a.shape == b.shape
+    if isinstance(a, TupleType | StructType) and type(a) is type(b):
+        keys = not isinstance(a, StructType) or (a.name, a.keys) == (b.name, b.keys)  # type: ignore[union-attr]
+        return keys and len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))  # type: ignore[union-attr]
+    return type(a) is type(b)
 
 
 def _check_type(op: Call, have: Type, want: Type) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .operations import is_library
+from .ownership import is_library
 from .trace import LARGE
 
 IMMUTABLE = (

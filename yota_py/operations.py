@@ -5,7 +5,6 @@ An operation's variable ``%id`` is its position on the tape, counted from 1.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .containers import items_of, keys_of, mapped
+from .ownership import is_library_frame
 from .types import Type
 
 
@@ -39,44 +40,6 @@ class Site:
     def __str__(self) -> str:
         name = self.filename.replace("\\", "/").rsplit("/", 1)[-1]
         return f"{name}:{self.line}"
-
-
-# Code that is not the user's: sites skip over it, and patched functions answer it as usual.
-LIBRARIES = frozenset([
-    "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
-    "matplotlib", "autograd", "jax", "torch", "xarray", "polars", "dask", "pyarrow", "pytest", "_pytest", "hypothesis",
-    "IPython",
-])  # fmt: skip
-
-
-_STANDARD_LIBRARY = os.path.dirname(os.__file__)
-_TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
-
-
-@lru_cache(maxsize=4096)
-def is_library(module: str | None) -> bool:
-    """Whether a module of this name belongs to a library rather than to the user."""
-    root = module.partition(".")[0] if module is not None else ""
-    if root in LIBRARIES or root.startswith("namedtuple_"):
-        return True
-    if root not in sys.stdlib_module_names:
-        return False
-    file = getattr(sys.modules.get(root), "__file__", None)  # a user's own code.py is no library
-    return file is None or file.startswith(_STANDARD_LIBRARY)
-
-
-def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
-    """Whether code belongs to a library: not what the user has typed into a library's name space, such as
-    ``eval("lambda x: sin(x)", vars(math))``."""
-    module = namespace.get("__name__")
-    if not is_library(module):
-        return False
-    return code.co_filename != _TYPED or code.co_name.startswith("__") or str(module).startswith("namedtuple_")
-
-
-def is_library_frame(frame: FrameType) -> bool:
-    """Whether a frame runs a library's code."""
-    return is_library_code(frame.f_code, frame.f_globals)
 
 
 def user_site() -> Site | None:
@@ -134,7 +97,7 @@ class Constant:
 class Call:
     """``fn(*args, **kwargs)``, where ``fn`` is a function or the variable of a pullback.
 
-    Variables may stand in nested tuples, lists, dicts and slices of ``args`` and ``kwargs``.
+    Variables may stand in containers (nested ones, too) and slices of ``args`` and ``kwargs``.
     """
 
     fn: Callable[..., Any] | Variable
@@ -165,33 +128,25 @@ Operation: TypeAlias = Input | Constant | Call | Guard
 
 
 def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
-    """The same nesting of tuples, lists, dicts and slices with each variable replaced by ``lookup(variable)``."""
+    """The same containers and slices with each variable replaced by ``lookup(variable)``."""
     if isinstance(structure, Variable):
         return lookup(structure)
-    if isinstance(structure, tuple | list):
-        items = [substitute(item, lookup) for item in structure]
-        if isinstance(structure, list):
-            return items
-        return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
-    if isinstance(structure, dict):
-        return {key: substitute(item, lookup) for key, item in structure.items()}
+    if type(structure) is tuple:
+        return tuple([substitute(item, lookup) for item in structure])
     if isinstance(structure, slice):
         return slice(*(substitute(part, lookup) for part in (structure.start, structure.stop, structure.step)))
-    return structure
+    return mapped(lambda item: substitute(item, lookup), structure)
 
 
 def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Variable]]:
     """Each variable of a structure with the path of keys that leads to it."""
     if isinstance(structure, Variable):
         yield prefix, structure
-    elif isinstance(structure, tuple | list):
-        for i, item in enumerate(structure):
-            yield from paths(item, (*prefix, i))
-    elif isinstance(structure, dict):
-        for key, item in structure.items():
-            yield from paths(item, (*prefix, key))
     elif isinstance(structure, slice):
         yield from paths((structure.start, structure.stop, structure.step), prefix)
+    elif (items := items_of(structure)) is not None:
+        for key, item in zip(keys_of(structure), items, strict=True):
+            yield from paths(item, (*prefix, key))
 
 
 def operands(op: Operation) -> Iterator[Variable]:
@@ -202,7 +157,7 @@ def operands(op: Operation) -> Iterator[Variable]:
         for arg in op.args:
             if isinstance(arg, Variable):
                 yield arg
-            elif isinstance(arg, tuple | list | dict | slice):
+            elif isinstance(arg, slice) or items_of(arg) is not None:
                 yield from (var for _, var in paths(arg))
         if op.kwargs:
             yield from (var for _, var in paths(dict(op.kwargs)))

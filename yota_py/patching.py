@@ -22,7 +22,7 @@ from . import locks
 from .callsites import calls
 from .disguise import Type
 from .dispatch import find_traced, original, originals
-from .operations import is_library_frame
+from .ownership import is_library_frame
 from .registry import patched
 
 Owner: TypeAlias = ModuleType | type

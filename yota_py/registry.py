@@ -17,9 +17,11 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from .containers import only
 from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
-from .operations import Site, is_library, user_site
+from .operations import Site, user_site
+from .ownership import is_library
 from .show import name_of
 from .tangents import astype, conj, getfield, strong_multiply, unbroadcast
 from .types import ArrayType, is_inexact, typeof
@@ -196,8 +198,9 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
 
     The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
     returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
-    for an argument without derivative. A list or tuple argument gets a tuple of cotangents. ``tangents.MISSING``
-    stands for a derivative that exists and has no formula: an error if it is needed.
+    for an argument without derivative. A list or tuple argument gets a tuple of cotangents, another container one
+    of its own structure. ``tangents.MISSING`` stands for a derivative that exists and has no formula: an error if it
+    is needed.
 
     >>> @primitive
     ... def cube(x):
@@ -387,6 +390,5 @@ def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
 
 
 @rrule(getfield)
-def _getfield_rule(structure: Any, index: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    n = len(structure)
-    return structure[index], lambda dy: (tuple(dy if i == index else None for i in range(n)), None)
+def _getfield_rule(structure: Any, key: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    return getfield(structure, key), lambda dy: (only(structure, key, dy), None)

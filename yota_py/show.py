@@ -82,6 +82,7 @@ def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:
                 isinstance(following, Call)
                 and name_of(following.fn) == "getfield"
                 and following.args[0] == Variable(i)
+                and isinstance(following.args[1], int)
                 and following.args[1] not in fields
             ):
                 break

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .containers import item, keys_of, with_items
 from .dispatch import dispatching
-from .types import ArrayType, TupleType, is_inexact, typeof
+from .errors import RuleError
+from .types import ArrayType, is_inexact, typeof
 
 
 class _Missing:
@@ -74,9 +76,9 @@ def as_array(x: Any) -> Any:
     return np.asarray(x)
 
 
-def getfield(structure: Any, index: Any) -> Any:
-    """One item of a tuple, list or dict on the tape."""
-    return structure[index]
+def getfield(structure: Any, key: Any) -> Any:
+    """One item of a container on the tape."""
+    return item(structure, key)
 
 
 def zeros_like(x: Any) -> Any:
@@ -87,14 +89,17 @@ def zeros_like(x: Any) -> Any:
 
 
 def add(a: Any, b: Any) -> Any:
-    """Sum of two cotangents; ``None`` is zero, tuples are added item by item."""
+    """Sum of two cotangents; ``None`` is zero, containers are added item by item."""
     if a is None:
         return b
     if b is None:
         return a
-    if isinstance(typeof(a), TupleType):
-        return tuple(add(x, y) for x, y in zip(a, b, strict=True))
-    return np.add(a, b)
+    if isinstance(typeof(a), ArrayType):
+        return np.add(a, b)
+    keys = list(keys_of(a))
+    if not keys or keys != list(keys_of(b)):
+        raise RuleError(f"two cotangents of one value do not have the same structure: {typeof(a)} and {typeof(b)}")
+    return with_items(a, [add(item(a, key), item(b, key)) for key in keys])
 
 
 __all__ = [

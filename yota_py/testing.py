@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import optree
 
+from .containers import item, items_of, keys_of
 from .errors import GuardError
 from .evaluators import disagreements
 from .finite import (
@@ -241,15 +242,14 @@ def _leaves(args: tuple[Any, ...], at: _Place) -> tuple[list[Any], list[str], Ca
 
 def _pairs(at: _Place, x: Any, dx: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[tuple[Any, ...], Any, Any]]:
     """Each leaf of the arguments with its cotangent; a list or tuple has a tuple of cotangents, or None for zero."""
-    if not isinstance(x, tuple | list | dict):
+    if (items := items_of(x)) is None:
         yield path, x, dx
         return
-    keys = list(x) if isinstance(x, dict) else range(len(x))
-    if dx is not None and (not isinstance(dx, tuple | list | dict) or len(dx) != len(x)):
-        at.fail(f"the cotangent of {at.label(path)}, a {type(x).__name__} of {len(x)}, must be a tuple of as many",
-                ("got", typeof(dx)))  # fmt: skip
-    for key in keys:
-        yield from _pairs(at, x[key], None if dx is None else dx[key], (*path, key))
+    if dx is not None and len(items_of(dx) or ()) != len(items):
+        what = f"the cotangent of {at.label(path)}, a {type(x).__name__} of {len(items)}, must be a tuple of as many"
+        at.fail(what if isinstance(x, list | tuple) else f"{what} or have the same structure", ("got", typeof(dx)))
+    for key, part in zip(keys_of(x), items, strict=True):
+        yield from _pairs(at, part, None if dx is None else item(dx, key), (*path, key))
 
 
 # ---------------------------------------------------------------------------------------------- the checks

@@ -6,21 +6,25 @@ the innermost one among its arguments, and to that one the tracers of the outer 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import operator
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import locks
-from .dispatch import decided, find_traced
+from .containers import filled, items_of, keys_of, mapped, with_items
+from .dispatch import decided, find_held, find_traced
 from .errors import LostDerivativeError, MissingRuleError, MutationError
 from .foreign import Foreign, has_foreign, meet, refused
-from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, is_library, operands, user_site
+from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from .ownership import is_library
 from .patching import state, suspended
 from .recorder import Recorder
 from .registry import Primitive, missing_rule, primitive_of, raising
@@ -28,7 +32,6 @@ from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
-from .trees import rebuild
 from .types import ArrayType, OpaqueType, typeof
 from .views import follow_views, read_only
 
@@ -37,6 +40,7 @@ T = TypeVar("T")
 _levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
+_WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
 
 
@@ -129,18 +133,14 @@ class Trace(Recorder):
             return structure.current() if structure._trace is self else (structure, structure)
         if isinstance(structure, np.ndarray):
             return self.foreign(structure), structure
-        if isinstance(structure, tuple | list):
-            pairs = [self.split(item) for item in structure]
-            names, values = [p[0] for p in pairs], [p[1] for p in pairs]
-            return (names, values) if isinstance(structure, list) else (tuple(names), tuple(values))
-        if isinstance(structure, dict):
-            both = {key: self.split(item) for key, item in structure.items()}
-            return {key: p[0] for key, p in both.items()}, {key: p[1] for key, p in both.items()}
         if isinstance(structure, slice):
             # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
             parts = (structure.start, structure.stop, structure.step)
             structure = slice(*(operator.index(part) if isinstance(part, Tracer) else part for part in parts))
-        return structure, structure
+        if not (items := items_of(structure)):
+            return structure, structure
+        pairs = [self.split(item) for item in items]
+        return filled(structure, [p[0] for p in pairs]), filled(structure, [p[1] for p in pairs])
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
@@ -164,6 +164,8 @@ class Trace(Recorder):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
         if self.sets_errors and raises_errors():
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
+        if (own := [t for t in tracers_in(value) if t._trace is self]):
+            value = self._settled(fn, value, own)
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
         if entry is not None and entry.nondiff:
@@ -173,6 +175,14 @@ class Trace(Recorder):
             self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
         follow_views(result, fn, args, kwargs)
         return result
+
+    def _settled(self, fn: Callable[..., Any], value: Any, own: Sequence[Tracer]) -> Any:
+        """The plain result of a function that has found traced values elsewhere than among its arguments."""
+        if any(t.carries() for t in own):
+            raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
+                                      "its arguments, so that their derivatives would be lost. Pass them as arguments")
+        self.problems.append(f"{self.origin()}: {name_of(fn)} reads arrays that are not among its arguments")
+        return _without(own, value)
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
@@ -191,24 +201,33 @@ class Trace(Recorder):
             self.problems.append(f"{self.origin()}: a whole number may become too large")
 
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
-        """Tracers for a recorded value; tuples and lists are opened with ``getfield``."""
+        """Tracers for a recorded value; containers are opened with ``getfield``."""
         t = typeof(value)
         self._status[var] = min(status, INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
-        if isinstance(value, tuple | list):
-            items = []
-            for i, item in enumerate(value):
-                field = self.append(Call(getfield, (var, i), {}, typeof(item)), item)
-                items.append(self.wrap(field, item, status))
-            return rebuild(value, items)
+        if (items := items_of(value)) is not None:
+            wrapped = []
+            for key, item in zip(keys_of(value), items, strict=True):
+                field = self.append(Call(getfield, (var, key), {}, typeof(item)), item)
+                wrapped.append(self.wrap(field, item, status))
+            return with_items(value, wrapped)
         if not isinstance(t, ArrayType):
-            if status == ACTIVE and value is not None:
-                raise LostDerivativeError(f"{self.origin()}: {_call_of(self.tape[var])} makes a {type(value).__name__} "
-                                          "of a traced value, in which its derivative would be lost. Have it return "
-                                          "arrays and numbers, alone or in tuples and lists")
+            if status == ACTIVE and not isinstance(value, _WITHOUT_NUMBERS):
+                raise LostDerivativeError(
+                    f"{self.origin()}: {self._maker(var)} returned an object of type {type(value).__name__} made from "
+                    "traced values, whose derivative would be lost in it. Return numbers and arrays, also in tuples, "
+                    "lists, dicts and dataclasses, or make the class known to optree (namespace 'yota_py')"
+                )
             if status != CONSTANT and value is not None:
                 self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
             return value
         return make_tracer(self, var, value)
+
+    def _maker(self, var: Variable) -> str:
+        """The name of the function whose result a variable is, or is a part of."""
+        op = self.tape[var]
+        while isinstance(op, Call) and op.fn is getfield:
+            op = self.tape[op.args[0]]
+        return name_of(op.fn) if isinstance(op, Call) else str(var)
 
     def next_decision(self) -> int:
         """The number of the next guard."""
@@ -228,10 +247,6 @@ class Trace(Recorder):
         return answer
 
 
-def _call_of(op: Operation) -> str:
-    return name_of(op.fn) if isinstance(op, Call) else "a call"
-
-
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
     with state.unwatched:
@@ -246,6 +261,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
         return meet(fn, args, kwargs)
     tracers = tracers_in((args, kwargs))
+    if not tracers:
+        raise _held(fn, args, kwargs)
     if not all(t.is_here() for t in tracers):
         working = [t._trace for t in tracers if t.carries() and t._trace.alive]
         if not working:  # arrays that another thread's trace watches
@@ -261,6 +278,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
     if no_rule and any(t.carries() for t in tracers):
         raise missing_rule(fn)
+    if find_held((args, kwargs)) is not None:
+        raise _held(fn, args, kwargs)
     if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = _positional(fn, entry, args, kwargs)
     result = trace.record(fn, args, kwargs)
@@ -277,6 +296,16 @@ def raises_errors() -> bool:
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
+def _held(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
+    """The error for a traced value that stands where no rule can reach it."""
+    named = [*enumerate(args), *kwargs.items()]
+    key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
+    function = isinstance(value, FunctionType | MethodType | functools.partial)
+    what = "a function" if function else f"an object of type {type(value).__name__}"
+    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {what} that holds a traced value, "
+                               "whose derivative would be lost there. Pass the value itself as an argument")
+
+
 def _in_rules() -> bool:
     """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
     frame = sys._getframe(2)
@@ -290,10 +319,17 @@ def _in_rules() -> bool:
     return False
 
 
+def _without(tracers: Sequence[Tracer], value: Any) -> Any:
+    """A result with the values behind these tracers."""
+    if any(value is t for t in tracers):
+        return value.current()[1]
+    return mapped(lambda item: _without(tracers, item), value)
+
+
 def _extents(value: Any) -> Any:
     """An axis or a shape with its traced integers as guards; other numbers (``initial=``) stay traced."""
     if isinstance(value, tuple | list):
-        return rebuild(value, map(_extents, value))
+        return with_items(value, map(_extents, value))
     return decided(value) if kind_of_tracer(value) in ("i", "u") else value
 
 

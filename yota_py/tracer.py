@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from .callsites import called_name
+from .containers import items_of, mapped
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
 from .registry import methods, properties
-from .trees import map_items
 from .types import ArrayType, Type, typeof
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
 
 
 def tracers_in(structure: Any) -> list[Tracer]:
-    """All tracers among arguments, also in tuples, lists and dicts."""
+    """All tracers among arguments, also in containers."""
     found: list[Tracer] = []
     pending = [structure]
     while pending:
@@ -252,10 +252,8 @@ def tracers_in(structure: Any) -> list[Tracer]:
             found.append(item)
         elif is_traced(item):  # a ``Foreign``
             found.append(item.array)
-        elif isinstance(item, tuple | list):
-            pending.extend(reversed(item))
-        elif isinstance(item, dict):
-            pending.extend(reversed(item.values()))
+        elif items := items_of(item):
+            pending.extend(reversed(items))
     return found
 
 
@@ -263,14 +261,14 @@ def shadow(structure: Any) -> Any:
     """The plain values behind tracers, for functions that look at shapes and dtypes only."""
     while is_traced(structure):
         structure = structure.current()[1]
-    return map_items(shadow, structure)
+    return mapped(shadow, structure)
 
 
 def elsewhere(structure: Any) -> Any:
     """Arguments with the tracers of other threads replaced by their values."""
     if isinstance(structure, Tracer):
         return structure if structure.is_here() else shadow(structure)
-    return map_items(elsewhere, structure)
+    return mapped(elsewhere, structure)
 
 
 def guarded_masks(index: Any) -> Any:

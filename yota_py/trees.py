@@ -1,73 +1,34 @@
-"""Containers: flattened with optree; dataclasses are containers of their fields."""
+"""Structures of containers, flattened to their leaves with optree."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import optree
 
-from . import locks
+from .containers import NAMESPACE, is_container
 from .dispatch import is_traced
 from .errors import LostDerivativeError
-from .operations import is_library, user_site
+from .operations import user_site
 from .types import is_inexact
 
-NAMESPACE = "yota_py"  # of containers registered with optree
 Leaf = Any
-_registered: set[type] = set()
 
 
 def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf."""
     leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
     classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)}
-    new = [cls for cls in classes - _registered if not is_library(cls.__module__)]
-    if not new:
-        return leaves, spec
-    for cls in new:
-        _register(cls)
-    return flatten(tree)
+    new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
+    return flatten(tree) if new else (leaves, spec)
 
 
 def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
     """The container of this structure."""
     return optree.tree_unflatten(spec, leaves)
-
-
-def map_items(fn: Callable[[Any], Any], structure: Any) -> Any:
-    """A tuple, list or dict with ``fn`` of each item; anything else as it is."""
-    if isinstance(structure, tuple | list):
-        return rebuild(structure, map(fn, structure))
-    if isinstance(structure, dict):
-        return {key: fn(item) for key, item in structure.items()}
-    return structure
-
-
-def rebuild(like: tuple[Any, ...] | list[Any], items: Iterable[Any]) -> Any:
-    """A tuple, namedtuple or list of the kind of ``like`` with other items."""
-    return tuple.__new__(type(like), items) if isinstance(like, tuple) else type(like)(items)
-
-
-def _register(cls: type) -> None:
-    """Make a dataclass a container; its instances are rebuilt without ``__init__``, which might reject tracers."""
-    names = tuple(field.name for field in dataclasses.fields(cls))
-
-    def take_apart(obj: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
-        return tuple(getattr(obj, name) for name in names), None, names
-
-    def put_together(_: Any, values: Iterable[Any]) -> Any:
-        obj: Any = object.__new__(cls)
-        for name, value in zip(names, values, strict=True):
-            object.__setattr__(obj, name, value)
-        return obj
-
-    with locks.containers:
-        if cls not in _registered:
-            _registered.add(cls)
-            optree.register_pytree_node(cls, take_apart, put_together, namespace=NAMESPACE)
 
 
 def is_traceable(leaf: Leaf) -> bool:
@@ -96,9 +57,3 @@ def check_leaf(leaf: Leaf, name: str) -> Leaf:
             "pass np.asarray(...) of it"
         )
     return leaf
-
-
-# The order of a dict's keys is part of its structure: a function may iterate over it.
-# In force while this object lives.
-_ordered = optree.dict_insertion_ordered(True, namespace=NAMESPACE)
-_ordered.__enter__()

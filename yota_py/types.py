@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from .containers import items_of, keys_of
+
 Kind = Literal["array", "scalar", "python"]
 
 
@@ -57,6 +59,18 @@ class TupleType:
 
 
 @dataclass(frozen=True, slots=True)
+class StructType:
+    """A dict, a dataclass, or what else is a container, of typed values."""
+
+    name: str
+    keys: tuple[Any, ...]
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}: {item}' for key, item in zip(self.keys, self.items, strict=True))})"
+
+
+@dataclass(frozen=True, slots=True)
 class OpaqueType:
     """Anything else: a pullback, ``None``, a string."""
 
@@ -66,7 +80,7 @@ class OpaqueType:
         return self.name
 
 
-Type: TypeAlias = ArrayType | TupleType | OpaqueType
+Type: TypeAlias = ArrayType | TupleType | StructType | OpaqueType
 
 _PYTHON: dict[type, ArrayType] = {
     t: ArrayType(np.dtype(t), (), "python") for t in (bool, int, float, complex)
@@ -99,6 +113,8 @@ def typeof(value: Any) -> Type:
         return TupleType(tuple(typeof(item) for item in value))
     if isinstance(value, bool | int | float | complex):  # subclasses of Python's numbers
         return next(t for py, t in _PYTHON.items() if isinstance(value, py))
+    if (items := items_of(value)) is not None:
+        return StructType(cls.__name__, tuple(keys_of(value)), tuple(map(typeof, items)))
     return OpaqueType(cls.__name__)
 
 

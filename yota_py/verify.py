@@ -5,7 +5,7 @@ from __future__ import annotations
 from .errors import VerifyError
 from .operations import Call, Constant, Guard, Input, Variable, operands, paths
 from .tape import Tape
-from .types import ArrayType, OpaqueType, TupleType, typeof
+from .types import ArrayType, OpaqueType, StructType, TupleType, typeof
 
 
 def verify(tape: Tape) -> Tape:
@@ -20,7 +20,7 @@ def verify(tape: Tape) -> Tape:
         for used in operands(op):
             if not 1 <= used.id < var.id:
                 _fail(tape, var, f"reads {used}, which is not defined above it")
-        if not isinstance(op.type, ArrayType | TupleType | OpaqueType):
+        if not isinstance(op.type, ArrayType | TupleType | StructType | OpaqueType):
             _fail(tape, var, f"has no type but {op.type!r}")
         if isinstance(op, Constant) and typeof(op.value) != op.type:
             _fail(tape, var, f"is a constant of type {typeof(op.value)} that says {op.type}")

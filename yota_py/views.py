@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .containers import mapped
 from .dispatch import decided, find_traced, is_traced
 from .functional import set_view
 from .registry import primitive_of
 from .tracer import Tracer, make_tracer, shadow
-from .trees import map_items
 
 MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
 
@@ -96,7 +96,7 @@ def _frozen(structure: Any) -> Any:
         return make_tracer(structure._trace, *structure.current())
     if isinstance(structure, slice):
         return slice(*map(decided, (structure.start, structure.stop, structure.step)))
-    return map_items(_frozen, structure)
+    return mapped(_frozen, structure)
 
 
 def read_only(structure: Any) -> Any:
@@ -105,7 +105,7 @@ def read_only(structure: Any) -> Any:
         structure = structure.view()
         structure.flags.writeable = False
         return structure
-    return map_items(read_only, structure)
+    return mapped(read_only, structure)
 
 
 def overlap(a: Any, b: Any) -> bool:

@@ -43,7 +43,7 @@ def _key(x: Any) -> Any:
     if isinstance(x, tuple | list):
         return type(x), tuple(map(_key, x))
     if isinstance(x, dict):
-        return dict, tuple((k, _key(v)) for k, v in sorted(x.items()))
+        return dict, tuple((k, _key(v)) for k, v in x.items())
     if isinstance(x, slice):
         return slice, _key((x.start, x.stop, x.step))
     if isinstance(x, bool | int | float | complex | str | np.generic | np.dtype | type(None) | type(Ellipsis)):

@@ -1,0 +1,155 @@
+"""Containers, one level at a time: tuples, lists, dicts, dataclasses, and what is registered with optree.
+
+The *keys* of a container are positions, for dicts its keys, for dataclasses the names of their fields.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import optree
+
+from . import locks
+from .ownership import is_library
+
+NAMESPACE = "yota_py"  # of containers registered with optree
+LEAVES: set[type] = {  # classes that are certainly none
+    type(None), bool, int, float, complex, str, bytes, slice, np.ndarray, np.float64, np.ufunc,
+}  # fmt: skip
+HOLDERS = (FunctionType, MethodType, set, frozenset)  # which are none either, but may hold something
+_dataclasses: set[type] = set()  # those registered here
+
+
+def items_of(value: Any) -> Sequence[Any] | None:
+    """What stands in a container; ``None`` if it is none."""
+    cls = type(value)
+    if cls in LEAVES:
+        return None
+    if issubclass(cls, tuple | list):
+        return value  # type: ignore[no-any-return]
+    if issubclass(cls, dict):
+        return list(value.values())
+    if not is_container(cls):
+        return None
+    if cls in _dataclasses:
+        return [getattr(value, name) for name in _fields(value)]
+    return list(optree.tree_flatten_one_level(value, none_is_leaf=True, namespace=NAMESPACE)[0])
+
+
+def keys_of(value: Any) -> Sequence[Any]:
+    """The keys of a container, in the order of its items."""
+    if isinstance(value, tuple | list):
+        return range(len(value))
+    if isinstance(value, dict):
+        return list(value)
+    return _fields(value) if type(value) in _dataclasses else range(len(items_of(value) or ()))
+
+
+def item(value: Any, key: Any) -> Any:
+    """The item of a container at a key; raises ``LookupError`` if there is none."""
+    if isinstance(value, tuple | list | dict):
+        try:
+            return value[key]
+        except TypeError:  # a name, of a tuple
+            raise LookupError(key) from None
+    keys, items = keys_of(value), items_of(value)
+    if items is None or key not in keys:
+        raise LookupError(key)
+    return items[keys.index(key)]
+
+
+def with_items(like: Any, items: Iterable[Any]) -> Any:
+    """A container of the kind of ``like``, with the same keys and other items."""
+    cls = type(like)
+    if issubclass(cls, tuple) and not hasattr(cls, "n_sequence_fields"):
+        return tuple.__new__(cls, items)
+    if issubclass(cls, tuple | list):
+        return cls(items)
+    if cls is dict:
+        return dict(zip(like, items, strict=True))
+    if issubclass(cls, dict):
+        new = copy.copy(like)
+        for key, value in zip(like, items, strict=True):
+            new[key] = value
+        return new
+    if cls not in _dataclasses:
+        parts = optree.tree_flatten_one_level(like, none_is_leaf=True, namespace=NAMESPACE)
+        return parts.unflatten_func(parts.metadata, tuple(items))
+    new = _put_together(cls, _fields(like), items)
+    if hasattr(like, "__dict__"):  # attributes that are no fields
+        new.__dict__.update({key: value for key, value in vars(like).items() if key not in vars(new)})
+    return new
+
+
+def filled(like: Any, items: Sequence[Any]) -> Any:
+    """``with_items``, but the same object if that is certain to stay as it is, or if nothing in it is another."""
+    if not isinstance(like, list | dict) and all(a is b for a, b in zip(items, items_of(like) or (), strict=True)):
+        return like
+    return with_items(like, items)
+
+
+def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
+    """A container with ``fn`` of each item; anything else as it is."""
+    items = items_of(value)
+    return value if items is None else filled(value, [fn(x) for x in items])
+
+
+def only(like: Any, key: Any, value: Any) -> Any:
+    """The structure of ``like`` with this value at the key and ``None`` for all else; of a list, a tuple."""
+    items = items_of(like) or ()
+    items = [value if k == key else _nothing(x) for k, x in zip(keys_of(like), items, strict=True)]
+    return tuple(items) if isinstance(like, list) else with_items(like, items)
+
+
+def _nothing(like: Any) -> Any:
+    items = items_of(like)
+    return None if items is None else with_items(like, map(_nothing, items))
+
+
+def is_container(cls: type) -> bool:
+    """Whether optree knows a class; the user's dataclasses are made known to it."""
+    if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
+        return True
+    if dataclasses.is_dataclass(cls) and not is_library(cls.__module__):
+        _register(cls)
+        return True
+    if cls not in HOLDERS and cls.__module__.partition(".")[0] in ("builtins", "numpy"):
+        LEAVES.add(cls)
+    return False
+
+
+def _fields(obj: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(obj)]
+
+
+def _register(cls: type) -> None:
+    """Make a dataclass a container; its instances are rebuilt without ``__init__``, which might reject tracers."""
+    names = tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+
+    def take_apart(obj: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
+        return tuple(getattr(obj, name) for name in names), None, names
+
+    with locks.containers:
+        if cls not in _dataclasses:
+            optree.register_pytree_node(
+                cls, take_apart, lambda _, values: _put_together(cls, names, values), namespace=NAMESPACE
+            )
+            _dataclasses.add(cls)
+
+
+def _put_together(cls: type, names: Sequence[str], values: Iterable[Any]) -> Any:
+    obj: Any = object.__new__(cls)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(obj, name, value)
+    return obj
+
+
+# The order of a dict's keys is part of its structure: a function may iterate over it.
+# In force while this object lives.
+_ordered = optree.dict_insertion_ordered(True, namespace=NAMESPACE)
+_ordered.__enter__()

@@ -1,0 +1,47 @@
+"""Whose code and classes it is: a library's or the user's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+# Code that is not the user's: sites skip over it, and patched functions answer it as usual.
+LIBRARIES = frozenset([
+    "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
+    "matplotlib", "autograd", "jax", "torch", "xarray", "polars", "dask", "pyarrow", "pytest", "_pytest", "hypothesis",
+    "IPython",
+])  # fmt: skip
+
+
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
+
+
+@lru_cache(maxsize=4096)
+def is_library(module: str | None) -> bool:
+    """Whether a module of this name belongs to a library rather than to the user."""
+    root = module.partition(".")[0] if module is not None else ""
+    if root in LIBRARIES or root.startswith("namedtuple_"):
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(root), "__file__", None)  # a user's own code.py is no library
+    return file is None or file.startswith(_STANDARD_LIBRARY)
+
+
+def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
+    """Whether code belongs to a library: not what the user has typed into a library's name space, such as
+    ``eval("lambda x: sin(x)", vars(math))``."""
+    module = namespace.get("__name__")
+    if not is_library(module):
+        return False
+    return code.co_filename != _TYPED or code.co_name.startswith("__") or str(module).startswith("namedtuple_")
+
+
+def is_library_frame(frame: FrameType) -> bool:
+    """Whether a frame runs a library's code."""
+    return is_library_code(frame.f_code, frame.f_globals)
