@@ -226,6 +226,14 @@ def test_an_object_that_an_operation_makes_of_traced_values_is_refused() -> None
             grad(lambda w: w * len(str(described(w))), x)
 
 
+def test_a_number_is_not_iterated_over() -> None:
+    """Of what ends in one, such as an item."""
+    for f in (lambda w: sum(w[0]), lambda w: np.mean(list((w * SERIES).to_numpy()[0])), lambda w: max(w[1])):
+        for x in POINTS:
+            with pytest.raises(TypeError, match="not iterable"):
+                grad(f, x)
+
+
 def test_a_tensor_is_not_written_into() -> None:
     def f(w: Any) -> Any:
         t = TENSOR.clone()

@@ -249,7 +249,8 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
-    arrays = _map(partial(_array, trace), given)
+    python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
+    arrays = _map(partial(_array, trace, float if python else np.float64), given)
     if all(kind_of(type(x)) in ("own", "rational") for x in _foreigners(given)):
         return call(*arrays[0], **arrays[1])  # the user's classes may hold traced values
     plain = _quietly(call, _map(_plain, given))
@@ -309,15 +310,15 @@ def _map(fn: Callable[[Any], Any], structure: Any) -> Any:
     return fn(structure)
 
 
-def _array(trace: Any, x: Any) -> Any:
-    """An operand as the tape has it."""
+def _array(trace: Any, number: Callable[[Any], Any], x: Any) -> Any:
+    """An operand as the tape has it; a fraction is a ``number``, which a float32 array does not round."""
     kind = kind_of(type(x))
     if type(x) is Foreign:
         return x.array
     if kind in ("", "sparse"):
         return x
     if kind == "rational":
-        return float(x)
+        return number(x)
     given = x
     if kind == "own":  # its parts may be traced
         given = type(x).__array__(x) if hasattr(type(x), "__array__") else list(x)

@@ -213,7 +213,11 @@ class ScalarTracer(Tracer):
     """The tracer of a NumPy scalar, which has an index (``x[None]``) but no length."""
 
     __slots__ = ()
-    __getitem__ = _getitem
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int:  # an IndexError would tell Python that this is a sequence without items
+            raise TypeError(f"{self.__class__.__name__!r} object is not iterable, and has no items")
+        return _getitem(self, index)
 
 
 class ArrayTracer(Tracer):
