@@ -255,7 +255,7 @@ _roundable: Cases = lambda s: [  # noqa: E731
     case(s(3, 4)), case(10 * s(5), 1), case(100 * s(5), decimals=-1), case(s(3, dtype=np.float32)), case(s()),
 ]  # fmt: skip
 nondiff(np.round, lowering=_round, aliases=(np.around,), cases=_roundable)
-nondiff(round)
+nondiff(round, cases=numbers(REAL))
 nondiff(np.fix, lowering=lambda x: np.trunc(x) if dtype_of(x).kind == "f" else NotImplemented, cases=arrays(REAL))
 nondiff(np.isclose, lowering=_isclose, cases=lambda s: [
     case(s(3), s(3)), case(np.array([1.0, np.inf, np.nan]), np.array([1.0 + 1e-9, np.inf, np.nan])),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "errors ownership containers types dispatch settings shelf collection locks callsites",
     "operations show tape trees recorder verify",
-    "tangents functional registry contents",
+    "cases tangents functional registry contents",
     "disguise patching tracer foreign libraries views trace mutation ufuncs operators sampling",
     "exchange guards instructions kinds attributes captures watch recording effects",
     "gradient",

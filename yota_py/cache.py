@@ -8,6 +8,7 @@ on everything else that a trace has read (``captures.py``), and by the decisions
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -21,6 +22,7 @@ from .errors import CompileError, CompilerWarning, UncachedWarning, YotaError
 from .modes import AnyMode, Call, TracedCall
 from .operations import levels_to_user, user_site
 from .policy import Account
+from .registry import listeners
 from .settings import config
 from .shelf import Shelf
 from .show import name_of
@@ -38,6 +40,7 @@ _programs: Shelf[Signature] = Shelf(  # of all functions
 
 
 caches: dict[Hashable, FunctionCache] = {}
+_every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
 
 
 def known_cache(key: Hashable, owner: Any, mode: AnyMode) -> FunctionCache:
@@ -69,15 +72,19 @@ def caches_of(owner: Any) -> list[FunctionCache]:
 
 def clear_caches() -> None:
     """Forget everything about all functions."""
-    for cache in list(caches.values()):
+    for cache in list(_every):
         cache.clear()
     caches.clear()
+
+
+listeners.append(clear_caches)
 
 
 class FunctionCache:
     """What is known of one function's code."""
 
     def __init__(self, owner: Any, mode: AnyMode) -> None:
+        _every.add(self)
         self.owner = owner  # kept, so that its id stays its own
         self.mode = mode
         self.signatures: dict[Hashable, list[Signature]] = {}

@@ -23,7 +23,7 @@ from .callsites import calls
 from .disguise import Type
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
-from .registry import patched
+from .registry import listeners, patched
 
 Owner: TypeAlias = ModuleType | type
 
@@ -96,15 +96,25 @@ def _restore(log: list[tuple[Owner, str, Any]]) -> None:
 MEMO = type(lru_cache(lambda: None))
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {}
 _by_original: dict[int, Callable[..., Any]] = {id(type): Type}
+_traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
+_known: set[tuple[Owner, str]] = set()  # places where that is so still
+_retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
+listeners.append(_known.clear)
 
 
 def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.stand_ins:
-        for owner, name in patched.keys() - _gates.keys() if len(patched) != len(_gates) else ():
+        for place, traced in patched.items() if len(patched) != len(_known) else ():
+            _known.add(place)
+            if _traced.get(place) is traced:
+                continue
+            owner, name = place
             make = _method_gate if isinstance(owner, type) else _gate
-            _gates[owner, name] = gate = make(getattr(owner, name), patched[owner, name])
-            _by_original[id(original(gate))] = gate
+            if place in _gates:
+                _retired.append(_gates[place])
+            _gates[place] = gate = make(original(getattr(owner, name)), traced)
+            _traced[place], _by_original[id(original(gate))] = traced, gate
         return _gates
 
 

@@ -17,6 +17,10 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from .cases import Case as Case  # registry is what modules of rules import
+from .cases import Cases as Cases
+from .cases import Sample as Sample
+from .cases import case as case
 from .containers import only
 from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
@@ -32,48 +36,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
 # "view" returns its first argument's memory in another shape; the others name a kernel of their own.
 Kind = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Arguments with which a rule is tested."""
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-
-
-def case(*args: Any, **kwargs: Any) -> Case:
-    """A test case: the arguments of one call."""
-    return Case(args, kwargs)
-
-
-class Sample:
-    """Draws test inputs; another seed gives other values of the same shapes."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._rng = np.random.default_rng(seed)
-
-    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.float64) -> Any:
-        """An array of this shape, uniform in [low, high); complex dtypes draw both parts."""
-        x = self._rng.uniform(low, high, shape)
-        if np.dtype(dtype).kind == "c":
-            x = x + 1j * self._rng.uniform(low, high, shape)
-        return np.asarray(x, dtype=dtype)
-
-    def number(self, low: float = -2.0, high: float = 2.0) -> float:
-        """A Python float."""
-        return float(self._rng.uniform(low, high))
-
-    def integers(self, *shape: int, low: int = 0, high: int) -> Any:
-        """An int64 array with values in [low, high)."""
-        return self._rng.integers(low, high, shape)
-
-    def mask(self, *shape: int) -> Any:
-        """A boolean array."""
-        return self._rng.uniform(size=shape) < 0.5
-
-
-Cases = Callable[[Sample], Iterable[Case]]
 
 
 @dataclass(slots=True)
@@ -118,13 +80,19 @@ methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
 
 
+# Called when the rule of a function or a stand-in is replaced by another: what was made of the old one is forgotten.
+listeners: list[Callable[[], None]] = []
+
+
 def primitive_of(fn: Any) -> Primitive | None:
     """The entry of a function, or ``None`` if nothing is registered for it."""
     try:
         entry = _primitives.get(fn)
     except TypeError:  # unhashable callable
         return None
-    return _primitives.get(fn) if entry is None and load_pending(fn) else entry
+    if entry is None and (load_pending(fn) or original(fn) is not fn):
+        return _primitives.get(original(fn))
+    return entry
 
 
 def primitives() -> list[Primitive]:
@@ -212,10 +180,18 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
 
     def register(rule: Rule) -> Rule:
         entry = describe(fn, **options)
+        _replacing(entry)
         entry.rule, entry.nondiff = rule, False
         return rule
 
     return register
+
+
+def _replacing(entry: Primitive) -> None:
+    """Another rule of a function is given, perhaps."""
+    if entry.rule is not None or entry.nondiff:
+        for forget in listeners:
+            forget()
 
 
 def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
@@ -229,7 +205,8 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     """
     _check_partials(fn, partials)
     entry = describe(fn, **options)
-    entry.rule = _scalar_rule_of(entry.fn, partials)
+    _replacing(entry)
+    entry.rule, entry.nondiff = _scalar_rule_of(entry.fn, partials), False
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
         _primitives[alias] = replace(entry, fn=alias, rule=_scalar_rule_of(alias, partials), cases=[])
 
@@ -314,6 +291,7 @@ def nondiff(fn: F, *, immediate: bool = False, **options: Any) -> F:
     shapes and dtypes only (``np.shape``).
     """
     entry = describe(fn, **options)
+    _replacing(entry)
     entry.nondiff, entry.immediate = True, immediate
     return fn
 
@@ -324,7 +302,11 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
     stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
     """
+    again = (module, name) in patched
     patched[module, name] = stand_in = stand_in or dispatching(original(getattr(module, name)))
+    if again:
+        for forget in listeners:
+            forget()
     return stand_in
 
 

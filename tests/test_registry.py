@@ -1,0 +1,81 @@
+"""Rules that are given again: in a notebook, a cell is run twice, or mended."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
+from yota_py.registry import describe, patch, patched
+
+
+@primitive
+def cube(x: Any) -> Any:
+    return x**3
+
+
+def test_a_rule_is_mended() -> None:
+    scalar_rule(cube, lambda y, x: 7 * x)
+    f = value_and_grad(lambda x: np.sum(cube(x)))
+    step = jit(lambda x: gradient(lambda x: np.sum(cube(x)))(x))
+    second = gradient(lambda x: np.sum(gradient(lambda x: np.sum(cube(x)))(x)))
+    x = np.array([1.0, 2.0])
+    for slope, curvature in ((7 * x, 7 + 0 * x), (5 * x, 5 + 0 * x), (3 * x * x, 6 * x)):
+        for _ in range(3):
+            assert_allclose(f(x)[1], slope)
+            assert_allclose(step(x), slope)
+            assert_allclose(second(x), curvature)
+        assert explain(f)[0].calls >= 2
+        if slope[0] == 7:
+            scalar_rule(cube, lambda y, x: 5 * x)
+        else:
+            rrule(cube)(lambda x: (x**3, lambda dy: (dy * 3 * x * x,)))
+
+
+def test_a_function_is_declared_constant_and_then_not() -> None:
+    @primitive
+    def odd(x: Any) -> Any:
+        return np.floor(x) + x
+
+    def f(x: Any) -> Any:
+        return np.sum(odd(x) + x)
+
+    for _ in range(2):
+        nondiff(odd)
+        for _ in range(3):
+            assert_allclose(grad(f, np.ones(2))[1][0], np.ones(2))
+        scalar_rule(odd, 1)
+        for _ in range(3):
+            assert_allclose(grad(f, np.ones(2))[1][0], 2 * np.ones(2))
+
+
+@pytest.fixture
+def module() -> Iterator[types.ModuleType]:
+    module = types.ModuleType("numbers_in_c")
+    module.twice = lambda x: 2.0 * float(x)  # type: ignore[attr-defined]
+    yield module
+    patched.pop((module, "twice"), None)
+
+
+def test_a_stand_in_is_given_again(module: types.ModuleType) -> None:
+    def f(x: float) -> Any:
+        return module.twice(x)
+
+    for slope in (2.0, 3.0, 2.0):
+        scalar_rule(patch(module, "twice"), slope)
+        for x in (1.0, 2.0, 3.0):
+            assert grad(f, x) == (2 * x, (slope,))
+
+
+def test_what_the_engine_may_do_is_no_other_rule() -> None:
+    f = value_and_grad(lambda x: np.sum(np.sin(x)))
+    f(np.ones(2)), f(np.ones(2))
+    calls = explain(f)[0].calls
+    describe(cube, lowering=lambda x: x * x * x)
+    f(np.ones(2))
+    assert explain(f)[0].calls == calls + 1
