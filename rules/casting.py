@@ -13,7 +13,7 @@ from yota_py.dispatch import find_traced, is_traced
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
 from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
 
-from .support import dtype_of
+from .support import dtype_of, promoted
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -240,7 +240,7 @@ def _linspace_lowering(
     if retstep or find_traced((num,)) is not None:
         return NotImplemented
     if dtype is None:
-        dtype = np.result_type(dtype_of(start), dtype_of(stop), 1.0)
+        dtype = np.result_type(promoted(start, stop), 1.0)
     t = np.linspace(0.0, 1.0, num, endpoint)
     t = np.reshape(t, (-1, *(1,) * len(np.broadcast_shapes(np.shape(start), np.shape(stop)))))
     y = astype(np.add(np.multiply(start, 1 - t), np.multiply(stop, t)), np.dtype(dtype))
@@ -274,7 +274,7 @@ def _arange(*args: Any, **kwargs: Any) -> Any:
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     count = max(math.ceil((stop - start) / step), 0)
-    y = start + step * _plain_arange(operator.index(count), dtype=np.result_type(*map(dtype_of, args)))
+    y = start + step * _plain_arange(operator.index(count), dtype=promoted(*args))
     return astype(y, np.dtype(kwargs["dtype"])) if kwargs.get("dtype") is not None else y
 
 

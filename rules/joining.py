@@ -12,7 +12,7 @@ from yota_py.registry import Case, Sample, case, methods
 from yota_py.tangents import astype, like, unbroadcast
 
 from .indices import unindex
-from .support import Pullback, along, array_rule, axis_of, composite, dtype_of, shape_of, unsupported
+from .support import Pullback, along, array_rule, axis_of, composite, dtype_of, promoted, shape_of, strong, unsupported
 
 # ------------------------------------------------------------------------------------------- joining
 
@@ -36,7 +36,7 @@ def _concatenate_cases(s: Sample) -> Iterable[Case]:
 def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: Any = None, **options: Any) -> Any:
     """Flattened, cast to one dtype, and without the parts that add nothing along the axis."""
     parts = parts_of(arrays)[0]
-    wanted = np.result_type(*map(dtype_of, parts)) if dtype is None else np.dtype(dtype)
+    wanted = promoted(*parts) if dtype is None else np.dtype(dtype)
     full = [p for p in parts if (np.size(p) if axis is None else shape_of(p)[axis])] or parts[:1]
     if axis is not None and len(full) == len(parts) and all(dtype_of(p) == wanted for p in parts):
         return NotImplemented
@@ -133,7 +133,7 @@ _joined(
 )
 def append_rule(arr: Any, values: Any, axis: int | None = None) -> tuple[Any, Pullback]:
     """``append``: a concatenation of two."""
-    y, pullback = concatenate_rule((arr, values), axis)
+    y, pullback = concatenate_rule((strong(arr), strong(values)), axis)
     return y, lambda dy: pullback(dy)[0]
 
 

@@ -21,6 +21,7 @@ from .support import (
     rule_of,
     shape_of,
     spread,
+    strong,
     unsupported,
 )
 
@@ -32,6 +33,11 @@ def adjoint(a: Any) -> Any:
 
 def _outer(a: Any, b: Any) -> Any:
     return np.multiply(a[:, None], b[None, :])
+
+
+def _scaled(a: Any, b: Any) -> tuple[Any, Pullback]:
+    """A product with a number, which is an array here: one of Python's is not weak, other than in ``np.multiply``."""
+    return rule_of(np.multiply, strong(a), strong(b))
 
 
 # ------------------------------------------------------------------------------------- matrix product
@@ -126,7 +132,7 @@ def dot_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
     a, b = operand(a), operand(b)
     na, nb = len(shape_of(a)), len(shape_of(b))
     if not na or not nb:
-        return rule_of(np.multiply, a, b)
+        return _scaled(a, b)
     return matmul_rule(a, b) if max(na, nb) <= 2 else contraction(a, b, (na - 1, max(nb - 2, 0)))
 
 
@@ -149,7 +155,9 @@ def vecdot_rule(x1: Any, x2: Any, axis: int = -1) -> tuple[Any, Pullback]:
         da, db = pullback(spread(dy, shape_of(product), -1))
         return np.moveaxis(conj(da), -1, axis), np.moveaxis(db, -1, axis)
 
-    return np.sum(product, axis=-1), back
+    if dtype_of(product).kind == "b":
+        return np.any(product, axis=-1), back
+    return like(np.sum(product, axis=-1), product), back  # integers are not widened, other than in a sum
 
 
 if hasattr(np, "matvec"):  # NumPy 2.2
@@ -266,7 +274,7 @@ def inner_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     """``inner``: the sum over both last axes."""
     a, b = operand(a), operand(b)
     if not shape_of(a) or not shape_of(b):
-        return rule_of(np.multiply, a, b)
+        return _scaled(a, b)
     return contraction(a, b, (-1, -1))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from yota_py.registry import Case, Cases, Sample, case, primitive
 from yota_py.tangents import astype, is_inexact, like, strong_multiply, unbroadcast
 
-from .power import power
 from .support import (
     Axis,
     Pullback,
@@ -60,7 +59,7 @@ _powers: Cases = lambda s: [  # noqa: E731
 
 @composite(size_power, cases=_powers)
 def _size_power(x: Any, p: Any) -> tuple[Any, Pullback]:
-    y = power(np.absolute(x), p)
+    y = np.power(np.absolute(x), p)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = strong_multiply(dy, strong_multiply(p, signed_power(x, p - 1)))
@@ -71,7 +70,7 @@ def _size_power(x: Any, p: Any) -> tuple[Any, Pullback]:
 
 @composite(signed_power, cases=_powers)
 def _signed_power(x: Any, p: Any) -> tuple[Any, Pullback]:
-    y = x if type(p) is float and p == 1 else np.where(np.equal(x, 0), 0, np.sign(x) * power(np.absolute(x), p))[()]
+    y = x if type(p) is float and p == 1 else np.where(np.equal(x, 0), 0, np.sign(x) * np.power(np.absolute(x), p))[()]
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         if dtype_of(x).kind != "c":

@@ -13,29 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Rule, Sample, case, patch, rrule
+from yota_py.registry import Case, Rule, Sample, case, patch, primitive, rrule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
 
 from .samples import arrays, numbers
-
-# Constant exponents that need no logarithm: on arrays, and on Python numbers, which stay Python numbers.
-_CHEAP: dict[float, Callable[[Any], Any]] = {
-    -2: lambda x: np.reciprocal(np.square(x)),
-    -1: np.reciprocal,
-    -0.5: lambda x: np.reciprocal(np.sqrt(x)),
-    0.5: np.sqrt,
-    1: np.positive,
-    1.5: lambda x: x * np.sqrt(x),
-    2: np.square,
-    3: lambda x: x * np.square(x),
-    4: lambda x: np.square(np.square(x)),
-}
-_CHEAP_PYTHON: dict[float, Callable[[Any], Any]] = {
-    1: operator.pos,
-    2: lambda x: x * x,
-    3: lambda x: x * x * x,
-    4: lambda x: (x * x) * (x * x),
-}
+from .support import dtype_of, promoted, shape_of
 
 
 def _is_number(p: Any) -> bool:
@@ -43,25 +25,9 @@ def _is_number(p: Any) -> bool:
     return type(p) in (int, float)
 
 
-def power(x: Any, p: Any) -> Any:
-    """``np.power``, with the short way for small constant exponents."""
-    y = _lowered(x, p)
-    return np.power(x, p) if y is NotImplemented else y
-
-
-def _lowered(x: Any, p: Any) -> Any:
-    cheap = _CHEAP.get(p) if _is_number(p) and is_inexact(x) else None
-    return NotImplemented if cheap is None else cheap(x)
-
-
-def _lowered_python(x: Any, p: Any) -> Any:
-    cheap = _CHEAP_PYTHON.get(p) if _is_number(p) else None
-    return NotImplemented if cheap is None else cheap(x)
-
-
 def _rule_of(fn: Callable[..., Any]) -> Rule:
     def rule(x: Any, p: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        y = power(x, p) if fn is np.power else fn(x, p)
+        y = fn(x, p)
 
         def pullback(dy: Any) -> Sequence[Any]:
             if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
@@ -79,7 +45,7 @@ def _base_cotangent(dy: Any, x: Any, p: Any) -> Any:
     if _is_number(p):
         if p == 0:
             return zeros_like(x)
-        partial = p if p == 1 else p * power(x, p - 1)
+        partial = p if p == 1 else p * np.power(x, p - 1)
     else:
         partial = strong_multiply(p, np.power(x, p - 1))  # zero at p = 0, whose derivative in p is not
     return unbroadcast(strong_multiply(dy, conj(partial)), x)
@@ -91,6 +57,87 @@ def _slope(y: Any, x: Any) -> Any:
     if not np.iscomplexobj(x):
         base = np.where(base < 0, np.nan, base)
     return strong_multiply(np.log(base), y)
+
+
+def _unsigned(k: Any, x: Any) -> Any:
+    """Zeros and infinities without a sign: their powers have none, unlike their roots."""
+    infinity = k.const(math.inf, x)
+    return k.select(k.eq(x, k.neg(infinity)), infinity, k.add(x, k.const(0, x)))
+
+
+def _special(fn: Callable[..., Any], p: float, emit: Callable[..., Any]) -> Callable[[Any], Any]:
+    """``fn(x, p)`` as a function of its own."""
+
+    @primitive
+    def power_of(x: Any) -> Any:
+        return fn(x, p)
+
+    power_of.__name__ = f"power_{p}"
+
+    @rrule(power_of, emit=emit, cases=lambda s: [case(s(3, low=0.3)), case(s.number(0.3))])
+    def rule(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        y, pullback = _rule_of(fn)(x, p)
+        return y, lambda dy: pullback(dy)[:1]
+
+    return power_of
+
+
+def _root_and_more(k: Any, x: Any) -> Any:
+    y = _unsigned(k, x)
+    return k.mul(y, k.sqrt(y))
+
+
+# Constant exponents that need no logarithm, on arrays: ``np.power`` takes the square root itself. The results are
+# within 1.5 ulp, also where they are subnormal.
+_CHEAP: dict[float, Callable[[Any], Any]] = {
+    -2: lambda x: np.square(np.reciprocal(x)),
+    -1: np.reciprocal,
+    -0.5: _special(np.power, -0.5, lambda k, x: k.reciprocal(k.sqrt(_unsigned(k, x)))),
+    0.5: np.sqrt,
+    1: np.positive,
+    1.5: _special(np.power, 1.5, _root_and_more),
+    2: np.square,
+    3: lambda x: x * np.square(x),
+    4: lambda x: np.square(np.square(x)),
+}
+# On numbers, which stay of their kind.
+_CHEAP_NUMBER: dict[float, Callable[[Any], Any]] = {
+    0.5: _special(operator.pow, 0.5, lambda k, x: k.sqrt(_unsigned(k, x))),
+    1: operator.pos,
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    4: lambda x: (x * x) * (x * x),
+}
+
+
+@primitive
+def _power_of_arrays(x: Any, p: Any) -> Any:
+    return np.power(x, p)
+
+
+rrule(
+    _power_of_arrays, emit=lambda k, x, p: k.select(k.eq(p, k.const(0.5, p)), k.sqrt(x), k.pow(x, p)),
+    cases=arrays((0.3, 2.0), (-2.0, 2.0)),
+)(_rule_of(_power_of_arrays))  # fmt: skip
+
+
+def _lowered(x: Any, p: Any) -> Any:
+    """One exponent for all elements may be one of those for which NumPy takes a shorter way."""
+    if dtype_of(x).char not in "fd":
+        return NotImplemented
+    if shape_of(p) == () and not _is_number(p):
+        return _power_of_arrays(x, p) if promoted(x, p) == dtype_of(x) else NotImplemented
+    cheap = _CHEAP.get(p) if _is_number(p) else None
+    return NotImplemented if cheap is None else cheap(x)
+
+
+def _lowered_number(x: Any, p: Any) -> Any:
+    cheap = _CHEAP_NUMBER.get(p) if _is_number(p) and dtype_of(x).char in "fdl" else None
+    return NotImplemented if cheap is None or (dtype_of(x).kind == "i" and type(p) is float) else cheap(x)
+
+
+def _lowered_math(x: Any, p: Any) -> Any:
+    return _lowered_number(x, p) if dtype_of(x).kind == "f" else NotImplemented
 
 
 def _cases(s: Sample) -> Iterable[Case]:
@@ -107,6 +154,6 @@ def _cases(s: Sample) -> Iterable[Case]:
 
 rrule(np.power, emit="pow", lowering=_lowered, cases=_cases)(_rule_of(np.power))
 rrule(np.float_power, emit="pow", cases=_cases)(_rule_of(np.float_power))
-for _fn in (operator.pow, patch(math, "pow")):
-    rrule(_fn, emit="pow", lowering=_lowered_python, cases=numbers((0.3, 2.0), (-2.0, 2.0)))(_rule_of(_fn))
+for _fn, _lowering in [(operator.pow, _lowered_number), (patch(math, "pow"), _lowered_math)]:
+    rrule(_fn, emit="pow", lowering=_lowering, cases=numbers((0.3, 2.0), (-2.0, 2.0)))(_rule_of(_fn))
     rrule(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])(_rule_of(_fn))

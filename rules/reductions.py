@@ -73,6 +73,8 @@ def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
     ) -> Any:  # fmt: skip
         if not given(dtype=dtype) and initial is NOTHING and where is NOTHING:
             return NotImplemented
+        if dtype is not None and np.dtype(dtype).kind not in "fc" and np.dtype(dtype) != np.int64:
+            return NotImplemented  # NumPy sums narrow integers in wide ones, unless told otherwise
         x = a if dtype is None else astype(a, np.dtype(dtype))
         first = NOTHING if initial is NOTHING else astype(initial, dtype_of(x))
         if where is not NOTHING:

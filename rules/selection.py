@@ -17,7 +17,7 @@ from yota_py.tangents import is_inexact, unbroadcast
 
 from .elementwise import REAL, Emit
 from .samples import arrays
-from .support import NOTHING, array_rule, dtype_of
+from .support import NOTHING, array_rule, dtype_of, strong
 
 _pair = arrays(REAL, REAL)
 
@@ -90,13 +90,24 @@ def _bounds(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
     return lo, hi
 
 
+def _plain(x: Any) -> bool:
+    """Whether an argument of ``clip`` is one of floats or of machine words, or not given."""
+    if type(x) is int:
+        return x.bit_length() < 64
+    return x is None or dtype_of(x).char in "fdl"
+
+
 def _clipped(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
 ) -> Any:
-    """``np.clip`` as ``minimum(maximum(x, lo), hi)``."""
+    """``np.clip`` as ``minimum(hi, maximum(lo, x))``, of which the latter arguments win ties of zeros."""
     lo, hi = _bounds(a_min, a_max, min, max)
-    x = a if lo is None else np.maximum(a, lo)
-    return x if hi is None else np.minimum(x, hi)
+    if not all(map(_plain, (a, lo, hi))):
+        return NotImplemented  # bounds that do not fit the dtype are none for NumPy
+    a = strong(a)
+    if lo is None or hi is None:
+        return np.minimum(a, hi) if lo is None else np.maximum(a, lo)
+    return np.minimum(hi, np.maximum(lo, a))
 
 
 @array_rule(np.clip, lowering=_clipped, cases=lambda s: [
@@ -108,7 +119,7 @@ def _clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
 ) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     lo, hi = _bounds(a_min, a_max, min, max)
-    raised = a if lo is None else np.maximum(a, lo)
+    raised = a if lo is None else np.maximum(strong(a), lo)
     y = np.clip(a, lo, hi)
 
     def pullback(dy: Any) -> Sequence[Any]:

@@ -103,7 +103,12 @@ patch(special, "polygamma", _polygamma)
 patch(special, "zeta", _zeta)
 
 elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[gamma_of_number])
-elementwise(special.gammaln, lambda y, x: special.digamma(x), emit="lgamma",
+def _gammaln(k: Any, x: Any) -> Any:
+    """C's function is inf at -inf, SciPy's -inf."""
+    return k.select(k.eq(x, k.const(-math.inf, x)), x, k.lgamma(x))
+
+
+elementwise(special.gammaln, lambda y, x: special.digamma(x), emit=_gammaln,
             on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 elementwise(special.rgamma, lambda y, x: -y * special.digamma(x), on=[POSITIVE])

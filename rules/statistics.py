@@ -72,8 +72,12 @@ def mean_rule(
     """``mean``: the sum over the number of elements."""
     a = operand(a)
     half = dtype is None and dtype_of(a) == np.float16  # NumPy sums these in single precision
-    x = _inexact(a, np.float32 if half else dtype)
+    whole = dtype is not None and np.dtype(dtype).kind not in "fc"  # then sums and quotients are whole numbers
+    x = _inexact(a, np.float32 if half else None if whole else dtype)
     n = _count(x, axis, where, **given(keepdims=keepdims))
+    if whole:
+        total = np.sum(a, axis=axis, **given(dtype=dtype, keepdims=keepdims, where=where))
+        return astype(np.divide(total, n), np.dtype(dtype)), lambda dy: (None,)
     y = np.divide(np.sum(x, axis=axis, **given(keepdims=keepdims, where=where)), n)
 
     def pullback(dy: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from yota_py.dispatch import dispatching, find_traced, original
 from yota_py.errors import MissingRuleError
 from yota_py.operations import user_site
 from yota_py.registry import Rule, apply_rule, case, nondiff, rrule
-from yota_py.tangents import MISSING, astype
+from yota_py.tangents import MISSING, as_array, astype
 from yota_py.types import ArrayType, is_inexact, typeof
 
 Axis = int | Sequence[int] | None
@@ -113,6 +113,20 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     """The dtype of an array, number, traced value or plain list."""
     t = typeof(x)
     return t.dtype if isinstance(t, ArrayType) else np.asarray(operand(x)).dtype
+
+
+def strong(x: Any) -> Any:
+    """A number of Python's as an array, which promotes as such; anything else as it is."""
+    t = typeof(x)
+    return as_array(x) if isinstance(t, ArrayType) and t.kind == "python" else x
+
+
+def promoted(*xs: Any) -> np.dtype[Any]:
+    """The dtype that arrays and numbers have together, where Python's numbers are weak."""
+    weak: dict[str, Any] = {"f": 0.0, "i": 0, "c": 0j}
+    types = map(typeof, xs)
+    python = [t.dtype.kind if isinstance(t, ArrayType) and t.kind == "python" else "" for t in types]
+    return np.result_type(*(weak.get(kind, dtype_of(x)) for kind, x in zip(python, xs, strict=True)))
 
 
 def operand(x: Any) -> Any:

@@ -182,7 +182,7 @@ def test_dce_keeps_what_guards_need() -> None:
 
 # -------------------------------------------------------------------------------------------------- simplify
 
-NUMBERS = {"x * 1 = x": 1.0, "x * -1 = -x": -1.0, "x / 1 = x": 1.0, "x - 0 = x": 0.0, "x ** 1 = x": 1.0,
+NUMBERS = {"x * 1 = x": 1.0, "x * -1 = -x": -1.0, "x / 1 = x": 1.0, "x - +0 = x": 0.0, "x ** 1 = x": 1.0,
            "x ** 2 = x * x": 2.0, "x ** 3 = x * x * x": 3.0, "x ** 0.5 = sqrt x": 0.5, "x ** -1 = 1 / x": -1.0,
            "dy * 1 = dy": 1.0, "dy * c, c finite": -3.0}  # fmt: skip
 FIRST = {"1 * x = x": 1.0, "-1 * x = -x": -1.0, "1 * p = p": 1.0, "c * p, c not 0": 2.5}
@@ -211,7 +211,7 @@ ROWS = [(name, fn) for fns, name, _ in EQUATIONS for fn in fns]
 
 @pytest.mark.parametrize(("name", "fn"), ROWS, ids=[f"{name} ({fn.__name__})" for name, fn in ROWS])
 def test_equations_hold(name: str, fn: Any) -> None:
-    """Each changes the tape, and gives the same numbers, special ones included (up to the sign of zero)."""
+    """Each changes the tape, and gives the same numbers, special ones included (signs: see ``test_dtypes.py``)."""
     for x in (np.array([*SPECIAL, 1e-160, 1e160]), np.array([*SPECIAL, 1e-20, 1e20], np.float32)):
         with np.errstate(all="ignore"):
             tape = left_hand_side(name, fn, x)

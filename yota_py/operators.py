@@ -85,7 +85,7 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
         if kinds != ("", ""):
             return with_sparse(ufunc, x, y) if "sparse" in kinds else meet(python, (x, y))
         if not _both_python(x, y):
-            return record(ufunc, (x, y), {})
+            return record(*_of_numpy(python, ufunc, x, y), {})
         result = record(python, (x, y), {})
         if isinstance(result, Tracer):
             result._trace.require_exact(result, python, x, y)
@@ -104,6 +104,23 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
             return ufunc(other, self) if _has_own_ufuncs(type(other)) else apply(other, self)
 
     return forward, reflected
+
+
+def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that stands behind an operator, where it is not the ufunc: of scalars some are other ones, and of
+    arrays some powers."""
+    arrays = isinstance(x, np.ndarray), isinstance(p, np.ndarray)
+    if not any(arrays):
+        special = ufunc is np.power or np.iscomplexobj(x) or np.iscomplexobj(p)
+        return python if special else ufunc, (x, p)
+    if ufunc is np.power and arrays[0] and type(p) in (int, float):
+        if x.dtype.kind == "b" and type(p) is int and p == 2:
+            return np.square, (x,)
+        if p == 0.5 and (x.dtype.kind == "c" or x.dtype == np.float16):
+            return np.sqrt, (x,)
+        if p == -1 and x.dtype.kind == "c":
+            return np.reciprocal, (x,)
+    return ufunc, (x, p)
 
 
 def _operand(x: Any) -> Any:

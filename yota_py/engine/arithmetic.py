@@ -34,6 +34,15 @@ def _intrinsic(stem: str) -> Unary:
     return method
 
 
+def _rounding(stem: str) -> Unary:
+    """Rounding to whole numbers: integers and booleans are such."""
+
+    def method(self: Arithmetic, x: Value) -> Value:
+        return self.intrinsic(stem, x) if self.element(x) in FORMATS else x
+
+    return method
+
+
 def _arithmetic(on_floats: str, on_ints: str, on_bools: str) -> Binary:
     def method(self: Arithmetic, a: Value, b: Value) -> Value:
         element = self.element(a)
@@ -64,13 +73,20 @@ def _bitwise(instruction: str) -> Binary:
     return method
 
 
+def _logical(instruction: str) -> Binary:
+    def method(self: Arithmetic, a: Value, b: Value) -> Value:
+        return getattr(self.builder, instruction)(self.truth(a), self.truth(b))
+
+    return method
+
+
 class Arithmetic:
     """What needs no approximation: constants, casts, arithmetic, comparisons, choice, calls of intrinsics and libm.
 
     Values are `<lanes x T>` vectors, or plain `T` when `lanes` is 1, with T one of double, float, i64, i32,
-    i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum`, the comparisons and
-    `bitwise_*`; all else wants floats. More lanes than a register holds are allowed, and hide the latency of a long
-    expression.
+    i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum fmax fmin floor ceil trunc`, the
+    comparisons, `isnan isinf isfinite`, `logical_*` and `bitwise_*`; all else wants floats. More lanes than a register
+    holds are allowed, and hide the latency of a long expression.
     """
 
     def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
@@ -133,9 +149,7 @@ class Arithmetic:
         return self.select(self.lt(x, self.const(0, x)), self.neg(x), x)
 
     sqrt = _intrinsic("llvm.sqrt")
-    floor = _intrinsic("llvm.floor")
-    ceil = _intrinsic("llvm.ceil")
-    trunc = _intrinsic("llvm.trunc")
+    floor, ceil, trunc = _rounding("llvm.floor"), _rounding("llvm.ceil"), _rounding("llvm.trunc")
     rint = _intrinsic("llvm.rint")
 
     def square(self, x: Value) -> Value:
@@ -160,21 +174,26 @@ class Arithmetic:
     ge, eq, ne = _comparison(">="), _comparison("=="), _comparison("!=")
 
     bitwise_and, bitwise_or, bitwise_xor = _bitwise("and_"), _bitwise("or_"), _bitwise("xor")
-    logical_and, logical_or, logical_xor = bitwise_and, bitwise_or, bitwise_xor
+    logical_and, logical_or, logical_xor = _logical("and_"), _logical("or_"), _logical("xor")
 
     def bitwise_not(self, x: Value) -> Value:
         return self.builder.xor(x, self.const(-1, x))
 
-    logical_not = bitwise_not
+    def truth(self, x: Value) -> Value:
+        """Whether x is not zero."""
+        return self.cast(x, I1)
+
+    def logical_not(self, x: Value) -> Value:
+        return self.bitwise_not(self.truth(x))
 
     def isnan(self, x: Value) -> Value:
         return self.ne(x, x)
 
     def isinf(self, x: Value) -> Value:
-        return self.eq(self.abs(x), self.const(float("inf"), x))
+        return self.eq(self.abs(x), self.const(float("inf"), x)) if self.element(x) in FORMATS else self.ne(x, x)
 
     def isfinite(self, x: Value) -> Value:
-        return self.lt(self.abs(x), self.const(float("inf"), x))
+        return self.lt(self.abs(x), self.const(float("inf"), x)) if self.element(x) in FORMATS else self.eq(x, x)
 
     def signbit(self, x: Value) -> Value:
         bits = self.bits(x)
@@ -185,21 +204,21 @@ class Arithmetic:
         return self.builder.select(mask, a, b)
 
     def maximum(self, a: Value, b: Value) -> Value:
-        return self._extreme(">", a, b, b)
-
-    def minimum(self, a: Value, b: Value) -> Value:
-        return self._extreme("<", a, b, b)
-
-    def fmax(self, a: Value, b: Value) -> Value:
         return self._extreme(">", a, b, a)
 
-    def fmin(self, a: Value, b: Value) -> Value:
+    def minimum(self, a: Value, b: Value) -> Value:
         return self._extreme("<", a, b, a)
 
+    def fmax(self, a: Value, b: Value) -> Value:
+        return self._extreme(">", a, b, b)
+
+    def fmin(self, a: Value, b: Value) -> Value:
+        return self._extreme("<", a, b, b)
+
     def _extreme(self, operator: str, a: Value, b: Value, nan_in: Value) -> Value:
-        """b where `b operator a`, else a; but b where `nan_in` is NaN."""
-        result = self.select(_comparison(operator)(self, b, a), b, a)
-        return self.select(self.isnan(nan_in), b, result) if self.element(a) in FORMATS else result
+        """a where `a operator b`, else b, which is so with two zeros in NumPy too; but a where `nan_in` is NaN."""
+        result = self.select(_comparison(operator)(self, a, b), a, b)
+        return self.select(self.isnan(nan_in), a, result) if self.element(a) in FORMATS else result
 
     # ---------------------------------------------------------------- calls, bits
 

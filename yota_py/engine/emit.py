@@ -158,10 +158,10 @@ class _Emitter(MemoryEmitter):
             values.append(
                 self.math.cast(arguments[0], ELEMENTS[node.dtype])
                 if node.emit is None
-                else node.emit(self.math, *arguments)
+                else self._as_said(node.emit(self.math, *arguments), node.dtype)
             )
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
-            value = values[out.value]
+            value = self._as_said(values[out.value], out.dtype)
             if out.mode == "require":
                 self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":
@@ -173,6 +173,12 @@ class _Emitter(MemoryEmitter):
                 self.b.store(self.math.select(mask, self._combine(self.math, out, old, value), old), partial[k])
             else:
                 self._accumulate(out, value, m, i, mask)
+
+    def _as_said(self, value: Value, dtype: str) -> Value:
+        """A value of the dtype that the structure says: no store is wider than the memory that it is made for."""
+        if self.math.element(value) != ELEMENTS[dtype]:
+            raise TypeError(f"a kernel computes {self.math.element(value)} where {dtype} is wanted")
+        return value
 
     def _in_box(self, m: Memory, i: Value | None, mask: Value) -> Value:
         rank = self.spec.rank
@@ -299,10 +305,10 @@ class _Emitter(MemoryEmitter):
         return first
 
     def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
-        """Combine with what stands in memory, or start with this value on the first visit."""
+        """Combine with what stands in memory, on the first visit with the neutral element (no sum is -0)."""
         if any(out.reduced[:-1]):
-            old = self._load(out.dtype, out.inner, m, i, mask)
-            value = self.math.select(self._splat(self._first(out)), value, self._combine(self.math, out, old, value))
+            old, neutral = self._load(out.dtype, out.inner, m, i, mask), self._identity(out, ELEMENTS[out.dtype])
+            value = self._combine(self.math, out, self.math.select(self._splat(self._first(out)), neutral, old), value)
         self._store(value, out.inner, m, i, mask)
 
     def _scatter_add(

@@ -17,6 +17,10 @@ def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
     return k.select(mask, value, k.const(0, value))
 
 
+def _plus_zero(k: Any, x: Any) -> Any:
+    return k.add(k.const(0, x), x)
+
+
 SHORT_ROW = 8  # elements: one vector
 
 
@@ -161,6 +165,9 @@ class _Builder:
     def _reduce(self, item: Item) -> None:
         mode: Mode = item.mode  # type: ignore[assignment]  # one of them
         value = self.read(item.reads[0][0], item.dtype)
+        if mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
+            self.nodes.append((_plus_zero, (value,), item.dtype))
+            value = -len(self.nodes)
         target = self.memory.place(item.var)
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
@@ -187,6 +194,10 @@ class _Builder:
         def number(k: int) -> int:
             return k if k >= 0 else count - k - 1
 
+        dtypes = [r.place.dtype for *_, r in self.operands] + [dtype for *_, dtype in self.nodes]
+        for value, mode, _, r, _ in self.outputs:
+            if dtypes[number(value)] != r.place.dtype:
+                raise TypeError(f"a kernel would {mode} {dtypes[number(value)]} in memory of {r.place.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(
             rank,

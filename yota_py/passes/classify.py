@@ -14,18 +14,10 @@ from ..registry import Primitive, primitive_of
 from ..tangents import astype
 from ..tape import Tape
 from ..types import ArrayType
+from .loops import SUPPORTED, loop_of
 from .rewrite import type_of
 from .steps import Concatenate, Item, Matmul, Python
 
-SUPPORTED = frozenset(["float64", "float32", "int64", "int32", "bool"])
-# Elementwise functions that the maths builder writes for integers as well.
-ON_INTEGERS = frozenset([
-    np.add, np.subtract, np.multiply, np.negative, np.absolute, np.maximum, np.minimum, np.equal, np.not_equal, np.less,
-    np.less_equal, np.greater, np.greater_equal, np.where, np.square, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
-    np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.positive, np.invert, astype,
-    operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, operator.lt, operator.le,
-    operator.gt, operator.ge, operator.eq, operator.ne,
-])  # fmt: skip
 _REDUCTIONS = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
 
 
@@ -51,14 +43,10 @@ def _shares_memory(op: Call, base: ArrayType) -> bool:
     return isinstance(view, np.ndarray) and (not view.size or np.may_share_memory(view, array))
 
 
-def _truth(k: Any, x: Any) -> Any:
-    return k.ne(x, k.const(0, x))
-
-
 # The tests of guards that kernels can check: masks of a value and what was expected.
 _TESTS: dict[Any, Callable[..., Any]] = {
-    bool: lambda k, x, expected: k.logical_not(k.logical_xor(_truth(k, x), _truth(k, expected))),
-    np.all: lambda k, x, expected: _truth(k, x),
+    bool: lambda k, x, expected: k.logical_not(k.logical_xor(x, expected)),
+    np.all: lambda k, x, expected: k.truth(x),
     int: lambda k, x, expected: k.eq(k.trunc(x), expected),
     operator.index: lambda k, x, expected: k.eq(x, expected),
     float: lambda k, x, expected: k.eq(x, expected),
@@ -113,43 +101,10 @@ def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
         return Item(var, "map", ((op.args[0], source.name),), op.type.dtype.name)
     if op.kwargs or not all(isinstance(x, Variable | bool | int | float | np.generic) for x in op.args):
         return None
-    dtypes = _loop_dtypes(tape, op)
-    if dtypes is None or not all(d in SUPPORTED for d in dtypes):
-        return None
-    if not all(d == "bool" or d.startswith("float") for d in dtypes) and op.fn not in ON_INTEGERS:
+    dtypes = loop_of(tape, op)
+    if dtypes is None:
         return None
     return Item(var, "map", tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, entry.emit)
-
-
-def _loop_dtypes(tape: Tape, op: Call) -> list[str] | None:
-    """The dtype in which each operand takes part, as NumPy's promotion has it."""
-    assert isinstance(op.type, ArrayType)
-    types = [type_of(tape, x) for x in op.args]
-    weak = [type(x) if not isinstance(x, Variable) and not isinstance(x, np.generic) else None for x in op.args]
-    if op.type.dtype.kind == "b":
-        given = [_weak_type(t) if t.kind == "python" or w else t.dtype for t, w in zip(types, weak, strict=True)]
-        if isinstance(op.fn, np.ufunc) or op.fn in _COMPARISONS:
-            ufunc = op.fn if isinstance(op.fn, np.ufunc) else _COMPARISONS[op.fn]
-            try:
-                return [d.name for d in ufunc.resolve_dtypes((*given, None))[:-1]]
-            except TypeError:
-                return None
-        return [t.dtype.name for t in types]
-    if op.fn is original(np.where):
-        return (
-            ["bool", op.type.dtype.name, op.type.dtype.name] if len(types) == 3 and types[0].dtype.kind == "b" else None
-        )
-    return [op.type.dtype.name] * len(types)
-
-
-_COMPARISONS = {
-    operator.lt: np.less, operator.le: np.less_equal, operator.gt: np.greater, operator.ge: np.greater_equal,
-    operator.eq: np.equal, operator.ne: np.not_equal,
-}  # fmt: skip
-
-
-def _weak_type(t: ArrayType) -> Any:
-    return {"f": float, "i": int, "b": np.dtype(bool)}[t.dtype.kind]
 
 
 def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:

@@ -19,7 +19,8 @@ from ..registry import primitive_of
 from ..tangents import strong_multiply
 from ..tape import Tape
 from ..types import ArrayType
-from .classify import ON_INTEGERS, classify, guarded, view_base
+from .classify import classify, guarded, view_base
+from .loops import ON_INTEGERS
 from .rewrite import type_of
 from .steps import Cluster, Item, Schedule, Step
 

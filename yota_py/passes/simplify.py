@@ -1,4 +1,7 @@
-"""Simplification: a table of equations that hold exactly in floating point, signs of zero aside."""
+"""Simplification: a table of equations that hold exactly in floating point, also for signed zeros, infinities and NaN.
+
+Complex products are computed in parts, where an infinite one leaves NaN: most equations are of real numbers only.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +47,24 @@ class View:
         n = number_of(self.tape, x)
         return n is not None and bool(n == value)
 
-    def is_power(self, x: Any, exponent: Any, value: float) -> bool:
-        """Whether this is a floating x to this power (integers promote in their own way)."""
+    def is_plus_zero(self, x: Any) -> bool:
+        """Whether x is zero without a sign in every element."""
+        n = number_of(self.tape, x)
+        return n is not None and bool(n == 0) and not np.signbit(np.real(n))
+
+    def is_real(self, x: Any) -> bool:
+        """Whether x is not complex."""
         t = type_of(self.tape, x)
-        return isinstance(t, ArrayType) and t.inexact and self.is_(exponent, value)
+        return isinstance(t, ArrayType) and t.dtype.kind != "c"
+
+    def is_power(self, x: Any, exponent: Any, value: float) -> bool:
+        """Whether this is a floating x to this power (others promote or round in their own way)."""
+        t = type_of(self.tape, x)
+        return isinstance(t, ArrayType) and t.dtype.char in "fd" and self.is_(exponent, value)
+
+    def is_root(self, x: Any, exponent: Any) -> bool:
+        """Whether NumPy takes the square root for this power: if the exponent is one number."""
+        return self.is_power(x, exponent, 0.5) and type_of(self.tape, exponent).shape == ()
 
     def finite_nonzero(self, x: Any) -> bool:
         """Whether x is one finite number other than zero in every element."""
@@ -77,22 +94,22 @@ _MUL, _NEG = (np.multiply, operator.mul), (np.negative, operator.neg)
 _POW = (np.power, operator.pow)
 
 EQUATIONS: list[Equation] = [
-    (_MUL, "x * 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
-    (_MUL, "1 * x = x", lambda v, x, y: y if v.is_(x, 1) else None),
-    (_MUL, "x * -1 = -x", lambda v, x, y: Term(np.negative, (x,)) if v.is_(y, -1) else None),
-    (_MUL, "-1 * x = -x", lambda v, x, y: Term(np.negative, (y,)) if v.is_(x, -1) else None),
-    ((np.divide, operator.truediv), "x / 1 = x", lambda v, x, y: x if v.is_(y, 1) else None),
-    ((np.subtract, operator.sub), "x - 0 = x", lambda v, x, y: x if v.is_(y, 0) else None),
+    (_MUL, "x * 1 = x", lambda v, x, y: x if v.is_(y, 1) and v.is_real(x) else None),
+    (_MUL, "1 * x = x", lambda v, x, y: y if v.is_(x, 1) and v.is_real(y) else None),
+    (_MUL, "x * -1 = -x", lambda v, x, y: Term(np.negative, (x,)) if v.is_(y, -1) and v.is_real(x) else None),
+    (_MUL, "-1 * x = -x", lambda v, x, y: Term(np.negative, (y,)) if v.is_(x, -1) and v.is_real(y) else None),
+    ((np.divide, operator.truediv), "x / 1 = x", lambda v, x, y: x if v.is_(y, 1) and v.is_real(x) else None),
+    ((np.subtract, operator.sub), "x - +0 = x", lambda v, x, y: x if v.is_plus_zero(y) and v.is_real(x) else None),
     (_NEG, "-(-x) = x", lambda v, x: v.only_inner(x, *_NEG)),
     ((np.positive, operator.pos), "+x = x", lambda v, x: x),
     (_POW, "x ** 1 = x", lambda v, x, y: x if v.is_power(x, y, 1) else None),
     (_POW, "x ** 2 = x * x", lambda v, x, y: _product(x, x) if v.is_power(x, y, 2) else None),
     (_POW, "x ** 3 = x * x * x", lambda v, x, y: _product(x, _product(x, x)) if v.is_power(x, y, 3) else None),
-    (_POW, "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_power(x, y, 0.5) else None),
+    ((np.power,), "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_root(x, y) else None),
     (_POW, "x ** -1 = 1 / x", lambda v, x, y: Term(np.divide, (1.0, x)) if v.is_power(x, y, -1) else None),
-    ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) else None),
+    ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) and v.is_real(p) else None),
     ((strong_multiply,), "c * p, c not 0", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(dy) else None),
-    ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) else None),
+    ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) and v.is_real(dy) else None),
     ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(p) else None),
     ((np.transpose,), "x.T.T = x", lambda v, x: v.only_inner(x, np.transpose)),
     ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
