@@ -21,16 +21,16 @@ NAMESPACE = "yota_py"  # of containers registered with optree
 LEAVES: set[type] = {  # classes that are certainly none
     type(None), bool, int, float, complex, str, bytes, slice, np.ndarray, np.float64, np.ufunc,
 }  # fmt: skip
-HOLDERS = (FunctionType, MethodType, set, frozenset)  # which are none either, but may hold something
+_HOLDERS = frozenset([FunctionType, MethodType, set, frozenset])  # which are none either, but may hold something
 _dataclasses: set[type] = set()  # those registered here
 
 
 def items_of(value: Any) -> Sequence[Any] | None:
     """What stands in a container; ``None`` if it is none."""
     cls = type(value)
-    if cls in LEAVES:
+    if cls in LEAVES or cls in _HOLDERS:
         return None
-    if issubclass(cls, tuple | list):
+    if cls is tuple or cls is list or issubclass(cls, tuple | list):
         return value  # type: ignore[no-any-return]
     if issubclass(cls, dict):
         return list(value.values())
@@ -88,9 +88,12 @@ def with_items(like: Any, items: Iterable[Any]) -> Any:
 
 def filled(like: Any, items: Sequence[Any]) -> Any:
     """``with_items``, but the same object if that is certain to stay as it is, or if nothing in it is another."""
-    if not isinstance(like, list | dict) and all(a is b for a, b in zip(items, items_of(like) or (), strict=True)):
-        return like
-    return with_items(like, items)
+    cls = type(like)
+    if cls is tuple:
+        return tuple(items)
+    if cls in (list, dict) or any(a is not b for a, b in zip(items, items_of(like) or (), strict=True)):
+        return with_items(like, items)
+    return like
 
 
 def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
@@ -118,7 +121,7 @@ def is_container(cls: type) -> bool:
     if dataclasses.is_dataclass(cls) and not is_library(cls.__module__):
         _register(cls)
         return True
-    if cls not in HOLDERS and cls.__module__.partition(".")[0] in ("builtins", "numpy"):
+    if cls not in _HOLDERS and cls.__module__.partition(".")[0] in ("builtins", "numpy"):
         LEAVES.add(cls)
     return False
 

@@ -197,7 +197,7 @@ def _part(op: Call, dx: Any, key: Any) -> Any:
 
 def _check_value(op: Call, have: Type) -> None:
     """The rule's value has the structure of the function's: derivatives go back through its items."""
-    if not _alike(have, op.type):
+    if have is not op.type and not _alike(have, op.type):
         raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {have}, the function itself {op.type}; both "
                         "must return the same")
 

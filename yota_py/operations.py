@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .containers import items_of, keys_of, mapped
+from .containers import LEAVES, items_of, keys_of, mapped
 from .ownership import is_library_frame
 from .types import Type
 
@@ -131,9 +131,14 @@ def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
     """The same containers and slices with each variable replaced by ``lookup(variable)``."""
     if isinstance(structure, Variable):
         return lookup(structure)
-    if type(structure) is tuple:
+    cls = type(structure)
+    if cls in LEAVES and cls is not slice:
+        return structure
+    if cls is tuple:
         return tuple([substitute(item, lookup) for item in structure])
-    if isinstance(structure, slice):
+    if cls is dict:
+        return {key: substitute(item, lookup) for key, item in structure.items()}
+    if cls is slice:
         return slice(*(substitute(part, lookup) for part in (structure.start, structure.stop, structure.step)))
     return mapped(lambda item: substitute(item, lookup), structure)
 
@@ -142,7 +147,7 @@ def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[
     """Each variable of a structure with the path of keys that leads to it."""
     if isinstance(structure, Variable):
         yield prefix, structure
-    elif isinstance(structure, slice):
+    elif type(structure) is slice:
         yield from paths((structure.start, structure.stop, structure.step), prefix)
     elif (items := items_of(structure)) is not None:
         for key, item in zip(keys_of(structure), items, strict=True):
@@ -157,7 +162,7 @@ def operands(op: Operation) -> Iterator[Variable]:
         for arg in op.args:
             if isinstance(arg, Variable):
                 yield arg
-            elif isinstance(arg, slice) or items_of(arg) is not None:
+            elif (cls := type(arg)) is slice or (cls not in LEAVES and items_of(arg) is not None):
                 yield from (var for _, var in paths(arg))
         if op.kwargs:
             yield from (var for _, var in paths(dict(op.kwargs)))

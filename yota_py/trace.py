@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import locks
-from .containers import filled, items_of, keys_of, mapped, with_items
+from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held, find_traced
 from .errors import LostDerivativeError, MissingRuleError, MutationError
 from .foreign import Foreign, has_foreign, meet, refused
@@ -164,7 +164,7 @@ class Trace(Recorder):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
         if self.sets_errors and raises_errors():
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
-        if (own := [t for t in tracers_in(value) if t._trace is self]):
+        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._trace is self]):
             value = self._settled(fn, value, own)
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
