@@ -97,8 +97,8 @@ def _copy_method(x: Any, order: Any = "C") -> Any:
     return np.copy(x, order) if isinstance(x, np.ndarray) else np.positive(x)
 
 
-def _round_method(x: Any, decimals: int = 0) -> Any:
-    return np.round(x, decimals)
+def _round_method(x: Any, decimals: int = 0, out: Any = None) -> Any:
+    return np.round(x, decimals, out)
 
 
 methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method)

@@ -71,6 +71,7 @@ def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
         a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING,
         initial: Any = NOTHING, where: Any = NOTHING,
     ) -> Any:  # fmt: skip
+        initial = NOTHING if initial is None else initial
         if not given(dtype=dtype) and initial is NOTHING and where is NOTHING:
             return NotImplemented
         if dtype is not None and np.dtype(dtype).kind not in "fc" and np.dtype(dtype) != np.int64:
@@ -334,18 +335,21 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
 # ------------------------------------------------------------------------------- truth and positions
 
 
-def _counted(a: Any, axis: Axis, wanted: bool, **options: Any) -> Any:
+def _counted(a: Any, axis: Axis, wanted: bool, where: Any, **options: Any) -> Any:
     """How many elements are true, or false."""
     true = a if dtype_of(a).kind == "b" else np.not_equal(a, 0)
-    return np.sum(np.where(true, int(wanted), int(not wanted)), axis=axis, **options)
+    found = true if wanted else np.logical_not(true)
+    if where is not NOTHING:
+        found = np.logical_and(found, where)
+    return np.sum(np.where(found, 1, 0), axis=axis, **options)
 
 
-def _any(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
-    return np.greater(_counted(a, axis, True, **given(keepdims=keepdims)), 0)
+def _any(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    return np.greater(_counted(a, axis, True, where, **given(keepdims=keepdims)), 0)
 
 
-def _all(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
-    return np.equal(_counted(a, axis, False, **given(keepdims=keepdims)), 0)
+def _all(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    return np.equal(_counted(a, axis, False, where, **given(keepdims=keepdims)), 0)
 
 
 def _position(extremum: Any) -> Any:

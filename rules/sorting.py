@@ -21,7 +21,7 @@ from .support import (
     count_along,
     dtype_of,
     given,
-    keep,
+    kept_shape,
     operand,
     rule_of,
     shape_of,
@@ -193,7 +193,7 @@ def _median(
         return NotImplemented
     y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
     y = np.where(np.isnan(ordered[..., -1]), np.nan, y)[()]
-    return keep(y, shape_of(a), axis) if keepdims else y
+    return np.reshape(y, kept_shape(shape_of(a), axis)) if keepdims else y
 
 
 @array_rule(

@@ -18,6 +18,7 @@ from . import ufuncs
 from .callsites import called_name
 from .dispatch import find_traced
 from .foreign import Foreign, kind_of, meet
+from .functional import copied
 from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .patching import state
@@ -52,8 +53,14 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     kwargs = {key: value for key, value in kwargs.items() if key != "out"}
     if kwargs.get("overwrite_input") or (fn is np.nan_to_num and not kwargs.get("copy", True)):
         raise unsupported(f"{name_of(fn)} in place")
+    out = out[0] if isinstance(out, tuple) else out
+    if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:
+        return ufuncs.clip(*args, **kwargs, out=out)
+    if out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
+        fn(*shadow(args), **{**shadow(kwargs), "out": None if out is None else copied(shadow(out))})
+        kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
     result = record(fn, args, kwargs)
-    return result if out is None else write_result(out[0] if isinstance(out, tuple) else out, result)
+    return result if out is None else write_result(out, result)
 
 
 @lru_cache(maxsize=1024)

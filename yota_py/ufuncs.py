@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy._core import umath
 
 from .dispatch import decided, find_traced, is_traced
 from .functional import copied, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
@@ -26,6 +27,9 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 _TRUTH: dict[Any, Callable[..., Any]] = {np.logical_and: np.all, np.logical_or: np.any}
 _ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
+_CLIP: Any = umath.clip  # type: ignore[attr-defined]
+CLIP = np.clip  # which has a stand-in while a trace runs
+KEYWORDS = frozenset(["where", "dtype", "casting", "order", "subok", "signature", "sig"])
 
 
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -47,6 +51,20 @@ def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, An
             for result, want, out in zip(results, wanted, outs, strict=True)
         ]  # fmt: skip
     return given[0] if len(given) == 1 else tuple(given)
+
+
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, out: Any, **kwargs: Any
+) -> Any:
+    """``np.clip`` with keywords of ufuncs."""
+    lo, hi = (None if b is np._NoValue else b for b in (a_min, a_max))  # type: ignore[attr-defined]
+    lo, hi = min if lo is None else lo, max if hi is None else hi
+    if lo is None or hi is None:
+        ufunc: Any = np.positive if lo is hi else np.minimum if lo is None else np.maximum
+        inputs: tuple[Any, ...] = (a,) if lo is hi else (a, hi if lo is None else lo)
+    else:
+        ufunc, inputs = _CLIP, (a, lo, hi)
+    return apply(ufunc, "__call__", inputs, {**kwargs, "out": None if out is None else (out,)})
 
 
 def _asked(
@@ -106,7 +124,7 @@ def _call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequen
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
     if signature is not None:
         inputs = _cast(ufunc, inputs, signature)
-    result = _recorded(ufunc, inputs, core)
+    result = _recorded(CLIP if ufunc is _CLIP else ufunc, inputs, core)
     return result if isinstance(result, tuple) else [result]
 
 
