@@ -103,7 +103,9 @@ def test_compiled_values(entry: Primitive) -> None:
             tape = optimise(lower(record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {})).tape)
             types = [traced[r].type if isinstance(r, Variable) else typeof(r) for r in traced.results]
             structure = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
-            ways = [tape.play_flat(values), compile_tape(tape, types, structure)(*values)]
+            ways = [tape.play_flat(values)]
+            if checkable(tape):  # ``round(x)`` is a decision that no kernel can check
+                ways.append(compile_tape(tape, types, structure)(*values))
         for have in ways:
             for got, leaf in zip(have, flatten(want)[0], strict=True):
                 assert typeof(got) == typeof(leaf)
