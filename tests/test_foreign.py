@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import operator
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -232,6 +233,19 @@ def test_a_number_is_not_iterated_over() -> None:
         for x in POINTS:
             with pytest.raises(TypeError, match="not iterable"):
                 grad(f, x)
+
+
+def test_a_number_times_a_list_repeats_it() -> None:
+    def f(w: Any) -> Any:
+        return sum(np.argmax(w) * [w[0], 2.0]) * w[1]
+
+    for x in [point for point in [*POINTS, *POINTS] if point.any()]:  # elsewhere than at a tie
+        value, (g,) = grad(f, x)
+        assert_allclose(value, f(x))
+        assert_allclose(g, slope(f, x), rtol=1e-5, atol=1e-6)
+        for wrong in (lambda w: w[0] * [1.0, 2.0], lambda w: operator.add(w[0].item(), [1.0])):
+            with pytest.raises(TypeError, match=r"integer|list"):
+                grad(wrong, x)
 
 
 def test_a_tensor_is_not_written_into() -> None:

@@ -122,6 +122,7 @@ def test_operands_of_many_types(steps: list[tuple[Any, str, bool, str]], end: st
     data = Box(operands=[])
     f = program(steps, end, data)
     step = jit(f)
+    at_zero = at_zero and all(name != OPERATORS.index(operator.truediv) for name, *_ in steps)  # no poles on the way
     rng = np.random.default_rng(len(steps))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

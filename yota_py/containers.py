@@ -33,7 +33,7 @@ def items_of(value: Any) -> Sequence[Any] | None:
     if cls is tuple or cls is list or issubclass(cls, tuple | list):
         return value  # type: ignore[no-any-return]
     if issubclass(cls, dict):
-        return list(value.values())
+        return None if cls.__module__.startswith("scipy.sparse") else list(value.values())  # a matrix, by its keys
     if not is_container(cls):
         return None
     if cls in _dataclasses:

@@ -100,13 +100,13 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
 
     def forward(self: Tracer, other: Any) -> Any:
         with state.unwatched:
-            if _defers(self, other):
+            if _defers(self, other) or _repeats(self, other, python):
                 return NotImplemented
             return ufunc(self, other) if _has_own_ufuncs(type(other)) else apply(self, other)
 
     def reflected(self: Tracer, other: Any) -> Any:
         with state.unwatched:
-            if _defers(self, other):
+            if _defers(self, other) or _repeats(self, other, python):
                 return NotImplemented
             return ufunc(other, self) if _has_own_ufuncs(type(other)) else apply(other, self)
 
@@ -152,6 +152,13 @@ def _defers(x: Any, other: Any) -> bool:
     if not isinstance(x, np.ndarray):
         return not isinstance(x, np.generic) or not _has_own_ufuncs(cls)
     return not _has_own_ufuncs(cls) and getattr(other, "__array_priority__", -1.0) > 0
+
+
+def _repeats(x: Any, other: Any, python: Any) -> bool:
+    """Whether a list beside ``x`` stays one: ``3 * [0.0]``; for Python's numbers it is never an array."""
+    if not isinstance(other, list | tuple) or isinstance(x, np.ndarray):
+        return False
+    return python is operator.mul or not isinstance(x, np.generic)
 
 
 def _is_unknown_class(cls: type) -> bool:
