@@ -22,6 +22,15 @@ def _partials(ufunc: Any, results: Any, x: Any) -> tuple[Any, Any]:
     return tuple(np.zeros_like(before) if d is None else d for d in partials)  # type: ignore[return-value]
 
 
+def _passing_over(ufunc: Any, x: Any, mask: Any) -> Any:
+    """``ufunc.accumulate`` along the last axis of the elements that a mask has, after the first."""
+    results = [x[..., :1]]
+    for k in range(1, shape_of(x)[-1]):
+        each = slice(k, k + 1)
+        results.append(like(np.where(mask[..., each], ufunc(results[-1], x[..., each]), results[-1]), x))
+    return np.concatenate(results, axis=-1)
+
+
 def _chain(dy: Any, by_before: Any, by_own: Any) -> Any:
     """The cotangents of the elements, of those of all results: each result also counts through those behind it."""
     last = np.zeros((*shape_of(dy)[:-1], 1), dtype_of(dy))
@@ -33,7 +42,9 @@ def _chain(dy: Any, by_before: Any, by_own: Any) -> Any:
     case(np.logaddexp, s(4), 0), case(np.hypot, s(2, 3), 1), case(np.subtract, s(3, 2), 0, None, True),
     case(np.fmax, s(2, 3, 2), (0, 2)), case(np.divide, s(3, low=0.5), 0, None, False, s.number()),
     case(np.logaddexp, s(2, 3), None, None, False, NOTHING, s.mask(2, 3)), case(np.hypot, s(3, dtype=np.float32), 0),
-    case(np.fmin, s(2, 3), 1, None, False, 0.25, s.mask(2, 3)), case(np.hypot, s(0, 2), 0), case(np.hypot, s(2), ()),
+    case(np.fmin, s(2, 3), 1, None, False, 0.25, s.mask(2, 3)),
+    case(np.divide, s(2, 4, low=0.5), 1, None, False, s.number(1.0), s.mask(2, 4)),
+    case(np.hypot, s(0, 2), 0), case(np.hypot, s(2), ()),
 ])  # fmt: skip
 def _reduce(
     ufunc: Any, a: Any, axis: Axis, dtype: Any = None, keepdims: bool = False, initial: Any = NOTHING, where: Any = True
@@ -53,9 +64,6 @@ def _reduce(
 
         elements = lines(x)
         mask = None if where is True else lines(np.broadcast_to(where, shape))
-        if mask is not None:  # what leaves the others as they are
-            neutral = start if ufunc.identity is None else ufunc.identity
-            elements = like(np.where(mask, elements, neutral), elements)
         if start is not None:
             first = np.broadcast_to(astype(start, dtype_of(y)), (*shape_of(elements)[:-1], 1))
             elements = np.concatenate((first, elements), axis=-1)
@@ -63,7 +71,8 @@ def _reduce(
         n = shape_of(elements)[-1]
         if not n:
             return None, like(np.zeros_like(x), a)
-        by_before, by_own = _partials(ufunc, ufunc_accumulate(ufunc, elements, -1), elements)
+        results = ufunc_accumulate(ufunc, elements, -1) if mask is None else _passing_over(ufunc, elements, mask)
+        by_before, by_own = _partials(ufunc, results, elements)
         if mask is not None:
             by_before, by_own = np.where(mask[..., 1:], by_before, 1), np.where(mask[..., 1:], by_own, 0)
         dlast = np.reshape(dy, (*shape_of(elements)[:-1], 1))
