@@ -23,7 +23,7 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences of calls and changes
+stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences, all pairs of dtypes, a memory checker
 	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest $(STRESS)
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch

@@ -117,6 +117,25 @@ def program(sources: Sequence[str], arguments: str, **captured: Any) -> Any:
     return names["f"]
 
 
+def outcome(f: Any, *args: Any) -> Any:
+    """A result, or the exception that is raised instead."""
+    try:
+        with np.errstate(all="ignore"):
+            return f(*args)
+    except Exception as error:
+        return error
+
+
+def running(sources: Sequence[str], arguments: str, calls: Sequence[tuple[Any, ...]]) -> list[str]:
+    """The functions that NumPy answers with numbers in all these calls."""
+
+    def answers(source: str) -> bool:
+        results = [outcome(program([source], arguments), *args) for args in calls]
+        return not any(isinstance(r, Exception) or np.asarray(r[0]).dtype == object for r in results)
+
+    return [source for source in sources if answers(source)]
+
+
 # What is rounded once, if at all, is the same in every bit; of these, only so many units in the last place are asked.
 _ROUNDED = (
     "exp log sin cos tan sinh cosh tanh arc hypot power ** cbrt sinc expit logit erf gamma psi remainder mod % // "

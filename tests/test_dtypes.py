@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operands import DTYPES, FORMS, OPERANDS, Operand, difference, functions, program, specials
+from operands import DTYPES, FORMS, OPERANDS, Operand, difference, functions, outcome, program, running, specials
 
 from yota_py import cache, explain, grad, jit, value_and_grad
 from yota_py.engine.arithmetic import Arithmetic
@@ -29,25 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning"),
     pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning"),
 ]
-
-
-def outcome(f: Any, *args: Any) -> Any:
-    """A result, or the exception that is raised instead."""
-    try:
-        with np.errstate(all="ignore"):
-            return f(*args)
-    except Exception as error:
-        return error
-
-
-def running(sources: Sequence[str], arguments: str, calls: Sequence[tuple[Any, ...]]) -> list[str]:
-    """The functions that NumPy answers with numbers in all these calls."""
-
-    def answers(source: str) -> bool:
-        results = [outcome(program([source], arguments), *args) for args in calls]
-        return not any(isinstance(r, Exception) or np.asarray(r[0]).dtype == object for r in results)
-
-    return [source for source in sources if answers(source)]
 
 
 def failures(

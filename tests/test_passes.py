@@ -23,6 +23,7 @@ from yota_py.passes.fold import fold
 from yota_py.passes.lower import lower
 from yota_py.passes.simplify import EQUATIONS, simplify
 from yota_py.recording import record_call
+from yota_py.registry import nondiff, primitive
 from yota_py.tangents import astype, strong_multiply
 from yota_py.tape import Tape
 from yota_py.types import typeof
@@ -161,6 +162,17 @@ def test_cse_does_not_unite_impure_functions() -> None:
     draw = lambda x: x + next(count)  # noqa: E731
     tape = tape_of(X, (draw, "%1"), (draw, "%1"), (np.add, "%2", "%3"), result=4)
     assert len(cse(tape)) == len(tape)
+
+
+# ----------------------------------------------------------------------------------------------------- lower
+
+
+def test_a_lowering_that_gives_another_dtype_is_not_used() -> None:
+    halved = primitive(lambda x: np.float32(0.5) * x)
+    nondiff(halved, lowering=lambda x: np.multiply(x, np.float64(0.5)))
+    narrow, wide = np.ones(3, np.float32), np.ones(3)
+    for x, fn in ((narrow, halved), (wide, np.multiply)):
+        assert [op.fn for op in dce(traced(halved, x)).ops if isinstance(op, Call)] == [fn]
 
 
 # ------------------------------------------------------------------------------------------------------- dce

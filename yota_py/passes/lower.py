@@ -15,6 +15,7 @@ from ..show import text_of
 from ..tape import Tape
 from ..trace import Trace
 from ..tracer import Tracer
+from ..types import ArrayType, Type, typeof
 
 
 class _Lowering(Trace):
@@ -56,6 +57,8 @@ def lower(source: Recorder) -> Recorder:
             args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
             try:
                 env[var] = fn(*args, **kwargs)
+                if not _is_of(env[var], op.type):  # written out, it is another function for these operands
+                    env[var] = _as_it_is(trace, fn, args, kwargs)
             except Exception as error:
                 error.add_note(f"while {var} {text_of(op)} of {trace.site} was lowered")
                 raise
@@ -70,6 +73,21 @@ def lower(source: Recorder) -> Recorder:
     tape.leaves = [_untraced(substitute(leaf, env.__getitem__)) for leaf in source.tape.leaves]
     tape.results = [_untraced(substitute(result, env.__getitem__)) for result in source.tape.results]
     return trace
+
+
+def _as_it_is(trace: _Lowering, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A call of a primitive that is not written out."""
+    if (entry := primitive_of(fn)) is None or entry.lowering is None:
+        raise TypeError("its rule gives another dtype or shape when it is lowered")
+    return Trace.record(trace, fn, args, kwargs)
+
+
+def _is_of(value: Any, t: Type) -> bool:
+    """Whether a value has the dtype and shape of a type, if it is one of numbers."""
+    have = typeof(value)
+    if not isinstance(t, ArrayType):
+        return True
+    return isinstance(have, ArrayType) and (have.dtype, have.shape) == (t.dtype, t.shape)
 
 
 def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
