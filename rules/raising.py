@@ -64,8 +64,8 @@ nondiff(turns_complex, emit=_emit_turns_complex, cases=numbers((-2.0, 2.0), (-2.
 
 
 def _by_power(y: Any, a: Any, b: Any) -> Any:
-    """Also what decides on the kind of number."""
-    if isinstance(a, complex) or isinstance(b, complex):
+    """Also what decides on the kind of number. NumPy's scalars do not raise."""
+    if isinstance(a, complex | np.generic) or isinstance(b, complex | np.generic):
         return False
     if isinstance(a, int) and isinstance(b, int):
         bool(b < 0)
