@@ -16,7 +16,7 @@ import pytest
 from caching import Box, agree, entries, follows, function, in_a_process, rebind, write
 from numpy.testing import assert_allclose
 
-from yota_py import grad, value_and_grad
+from yota_py import grad, jit, value_and_grad
 
 # --------------------------------------------------------------------------------------------- captured arrays
 
@@ -324,3 +324,23 @@ def test_mutable_plain_results_are_not_shared_between_calls() -> None:
         report = value_and_grad(lambda x, make=make: (x * x, make()), has_aux=True)
         seen = [report(2.0)[0][1] for _ in range(4)]
         assert len({id(item) for item in seen}) == 4
+
+
+def test_results_of_another_dtype_than_before() -> None:
+    """Of functions without a kernel, whose dtype depends on values."""
+    real, rotation = np.diag([1.0, 2.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])
+    for f, inputs in (
+        (np.linalg.eigvals, (real, rotation)),
+        (np.roots, (np.array([1.0, -3.0, 2.0]), np.array([1.0, 2.0, 5.0]))),
+        (np.emath.sqrt, (np.array([1.0, 4.0]), np.array([-1.0, 4.0]))),
+        (lambda x: np.abs(np.linalg.eigvals(x)).sum(), (real, rotation)),
+    ):
+        step = jit(f)
+        for x in (*inputs, *inputs, *inputs[::-1]):
+            assert_allclose(step(x), f(x))
+            assert np.asarray(step(x)).dtype == np.asarray(f(x)).dtype
+    matrix = real.copy()
+    follows(
+        lambda x: x * np.abs(np.linalg.eigvals(matrix)).sum(), write(matrix, rotation), write(matrix, real),
+        write(matrix, rotation),
+    )  # fmt: skip

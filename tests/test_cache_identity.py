@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import importlib
@@ -257,3 +260,28 @@ def test_classes_made_by_libraries() -> None:
     follows(lambda x: x * cls.k, lambda: setattr(cls, "k", 3.0), lambda: setattr(cls, "k", 4.0))
     box = cls(5.0)
     follows(lambda x: x * box.k, lambda: setattr(box, "k", 3.0), lambda: setattr(box, "k", 4.0))
+
+
+def test_implementations_that_are_registered_later() -> None:
+    @functools.singledispatch
+    def g(x: Any) -> Any:
+        return box.k * x**2
+
+    box = types.SimpleNamespace(k=2.0)
+    implement = g.register(float)
+    follows(
+        lambda x: g(x) * x,
+        lambda: implement(lambda x: 5 * x),
+        lambda: setattr(box, "k", 4.0),
+        lambda: implement(lambda x: box.k * x),
+        lambda: setattr(box, "k", 7.0),
+    )
+    follows(g, lambda: implement(lambda x: 3 * x), lambda: implement(lambda x: x**4))
+
+
+def test_objects_with_state_in_c() -> None:
+    numbers = (ctypes.c_double * 2)(2.0, 3.0)
+    queue = type("Queue", (collections.deque,), {})([2.0])
+    for items in (numbers, queue, array.array("d", [2.0])):
+        changes = [functools.partial(items.__setitem__, 0, k) for k in (9.0, 5.0)]
+        follows(lambda x, c=items: c[0] * x, *changes)

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where it gives inf and NaN
 GOOD, FLAT, BAD = np.array([[2.0, 0.5], [0.5, 3.0]]), np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([[1.0, 3], [3, 1]])
 LinAlgError = np.linalg.LinAlgError
 
@@ -168,9 +169,35 @@ def of_a_number(k: Any) -> Any:
         return t * np.sum(k)
 
 
+
+def whole(k: Any) -> Any:
+    """A conversion raises."""
+    t = np.log(k[0, 1] - 0.5).item()
+    try:
+        return int(t * 10) * np.sum(k)
+    except (ValueError, OverflowError):
+        return np.sum(k * k)
+
+
+def rounded(k: Any) -> Any:
+    """So do others."""
+    t = (1 / (k[0, 0] - 1.0)).item()
+    try:
+        return round(t) * np.sum(k) + math.floor(t) + len(range(int(t)))
+    except (ValueError, OverflowError):
+        return np.sum(k * k)
+
+
+def of_items(k: Any) -> Any:
+    """And an index."""
+    try:
+        return [2.0, 3.0, 5.0][int(k[0, 0])] * np.sum(k)
+    except IndexError:
+        return np.sum(k * k)
+
 FUNCTIONS: list[Callable[[Any], Any]] = [
     likelihood, inverse, solved, only_asked, own_check, own_primitive, asked_primitive, position, at_last, of_a_number,
-    overflow, division,
+    overflow, division, whole, rounded, of_items,
 ]  # fmt: skip
 MATRICES = [GOOD, FLAT, BAD, GOOD + 1.0, -GOOD, FLAT * 2.0, np.eye(2)]
 

@@ -7,6 +7,7 @@ import cProfile
 import enum
 import functools
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -221,3 +222,33 @@ def test_numpys_booleans_are_refused_as_by_python() -> None:
     for way in (f, jit(f), gradient(f)):
         with pytest.raises(TypeError, match="__bool__ should return bool"):
             way(np.ones(2))
+
+
+class Percent(float):
+    """A number that computes in its own way on the right of an operator."""
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * float(self) / 100
+
+    def __gt__(self, other: Any) -> Any:
+        return other < 10.0
+
+
+def test_numbers_that_compute_in_their_own_way() -> None:
+    rate = Percent(50.0)
+    functions: list[Any] = [
+        lambda x: x * rate, lambda x: rate * x, lambda x: x * 2 if x < rate else x * 3, lambda x: x + rate - rate,
+    ]  # fmt: skip
+    for f in functions:
+        for x in (3.0, 4.0, 12.0, 3.0):
+            assert grad(f, x)[0] == f(x) == jit(f)(x)
+            assert_allclose(grad(f, x)[1][0], f(x + 1) - f(x))
+    with pytest.raises(TypeError, match=r"a Percent, whose arithmetic differs from a number's; pass float\(...\)"):
+        grad(lambda x: x * 2, rate)
+
+
+def test_a_library_that_wants_plain_numbers_gets_them_also_when_they_change() -> None:
+    items = [1.0, 2.0]
+    changes = [functools.partial(items.__setitem__, 0, k) for k in (5.0, 7.0, 1.0)]
+    follows(lambda x: x * statistics.mean(items), *changes)
+    follows(lambda x: x * items[0].as_integer_ratio()[0], *changes)

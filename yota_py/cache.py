@@ -89,6 +89,7 @@ class FunctionCache:
         self.mode = mode
         self.signatures: dict[Hashable, list[Signature]] = {}
         self.inputs: frozenset[str] = frozenset()  # paths of numbers that were seen to change
+        self._takes_inputs = True
         self.problems: list[str] = []  # why the last trace that was to be compiled was not
         self.misses = 0
         self.last_miss = ""
@@ -162,7 +163,7 @@ class FunctionCache:
             result = self.mode.interpret(call)
             account.interpreted(perf_counter() - start)
             return result
-        recording = self.mode.record(call, self.inputs)
+        recording = self._record(call)
         account.interpreted(perf_counter() - start, recording.operations)
         if force or account.due:
             with _alone(WAIT_SECONDS if force else 0.0) as alone:
@@ -173,6 +174,17 @@ class FunctionCache:
                     if self.problems and not force:
                         self._say(call)
         return recording.result
+
+    def _record(self, call: Call) -> TracedCall:
+        """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
+        if self.mode.effects or not self.inputs:
+            return self.mode.record(call, self.inputs)
+        try:
+            return self.mode.record(call, self.inputs)
+        except Exception:  # any: the function's own come again
+            recording = self.mode.record(call, frozenset())
+            self.inputs, self._takes_inputs = frozenset(), False
+            return recording
 
     def _open(self, key: Hashable, call: Call) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""
@@ -196,7 +208,7 @@ class FunctionCache:
             return
         self.last_miss = str(refusal.why)
         path = refusal.why.number() if isinstance(refusal.why, Change) else None
-        if path is not None:
+        if path is not None and self._takes_inputs:
             self.inputs |= {path}
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:

@@ -145,6 +145,12 @@ class Captures:
             self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
+        if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
+            values = self.guards.local(f"tuple({expression}.registry.values())")
+            known = self.guards.constant(tuple(table.values()))
+            self.guards.require(f"{values} == {known}", expression, f"with {len(table)} implementations")
+            for i, implementation in enumerate(table.values()):
+                self._callable(implementation, f"{values}[{i}]", itself=True)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
@@ -270,7 +276,9 @@ class Captures:
             same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
             self.guards.require(f"{same}({expression}, {copy})", expression, "another matrix")
             self.trace.matrices.append(value)
-        elif is_library(type(value).__module__) or not (hasattr(value, "__dict__") or hasattr(value, "__slots__")):
+        elif kinds.has_state_in_c(type(value)) or is_library(type(value).__module__) or not (
+            hasattr(value, "__dict__") or hasattr(value, "__slots__")
+        ):
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
             self._attributes.watch(value, expression)

@@ -27,6 +27,15 @@ BUILTIN = (
 )  # fmt: skip
 
 
+def has_state_in_c(cls: type) -> bool:
+    """Whether objects of a user's class hold more than attributes, as those derived from ``deque`` or of ctypes do."""
+    heap_type = 1 << 9
+    return any(
+        is_library(base.__module__) and (base.__module__ == "array" or not base.__flags__ & heap_type)
+        for base in cls.__mro__[:-1]
+    )
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a program can compute with, if another stands in its place next time."""
     return isinstance(value, np.floating) or type(value) is float or (type(value) is int and abs(value) < LARGE)

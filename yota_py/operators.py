@@ -25,6 +25,7 @@ from .patching import state
 from .show import name_of
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
+from .types import overrides
 
 _NUMBERS = (int, float, complex)
 
@@ -82,8 +83,12 @@ def _is_python(x: Any) -> bool:
     return isinstance(x, _NUMBERS) and not isinstance(x, np.generic)
 
 
-def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly."""
+def _binary(python: Any, ufunc: Any, *answer: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly.
+
+    ``answer`` is the method that Python asks of the right operand, before it asks the left one if that derives from
+    the class of the left one and has a method of its own.
+    """
 
     def apply(x: Any, y: Any) -> Any:
         if state.traces:
@@ -100,7 +105,9 @@ def _binary(python: Any, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., 
 
     def forward(self: Tracer, other: Any) -> Any:
         with state.unwatched:
-            if _defers(self, other) or _repeats(self, other, python):
+            if _defers(self, other) or _repeats(self, other, python) or (
+                type(other) not in _NUMBERS and _is_python(self) and overrides(type(other), *answer)
+            ):
                 return NotImplemented
             return ufunc(self, other) if _has_own_ufuncs(type(other)) else apply(self, other)
 
@@ -216,7 +223,8 @@ _BINARY: list[tuple[str, Any, Any]] = [
     ("gt", operator.gt, np.greater), ("ge", operator.ge, np.greater_equal), ("eq", operator.eq, np.equal),
     ("ne", operator.ne, np.not_equal),
 ]  # fmt: skip
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_ANSWERS = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
+_COMPARISONS = tuple(_ANSWERS)
 _UNARY: list[tuple[str, Any, Any]] = [
     ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
     ("invert", operator.invert, np.invert),
@@ -232,7 +240,7 @@ def _install() -> None:
         operators.__divmod__ = _divmod
         operators.__rdivmod__ = lambda self, other: _divmod(other, self)
         for name, python, ufunc in _BINARY:
-            forward, reflected = _binary(python, ufunc)
+            forward, reflected = _binary(python, ufunc, _ANSWERS.get(name, f"__r{name}__"))
             setattr(operators, f"__{name}__", forward)
             if name not in _COMPARISONS:
                 setattr(operators, f"__r{name}__", reflected)

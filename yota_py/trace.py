@@ -237,7 +237,11 @@ class Trace(Recorder):
     def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
         var, value = tracer.current()
-        answer = test(value)
+        try:
+            answer = test(value)
+        except Exception as error:  # any: the function may catch it, as in ``record``
+            self.problems.append(f"{self.origin()}: {name_of(test)} raised {type(error).__name__}")
+            raise
         if self.status(var) != CONSTANT:
             site = self.origin()
             with locks.recording:  # numbers count in the order of the tape

@@ -197,6 +197,8 @@ class Tracer:
             return partial(fn, self)
         if (fn := properties.get(name)) is not None:
             return fn(self)
+        if not isinstance(self._value, np.ndarray) and callable(getattr(self._value, name)) and not self.carries():
+            return lambda *args: self._decide(operator.methodcaller(name, *args))
         raise unsupported(f"x.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:

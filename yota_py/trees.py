@@ -13,7 +13,7 @@ from .containers import NAMESPACE, is_container
 from .dispatch import is_traced
 from .errors import LostDerivativeError
 from .operations import user_site
-from .types import is_inexact
+from .types import ARITHMETIC, is_inexact, overrides
 
 Leaf = Any
 
@@ -39,8 +39,16 @@ def is_traceable(leaf: Leaf) -> bool:
 
 
 def check_leaf(leaf: Leaf, name: str) -> Leaf:
-    """An argument's leaf, as it is traced; raises for arrays of objects and for subclasses of ``ndarray``."""
-    if not isinstance(leaf, np.ndarray) or is_traced(leaf):
+    """An argument's leaf, as it is traced; raises for arrays of objects, for subclasses of ``ndarray``, and of Python's
+    numbers if they compute in their own way."""
+    if is_traced(leaf):
+        return leaf
+    if not isinstance(leaf, np.ndarray):
+        if overrides(type(leaf), *ARITHMETIC):
+            raise TypeError(
+                f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from a "
+                "number's; pass float(...) of it"
+            )
         return leaf
     if leaf.dtype.hasobject:
         raise LostDerivativeError(

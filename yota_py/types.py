@@ -118,6 +118,18 @@ def typeof(value: Any) -> Type:
     return OpaqueType(cls.__name__)
 
 
+_OPERATORS = "add sub mul truediv floordiv mod pow".split()
+ARITHMETIC = tuple(f"__{r}{name}__" for r in ("", "r") for name in _OPERATORS)
+
+
+def overrides(cls: type, *names: str) -> bool:
+    """Whether a class derived from one of Python's numbers has one of these methods of its own."""
+    if cls in _PYTHON or not issubclass(cls, int | float | complex) or issubclass(cls, np.generic):
+        return False
+    own = cls.__mro__[: min(cls.__mro__.index(number) for number in _PYTHON if number in cls.__mro__)]
+    return any(name in vars(base) for base in own for name in names)
+
+
 def native_type(value: Any) -> Type:
     """The type under which a value is traced: in native byte order."""
     t = typeof(value)

@@ -84,8 +84,11 @@ class NewPath:
     def __str__(self) -> str:
         if isinstance(self.guard.expected, np.ndarray):
             return f"{self.guard.site}: a mask or an index is none of those known"
-        answer = self.guard.test(self.value)
-        return f"{self.guard.site}: a decision came out as {answer!r}, on a path that is not compiled"
+        try:
+            answer = repr(self.guard.test(self.value))
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        return f"{self.guard.site}: a decision came out as {answer}, on a path that is not compiled"
 
 
 class Static:
@@ -260,5 +263,9 @@ def _candidates(guard: Guard, node: Node, taken: Hashable, value: Any) -> list[N
     """Where to go on from a decision that has come out otherwise than ``taken``."""
     if isinstance(guard.expected, np.ndarray):
         return list(islice((child for step, child in node.children.items() if step != taken), MAX_SIBLINGS))
-    child = node.children.get(outcome(guard.test(value)))
+    try:
+        answer = guard.test(value)
+    except Exception:  # any: it is the function's, when it is traced
+        return []
+    child = node.children.get(outcome(answer))
     return [] if child is None else [child]

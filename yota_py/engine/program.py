@@ -15,7 +15,7 @@ from ..passes.fuse import fuse
 from ..passes.steps import Python, PythonCopy
 from ..show import name_of
 from ..tape import Tape
-from ..types import ArrayType, Type
+from ..types import ArrayType, Type, typeof
 from . import Refusal
 from .driver import CALLS, OK, Helpers, caller, describe, native, resume
 from .emit import OUT_OF_BOUNDS
@@ -24,7 +24,7 @@ from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
 from .results import make_recipe
 
-MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape than it had; there is none
+MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape or dtype than it had; there is none
 _REFUSALS = {MISFIT: Refusal.MISFIT, RAISED: Refusal.RAISED, OUT_OF_BOUNDS: Refusal.OUT_OF_BOUNDS}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 
@@ -218,14 +218,16 @@ class Program:
             fn = value(op.fn) if isinstance(op.fn, Variable) else op.fn
             try:
                 result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
+                if not isinstance(op.type, ArrayType):
+                    others[step.var] = result
+                    continue
+                t = typeof(result)
+                if not isinstance(t, ArrayType) or (t.dtype, t.shape) != (op.type.dtype, op.type.shape):
+                    return MISFIT
+                if t.size:
+                    _view(frame, arrays, self.plan.places[step.var])[...] = result
             except Exception:  # any: the traced function may catch it, and goes another way then
                 return RAISED
-            if not isinstance(op.type, ArrayType):
-                others[step.var] = result
-            elif np.shape(result) != op.type.shape:
-                return MISFIT
-            elif op.type.size:
-                _view(frame, arrays, self.plan.places[step.var])[...] = result
         return OK
 
 
