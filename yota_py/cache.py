@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,8 @@ from .variants import MAX_VARIANTS, Change, Signature, Variant
 MAX_SIGNATURES = 64  # per function
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_FUNCTIONS = 2048
+MUCH_MEMORY = 2**25  # bytes
+BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
 _programs: Shelf[Signature] = Shelf(  # of all functions
@@ -164,16 +167,26 @@ class FunctionCache:
             account.interpreted(perf_counter() - start)
             return result
         recording = self._record(call)
+        # What is large is computed by a program at once, where that costs less time or much less memory.
+        seconds = BEYOND_TRACE * (perf_counter() - start) if recording.nbytes < MUCH_MEMORY else inf
+        at_once = recording.nbytes > 0 and (force or account.saves(seconds))
+        if not at_once:
+            recording.result()
         account.interpreted(perf_counter() - start, recording.operations)
-        if force or account.due:
+        if force or at_once or account.due:
             with _alone(WAIT_SECONDS if force else 0.0) as alone:
                 if alone:
                     self.problems = self._try_to_keep(key, call, recording, account)
+                    if at_once and not self.problems:
+                        result = self._find(key, call)
+                        if type(result) is not Refusal:
+                            return result
+                    recording.result()  # raises what there is to be raised
                     if self.problems:
                         account.failed()
                     if self.problems and not force:
                         self._say(call)
-        return recording.result
+        return recording.result()
 
     def _record(self, call: Call) -> TracedCall:
         """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
@@ -217,7 +230,8 @@ class FunctionCache:
             return self._keep(key, call, recording, account)
         except YotaError as reason:
             return [str(reason)]
-        except Exception as error:  # any: the result of the call is known
+        except Exception as error:  # any: the result of the call is known, or
+            recording.result()  # raises it too
             where = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
             problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
             if not self._said:

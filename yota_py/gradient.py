@@ -16,7 +16,7 @@ from .containers import NAMESPACE, item
 from .dispatch import is_traced
 from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
-from .recorder import Recorder
+from .recorder import Recorder, is_large
 from .registry import apply_rule, primitive_of
 from .show import name_of
 from .tangents import MISSING, add, getfield, zeros_like
@@ -41,6 +41,14 @@ class Linearized:
     env: dict[Variable, Variable] = field(default_factory=dict)
     pullbacks: dict[Variable, Variable] = field(default_factory=dict)
     active: set[Variable] = field(default_factory=set)
+
+    def values(self, source: Recorder, results: Sequence[Any]) -> list[Any]:
+        """The values of primal results."""
+
+        def value(var: Variable) -> Any:
+            return self.out[self.env[var]] if source[var] is None else source[var]
+
+        return [substitute(z, value) for z in results]
 
     def copy(self) -> Linearized:
         """The same forward part, to be continued with other seeds."""
@@ -73,26 +81,33 @@ def _differentiable(op: Call, tape: Tape) -> bool:
 
 
 @np.errstate(all="ignore")  # tracing has warned already
-def to_rrules(source: Recorder) -> Linearized:
-    """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest."""
+def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
+    """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest.
+
+    It is written to the recorder ``out``, which is empty and by default a new one.
+    """
     tape = source.tape
-    out = Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
+    out = out or Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
     lin = Linearized(tape, out, active=active_variables(tape))
     for var, op in tape:
         if isinstance(op, Call):
             args, kwargs = substitute((op.args, dict(op.kwargs)), lin.env.__getitem__)
             if var in lin.active:
                 triple = out.call(rrule, (op.fn, *args), kwargs, site=op.site)
-                lin.env[var] = out.call(getfield, (triple, 0))
+                lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
                 _check_value(op, out.tape[lin.env[var]].type)
                 lin.pullbacks[var] = out.call(getfield, (triple, 1))
             else:
-                lin.env[var] = out.append(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
+                lin.env[var] = out.take(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
         elif isinstance(op, Guard):
-            lin.env[var] = out.append(replace(op, var=lin.env[op.var]), source[var])
+            lin.env[var] = out.take(replace(op, var=lin.env[op.var]), source[var])
         else:
-            lin.env[var] = out.append(op, source[var])
+            lin.env[var] = out.take(op, source[var])
     out.tape.leaves = [substitute(leaf, lin.env.__getitem__) for leaf in tape.leaves]
+    results = {var for _, var in paths(tape.results)}
+    for var in lin.pullbacks.keys() - results:  # pullbacks hold what they need
+        if is_large(out[y := lin.env[var]]):
+            out.values[y.id] = out.values[y.id - 1] = None
     return lin
 
 
@@ -130,6 +145,10 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
             lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")
             _check_type(op, typeof(value), lin.primal[x].type)
             _accumulate(lin, cotangents, x, dx)
+        value = None
+        for done in (lin.pullbacks[y], cotangents[y], dxs):  # nobody reads them again
+            if isinstance(lin.out.tape[done], Call):
+                lin.out.values[done.id] = None
     return {x: dx for x, dx in cotangents.items() if isinstance(lin.primal[x], Input)}
 
 
@@ -276,11 +295,13 @@ def require_active(tape: Tape, site: Site | None) -> None:
 
 @np.errstate(all="ignore")  # the function itself has warned already, while it was traced
 def differentiate(
-    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
-) -> Recorder:
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
+    out: Recorder | None = None,
+) -> Recorder:  # fmt: skip
     """The whole path on a recorded call: the gradient tape with its values; its results are ``(value, grads)``.
 
-    With ``has_aux`` the function returns ``(value, aux)`` and only ``value`` is differentiated.
+    With ``has_aux`` the function returns ``(value, aux)`` and only ``value`` is differentiated; ``out`` as in
+    ``to_rrules``.
     """
     tape, site = source.tape, user_site()
     require_active(tape, site)
@@ -291,8 +312,8 @@ def differentiate(
             raise OutputError(f"{site}: with has_aux, {tape.name} must return a tuple (value, aux)")
         spec = spec.child(0)
         wanted = wanted[: spec.num_leaves]
-    leaves = [substitute(z, source.__getitem__) for z in wanted]
-    lin = to_rrules(source)
+    lin = to_rrules(source, out)
+    leaves = lin.values(source, wanted)
     if seed is None:
         if len(leaves) != 1:
             raise NonScalarOutputError(

@@ -40,7 +40,8 @@ class Whole:
         try:
             performance = perform(call.f, call.args, call.kwargs, inputs)
         except UntraceableError as reason:
-            return TracedCall(self.interpret(call), None, None, [str(reason)], lambda: (None, refuse, ""))
+            result = self.interpret(call)
+            return TracedCall(lambda: result, None, None, [str(reason)], lambda: (None, refuse, ""))
 
         def compile() -> tuple[Any, Runner, str]:
             try:
@@ -51,7 +52,7 @@ class Whole:
 
         recording = performance.recording
         problems = list(dict.fromkeys(performance.problems))
-        return TracedCall(performance.result, recording.trace, recording.captures, problems, compile)
+        return TracedCall(lambda: performance.result, recording.trace, recording.captures, problems, compile)
 
     def checked(self, signature: Signature, call: Call) -> Any:
         """The function itself has the last word: what compiled code did is undone when it is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -18,9 +19,10 @@ from .interpreter import collect, result_types
 from .operations import Input, Variable
 from .passes import optimise
 from .passes.classify import checkable
-from .passes.lower import lower
-from .recorder import Recorder
+from .passes.lower import lower_gradient
+from .recorder import is_large
 from .recording import record_call, record_watched
+from .tape import Tape
 from .trace import Trace
 from .trees import flatten
 from .variants import Runner, Signature, key_of, refuse
@@ -49,14 +51,16 @@ class TracedCall:
     """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
 
     ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it, and
-    a reason why that is not possible (or an empty string).
+    a reason why that is not possible (or an empty string). ``result()`` is computed when it is asked for, which takes a
+    multiple of the memory ``nbytes`` that large arguments take, if there are any.
     """
 
-    result: Any
+    result: Callable[[], Any]
     source: Trace | None
     captures: Captures | None
     problems: list[str]
     compile: Callable[[], tuple[Any, Runner, str]]
+    nbytes: int = 0
 
     @property
     def operations(self) -> int | None:
@@ -133,9 +137,15 @@ class Mode:
     def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
-        gradient = differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)
-        problems = problems_of(source, captures)
-        return TracedCall(collect(gradient), source, captures, problems, lambda: _compile(gradient, source))
+        wanted = source, call.seed, self.argnums
+        result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
+
+        def compile() -> tuple[Any, Runner, str]:
+            gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
+            return _compile(gradient.tape, low.tape, source)
+
+        nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
+        return TracedCall(result, source, captures, problems_of(source, captures), compile, nbytes)
 
     def checked(self, signature: Signature, call: Call) -> Any:
         """The result of a program, compared with that of a fresh trace."""
@@ -154,10 +164,9 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
     return problems
 
 
-def _compile(gradient: Recorder, source: Trace) -> tuple[Any, Runner, str]:
-    """Lower, optimise and compile the gradient tape of a recorded call."""
-    tape = gradient.tape
-    low = optimise(lower(gradient).tape)
+def _compile(tape: Tape, low: Tape, source: Trace) -> tuple[Any, Runner, str]:
+    """Optimise and compile the gradient tape of a recorded call, which is lowered already."""
+    low = optimise(low)
     assert tape.out_spec is not None
     if not checkable(low):
         return None, refuse, "it takes a decision on traced values that a kernel cannot check"

@@ -72,9 +72,13 @@ class Account:
     @property
     def due(self) -> bool:
         """Whether it is time to compile."""
+        return self.saves(0.0)
+
+    def saves(self, seconds: float) -> bool:
+        """Whether it is time to compile rather than to interpret for so long."""
         if self.pause:
             return False
-        return config.compile == "always" or (config.compile == "auto" and self.balance >= self.price)
+        return config.compile == "always" or (config.compile == "auto" and self.balance + seconds >= self.price)
 
     @property
     def price(self) -> float:

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
 from .tape import Tape
-from .types import typeof
+from .types import OpaqueType, typeof
+
+LARGE_BYTES = 2**20  # of a value that is not kept for longer than it must be
+
+
+def is_large(value: Any) -> bool:
+    """Whether a value takes much memory."""
+    return type(value) is np.ndarray and value.nbytes > LARGE_BYTES
 
 
 class Recorder:
-    """A tape and, per variable, the value that the operation has for the current inputs."""
+    """A tape and, per variable, the value that the operation has for the current inputs (``None`` if it is large and
+    can be computed again)."""
 
     __slots__ = ("tape", "values")
 
@@ -26,6 +36,12 @@ class Recorder:
         """Add an operation whose value is known."""
         self.values.append(value)
         return self.tape.append(op)
+
+    def take(self, op: Operation, value: Any) -> Variable:
+        """Add an operation of another recording, where it has this value; a call without one is computed."""
+        if isinstance(op, Call) and value is None and not isinstance(op.type, OpaqueType):
+            return self.call(op.fn, op.args, op.kwargs, site=op.site, note=op.note)
+        return self.append(op, value)
 
     def call(
         self,

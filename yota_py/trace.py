@@ -26,7 +26,7 @@ from .foreign import Foreign, has_foreign, meet, refused
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library
 from .patching import state, suspended
-from .recorder import Recorder
+from .recorder import Recorder, is_large
 from .registry import Primitive, missing_rule, primitive_of, raising
 from .show import name_of
 from .tangents import astype, getfield
@@ -153,7 +153,7 @@ class Trace(Recorder):
             values, keyvalues = read_only(values), read_only(keyvalues)
         try:
             with suspended:
-                value = fn(*values, **keyvalues)
+                value = self.compute(fn, values, keyvalues)
         except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
             self.problems.append(f"{name_of(fn)} raised an exception")
             if entry is None and "read-only" in str(error):
@@ -184,6 +184,10 @@ class Trace(Recorder):
         self.problems.append(f"{self.origin()}: {name_of(fn)} reads arrays that are not among its arguments")
         return _without(own, value)
 
+    def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The value of a call."""
+        return fn(*args, **kwargs)
+
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
         with locks.recording:
@@ -203,6 +207,8 @@ class Trace(Recorder):
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
         """Tracers for a recorded value; containers are opened with ``getfield``."""
         t = typeof(value)
+        if status == ACTIVE and is_large(value):
+            self.values[var.id] = None  # its derivative computes it again
         self._status[var] = min(status, INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
         if (items := items_of(value)) is not None:
             wrapped = []

@@ -40,7 +40,7 @@ class Tracer:
     (``_root``) it did so; assignments (``mutation.py``) raise that version. Operators stand in ``operators.py``.
     """
 
-    __slots__ = ("_look", "_root", "_trace", "_value", "_var", "_version")
+    __slots__ = ("_look", "_owner", "_trace", "_value", "_var", "_version")
     __array_priority__ = 1000.0
     __yota_record__: ClassVar[Callable[..., Any]]  # ``trace.record``: what functions that dispatch call
 
@@ -50,9 +50,14 @@ class Tracer:
                                       "Use a numeric dtype, or a list or dict as container.")
         self._trace, self._var, self._value = trace, var, value
         self._look: Look | None = None
-        self._root, self._version = self, 0
+        self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
+        self._version = 0
 
     # -- what the other modules ask
+
+    @property
+    def _root(self) -> Tracer:
+        return self if self._owner is None else self._owner
 
     def current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
@@ -75,7 +80,7 @@ class Tracer:
     def look_at(self, look: Look) -> None:
         """Become a view."""
         root = look.parent._root
-        self._look, self._root, self._version = look, root, root._version
+        self._look, self._owner, self._version = look, root, root._version
 
     def is_written(self) -> bool:
         """Whether something has been assigned to the array that owns this one's memory."""

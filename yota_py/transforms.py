@@ -20,7 +20,7 @@ from .gradient import (
 )
 from .interpreter import collect, result_types, settle
 from .modes import Call, Mode
-from .operations import substitute, user_site
+from .operations import user_site
 from .patching import state
 from .recorder import Recorder
 from .recording import record_call
@@ -180,7 +180,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     require_active(tape, site)
     with np.errstate(all="ignore"):  # the function itself has warned already
         forward = to_rrules(source)
-    leaves = [substitute(z, source.__getitem__) for z in tape.results]
+    leaves = forward.values(source, tape.results)
     assert tape.out_spec is not None
 
     @np.errstate(all="ignore")

@@ -1,15 +1,22 @@
-"""Lowering is replay: playing a gradient tape on tracers inlines every rule into primitives."""
+"""Lowering is replay: playing a tape on tracers inlines every rule into primitives.
+
+A lowering needs no values but those that a rule takes decisions on, which is rare. So large arrays are replaced by
+stand-ins without memory, of the same type; where something decides on what is computed from them, or fails on it, the
+replay starts again with the values themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ..containers import mapped
 from ..dispatch import original
-from ..operations import Call, Constant, Guard, Variable, substitute
-from ..recorder import Recorder
+from ..gradient import differentiate
+from ..operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
+from ..recorder import Recorder, is_large
 from ..registry import primitive_of
 from ..show import text_of
 from ..tape import Tape
@@ -17,15 +24,27 @@ from ..trace import Trace
 from ..tracer import Tracer
 from ..types import ArrayType, Type, typeof
 
+T = TypeVar("T")
+
+
+class _UnknownValueError(Exception):
+    """A rule takes a decision on a value that is not known."""
+
 
 class _Lowering(Trace):
     """A trace that opens compositions: what has a ``lowering`` is written out.
 
-    Its guards bear the number of the ``decision`` that is played; those that rules take have none.
+    Its guards bear the number of the ``decision`` that is played; those that rules take have none. ``unknown`` are the
+    variables that stand-ins have taken part in; with ``exact`` there are none.
     """
 
-    __slots__ = ("decision",)
-    decision: int
+    __slots__ = ("decision", "exact", "unknown")
+
+    def __init__(self, tape: Tape, *, exact: bool) -> None:
+        super().__init__(tape)
+        self.decision = -1
+        self.exact = exact
+        self.unknown: set[Variable] = set()
 
     def next_decision(self) -> int:
         return self.decision
@@ -37,49 +56,157 @@ class _Lowering(Trace):
         written = entry.lowering(*args, **kwargs)
         return super().record(fn, args, kwargs) if written is NotImplemented else written  # not for these arguments
 
+    def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+        if self.exact or not any(map(is_large, args)):
+            return super().compute(fn, args, kwargs)
+        entry = primitive_of(fn)
+        if entry is None or entry.kind != "map":
+            return _without_memory(super().compute(fn, args, kwargs))
+        arrays = [x for x in args if isinstance(x, np.ndarray)]
+        first = super().compute(fn, tuple(_first(x) if isinstance(x, np.ndarray) else x for x in args), kwargs)
+        return np.broadcast_to(first, np.broadcast_shapes(*[x.shape for x in arrays]))
 
-@np.errstate(all="ignore")  # tracing has warned already
+    def append(self, op: Operation, value: Any) -> Variable:
+        if self.exact:
+            return super().append(op, value)
+        var = super().append(op, _without_memory(value))
+        if is_large(value) or any(x in self.unknown for x in operands(op)):
+            self.unknown.add(var)
+        return var
+
+    def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
+        if tracer.current()[0] in self.unknown:
+            raise _UnknownValueError
+        return super().guard(tracer, test)
+
+    def expect(self, tracer: Tracer, op: Guard) -> None:
+        """A decision as it was taken; one on an array is that all its elements are as expected."""
+        test, expected = op.test, op.expected
+        if isinstance(expected, np.ndarray):
+            agreement: Any = np.equal(tracer, expected)
+            if not isinstance(agreement, Tracer):
+                return
+            tracer, test, expected = agreement, original(np.all), np.True_
+        var = tracer.current()[0]
+        Recorder.append(self, Guard(var, expected, test, typeof(expected), op.site, number=op.number), expected)
+
+
+def _first(array: np.ndarray) -> np.ndarray:
+    """The first element, with all dimensions."""
+    return array[(slice(0, 1),) * array.ndim]
+
+
+def _without_memory(value: Any) -> Any:
+    """A large array as one of its elements, repeated."""
+    if is_large(value):
+        return np.broadcast_to(_first(value).copy(), value.shape)
+    return mapped(_without_memory, value)
+
+
+class _Replay(Recorder):
+    """A tape that is played on tracers while it is written."""
+
+    __slots__ = ("trace",)
+
+    def __init__(self, like: Tape, *, exact: bool) -> None:
+        super().__init__(Tape(like.name, like.site, in_spec=like.in_spec))
+        self.trace = _Lowering(Tape(like.name, like.site, in_spec=like.in_spec), exact=exact)
+
+    def take(self, op: Operation, value: Any) -> Variable:
+        if isinstance(op, Call):
+            var = self.call(op.fn, op.args, op.kwargs, site=op.site, note=op.note)
+            if not _is_of(self[var], op.type):  # written out, it is another function for these operands
+                self.values[var.id] = self._as_it_is(op)
+                self.tape.ops[var.id - 1] = op
+            return var
+        if isinstance(op, Guard):
+            if isinstance(decided := self[op.var], Tracer):
+                self.trace.expect(decided, op)
+            return self.append(op, op.expected)
+        if isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
+            return self.append(op, op.value)  # what is computed from it alone is computed now
+        return self.append(op, self.trace.tracer(self.trace.append(op, value)))
+
+    def _as_it_is(self, op: Call) -> Any:
+        """A call of a primitive that is not written out."""
+        entry = primitive_of(op.fn)
+        if isinstance(op.fn, Variable) or entry is None or entry.lowering is None:
+            raise TypeError("its rule gives another dtype or shape when it is lowered")
+        args, kwargs = substitute((op.args, dict(op.kwargs)), self.__getitem__)
+        return Trace.record(self.trace, op.fn, args, kwargs)
+
+    def call(
+        self,
+        fn: Callable[..., Any] | Variable,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        site: Site | None = None,
+        note: str = "",
+    ) -> Variable:
+        self.trace.site = site or self.trace.site
+        try:
+            return super().call(fn, args, kwargs, site=site, note=note)
+        except Exception as error:
+            var, op = Variable(len(self.tape) + 1), Call(fn, args, kwargs or {}, typeof(None))
+            error.add_note(f"while {var} {text_of(op)} of {self.trace.site} was lowered")
+            raise
+
+    def constant(self, value: Any, note: str = "") -> Variable:
+        return self.take(Constant(value, typeof(value), note), value)
+
+    def input(self, value: Any, name: str, *, active: bool = True, note: str = "") -> Variable:
+        return self.take(Input(name, typeof(value), active, None, note), value)
+
+
 def lower(source: Recorder) -> Recorder:
     """The same computation in primitives only: no rules, no pullbacks, no tuples of them.
 
     Captured arrays and the seed become tracers too, so that nothing computed from them is baked in: captured arrays
     are read again at every call, and the seed stays a variable until it is folded.
     """
-    trace = _Lowering(
-        Tape(source.tape.name, source.tape.site, in_spec=source.tape.in_spec, out_spec=source.tape.out_spec)
-    )
-    env: dict[Variable, Any] = {}
-    for var, op in source.tape:
-        trace.site = op.site or trace.site
-        trace.decision = op.number if isinstance(op, Guard) else -1
-        if isinstance(op, Call):
-            fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
-            args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
-            try:
-                env[var] = fn(*args, **kwargs)
-                if not _is_of(env[var], op.type):  # written out, it is another function for these operands
-                    env[var] = _as_it_is(trace, fn, args, kwargs)
-            except Exception as error:
-                error.add_note(f"while {var} {text_of(op)} of {trace.site} was lowered")
-                raise
-        elif isinstance(op, Guard):
-            env[var] = _guard(trace, env[op.var], op)
-        elif isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
-            env[var] = op.value  # what is computed from it alone is computed now
-        else:
-            env[var] = trace.tracer(trace.append(op, source[var]))
-    trace.alive = False
-    tape = trace.tape
-    tape.leaves = [_untraced(substitute(leaf, env.__getitem__)) for leaf in source.tape.leaves]
-    tape.results = [_untraced(substitute(result, env.__getitem__)) for result in source.tape.results]
-    return trace
+
+    def play(out: _Replay) -> None:
+        env: dict[Variable, Variable] = {}
+        for var, op in source.tape:
+            if isinstance(op, Call):
+                fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
+                args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
+                op = Call(fn, args, kwargs, op.type, op.site, op.note)
+            elif isinstance(op, Guard):
+                op = Guard(env[op.var], op.expected, op.test, op.type, op.site, op.note, op.number)
+            env[var] = out.take(op, source[var])
+        out.tape.leaves = [substitute(leaf, env.__getitem__) for leaf in source.tape.leaves]
+        out.tape.results = [substitute(result, env.__getitem__) for result in source.tape.results]
+        out.tape.out_spec = source.tape.out_spec
+
+    return _replayed(source.tape, play)[1]
 
 
-def _as_it_is(trace: _Lowering, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """A call of a primitive that is not written out."""
-    if (entry := primitive_of(fn)) is None or entry.lowering is None:
-        raise TypeError("its rule gives another dtype or shape when it is lowered")
-    return Trace.record(trace, fn, args, kwargs)
+def lower_gradient(
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
+) -> tuple[Recorder, Recorder]:
+    """The gradient tape of a recorded call, and the same lowered."""
+    return _replayed(source.tape, lambda out: differentiate(source, seed, argnums, has_aux=has_aux, out=out))
+
+
+@np.errstate(all="ignore")  # tracing has warned already
+def _replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Recorder]:
+    """What ``play`` writes, and what is computed on the way in primitives."""
+    out = _Replay(tape, exact=False)
+    try:
+        play(out)
+    except Exception:
+        if not out.trace.unknown:
+            raise
+        out = _Replay(tape, exact=True)
+        play(out)
+    out.trace.alive = False
+    low = out.trace.tape
+    low.out_spec = out.tape.out_spec
+    low.leaves = [_untraced(substitute(leaf, out.__getitem__)) for leaf in out.tape.leaves]
+    low.results = [_untraced(substitute(result, out.__getitem__)) for result in out.tape.results]
+    return out, out.trace
 
 
 def _is_of(value: Any, t: Type) -> bool:
@@ -88,16 +215,6 @@ def _is_of(value: Any, t: Type) -> bool:
     if not isinstance(t, ArrayType):
         return True
     return isinstance(have, ArrayType) and (have.dtype, have.shape) == (t.dtype, t.shape)
-
-
-def _guard(trace: _Lowering, value: Any, op: Guard) -> Any:
-    """A decision; one on an array is that all its elements are as expected."""
-    if not isinstance(value, Tracer):
-        return op.expected
-    if isinstance(op.expected, np.ndarray):
-        agreement: Any = np.equal(value, op.expected)
-        return trace.guard(agreement, original(np.all))
-    return trace.guard(value, op.test)
 
 
 def _untraced(value: Any) -> Any:
