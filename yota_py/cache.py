@@ -168,8 +168,10 @@ class FunctionCache:
             return result
         recording = self._record(call)
         # What is large is computed by a program at once, where that costs less time or much less memory.
-        seconds = BEYOND_TRACE * (perf_counter() - start) if recording.nbytes < MUCH_MEMORY else inf
-        at_once = recording.nbytes > 0 and (force or account.saves(seconds))
+        at_once = recording.nbytes > 0 and (
+            force
+            or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
+        )
         if not at_once:
             recording.result()
         account.interpreted(perf_counter() - start, recording.operations)
