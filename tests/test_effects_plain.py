@@ -90,7 +90,7 @@ def test_exceptions_midway() -> None:
         return f, state
 
     check(make, *[(np.array(pair),) for pair in [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.0, 0.0), (2.0, 0.0)]],
-          how="trace")
+          how="step")
 
 
 def test_a_decision_inside_of_a_step_leaves_nothing_behind() -> None:

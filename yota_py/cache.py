@@ -195,7 +195,9 @@ class FunctionCache:
         if self.mode.effects or not self.inputs:
             return self.mode.record(call, self.inputs)
         try:
-            return self.mode.record(call, self.inputs)
+            recording = self.mode.record(call, self.inputs)
+            recording.result()
+            return recording
         except Exception:  # any: the function's own come again
             recording = self.mode.record(call, frozenset())
             self.inputs, self._takes_inputs = frozenset(), False
