@@ -189,6 +189,10 @@ for _name in "dot vdot inner outer matmul".split():
     patch(np, _name, _of_lists(getattr(np, _name), 2))
 
 
+_plain_iterable = np.iterable
+patch(np, "iterable", lambda y: np.ndim(y) > 0 if is_traced(y) else _plain_iterable(y))  # it asks iter, which tries
+
+
 def _fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     items = [item for item, _ in zip(iterable, range(count), strict=False)] if count >= 0 else list(iterable)
     return _converted(items, dtype, 1) if find_traced(items) is not None else _plain_fromiter(items, dtype, **kwargs)

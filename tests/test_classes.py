@@ -7,7 +7,10 @@ import cProfile
 import enum
 import functools
 import math
+import numbers
 import statistics
+import typing
+from collections import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +90,28 @@ def test_the_class_of_a_traced_value_under_a_profiler() -> None:
     finally:
         profile.disable()
     assert have == [f(2.0) for f in (by_is, by_membership, by_another_name, by_helper)]
+
+
+ASKED = [
+    abc.Hashable, abc.Iterable, abc.Sized, abc.Container, abc.Sequence, abc.Callable, typing.SupportsIndex,
+    typing.SupportsInt, typing.SupportsFloat, typing.SupportsComplex, typing.SupportsRound, typing.SupportsAbs,
+    numbers.Number, numbers.Complex, numbers.Real, numbers.Rational, numbers.Integral, float, complex, np.floating,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [*ARGUMENTS, 1j, np.complex128(1j), np.array([1j])])
+def test_abstract_classes(x: Any) -> None:
+    def answers(x: Any) -> list[bool]:
+        names = ("__index__", "__int__", "__float__", "__complex__", "__len__", "__iter__", "__round__", "__trunc__")
+        return [*(isinstance(x, cls) for cls in ASKED), *(hasattr(x, name) for name in names), np.iterable(x)]
+
+    def f(x: Any) -> Any:
+        found.append(answers(x))
+        return np.sum(np.abs(x))
+
+    found: list[list[bool]] = []
+    grad(f, x)
+    assert found == [answers(x)]
 
 
 def test_type_is_what_it_was() -> None:

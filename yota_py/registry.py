@@ -90,9 +90,7 @@ def primitive_of(fn: Any) -> Primitive | None:
         entry = _primitives.get(fn)
     except TypeError:  # unhashable callable
         return None
-    if entry is None and (load_pending(fn) or original(fn) is not fn):
-        return _primitives.get(original(fn))
-    return entry
+    return _primitives.get(fn) if entry is None and load_pending(fn) else entry
 
 
 def primitives() -> list[Primitive]:

@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -246,11 +246,29 @@ class ArrayTracer(Tracer):
         return bool(np.any(self == item))
 
 
+# Methods that not every value has. ``isinstance(x, SupportsIndex)`` asks the class of a tracer too, so there is one for
+# each class of values, with the methods of it.
+_CONVERSIONS = {name: vars(Tracer)[name] for name in (
+    "__int__", "__index__", "__float__", "__complex__", "__round__", "__floor__", "__ceil__", "__trunc__",
+)}  # fmt: skip
+for _name in _CONVERSIONS:
+    delattr(Tracer, _name)
+
+
+@lru_cache(maxsize=1024)
+def _tracers_of(cls: type) -> type[Tracer]:
+    """The class of tracers of values of a class."""
+    base = ArrayTracer if issubclass(cls, np.ndarray) else ScalarTracer if issubclass(cls, np.generic) else Tracer
+    own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
+    if cls.__hash__ is None:
+        own["__hash__"] = None
+    return type(base.__name__, (base,), {"__slots__": (), "__module__": __name__, **own})
+
+
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
-    if isinstance(value, np.ndarray):
-        return ArrayTracer(trace, var, value)
-    return (ScalarTracer if isinstance(value, np.generic) else Tracer)(trace, var, value)
+    cls: Any = type(value)
+    return _tracers_of(cls)(trace, var, value)
 
 
 def tracers_in(structure: Any) -> list[Tracer]:
