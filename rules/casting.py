@@ -240,14 +240,19 @@ def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any,
 def _linspace_lowering(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """Means of the two ends with changing weights."""
+    """Equal steps from the start."""
     if retstep or find_traced((num,)) is not None:
         return NotImplemented
     if dtype is None:
         dtype = np.result_type(promoted(start, stop), 1.0)
-    t = np.linspace(0.0, 1.0, num, endpoint)
-    t = np.reshape(t, (-1, *(1,) * len(np.broadcast_shapes(np.shape(start), np.shape(stop)))))
-    y = astype(np.add(np.multiply(start, 1 - t), np.multiply(stop, t)), np.dtype(dtype))
+    dtype, exact = np.dtype(dtype), np.result_type(promoted(start, stop), 1.0)
+    places = (-1, *(1,) * len(np.broadcast_shapes(np.shape(start), np.shape(stop))))
+    k, parts = np.reshape(np.arange(num).astype(exact), places), num - 1 if endpoint else num
+    width = np.subtract(stop, np.multiply(start, 1.0))
+    y = np.add(np.multiply(k, np.divide(width, max(parts, 1))), start)
+    if endpoint and num > 1:  # the last is the end itself, whatever the start is
+        y = np.where(np.equal(k, parts), stop, y)
+    y = astype(np.floor(y) if dtype.kind in "iu" else y, dtype)
     return y if axis == 0 else np.moveaxis(y, 0, axis)
 
 
@@ -277,8 +282,10 @@ def _arange(*args: Any, **kwargs: Any) -> Any:
     if find_traced(args) is None:
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    dtype = np.result_type(np.int_, *map(dtype_of, args))  # of single bounds too: NumPy counts in words at least
+    start, stop, step = (x if isinstance(x, int | float) else astype(x, dtype) for x in (start, stop, step))
     count = max(math.ceil((stop - start) / step), 0)
-    y = start + step * _plain_arange(operator.index(count), dtype=promoted(*args))
+    y = start + step * _plain_arange(operator.index(count), dtype=dtype)
     return astype(y, np.dtype(kwargs["dtype"])) if kwargs.get("dtype") is not None else y
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from yota_py.registry import Case, Sample, case, methods, nondiff, properties, rrule
 from yota_py.tangents import conj, like
 
+from .casting import item
 from .support import zero_over_zero
 
 Pullback = Callable[[Any], Sequence[Any]]
@@ -84,7 +85,7 @@ def _real_if_close(a: Any, tol: Any = 100) -> tuple[Any, Pullback]:
 
 
 def _is_integer(x: Any) -> Any:
-    return x == np.floor(x)
+    return item(x == np.floor(x))
 
 
 def _conj_method(x: Any) -> Any:

@@ -78,9 +78,10 @@ def unindex_rule(dy: Any, index: Any, shape: tuple[int, ...]) -> tuple[Any, Pull
 
 
 def _positions(indices: Any, n: int, mode: str) -> Any:
-    """Indices as integers, brought into range as ``np.take`` does."""
+    """Indices as integers, brought into range as ``np.take`` does. Without elements, a list has no dtype yet."""
+    empty = isinstance(indices, list | tuple) and not np.size(indices)
     indices = operand(indices)
-    if dtype_of(indices).kind == "b":
+    if empty or dtype_of(indices).kind == "b":
         indices = astype(indices, np.dtype(np.intp))
     if mode == "wrap":
         return np.remainder(indices, n)
@@ -262,7 +263,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 def _unique(ar: Any, **options: Any) -> Any:
     """Sorted, and of equal elements the first; all NaNs are one."""
-    if given(**{key: value for key, value in options.items() if key not in ("sorted", "equal_nan")}):
+    if any(value for key, value in options.items() if key not in ("sorted", "equal_nan")):
         raise unsupported(f"np.unique with {', '.join(options)}", "Sort, and compare neighbours")
     x = np.sort(np.ravel(ar))
     other = np.logical_and(np.not_equal(x[1:], x[:-1]), np.logical_not(np.isnan(x[:-1])))

@@ -37,7 +37,8 @@ def _outer(a: Any, b: Any) -> Any:
 
 def _scaled(a: Any, b: Any) -> tuple[Any, Pullback]:
     """A product with a number, which is an array here: one of Python's is not weak, other than in ``np.multiply``."""
-    return rule_of(np.multiply, strong(a), strong(b))
+    y, pullback = rule_of(np.multiply, strong(a), strong(b))
+    return np.add(y, 0.0) if shape_of(y) and dtype_of(y).kind in "fc" else y, pullback  # added to zero: 0.0, not -0.0
 
 
 # ------------------------------------------------------------------------------------- matrix product

@@ -191,7 +191,7 @@ def _median(
     n = shape_of(ordered)[-1]
     if not n:
         return NotImplemented
-    y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2 + 0.0  # the mean of -0.0 is 0.0
     y = np.where(np.isnan(ordered[..., -1]), np.nan, y)[()]
     return np.reshape(y, kept_shape(shape_of(a), axis)) if keepdims else y
 

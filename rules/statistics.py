@@ -29,6 +29,7 @@ from .support import (
     rule_of,
     shape_of,
     spread,
+    unsupported,
     zero_over_zero,
 )  # fmt: skip
 
@@ -87,9 +88,9 @@ def mean_rule(
     return astype(y, np.dtype(np.float16)) if half else y, pullback
 
 
-def _deviations(x: Any, axis: Axis, where: Any) -> Any:
+def _deviations(x: Any, axis: Axis, where: Any, mean: Any) -> Any:
     """The elements minus their mean; zero where a mask leaves them out."""
-    d = np.subtract(x, mean_rule(x, axis, keepdims=True, where=where)[0])
+    d = np.subtract(x, mean_rule(x, axis, keepdims=True, where=where)[0] if mean is NOTHING else mean)
     return d if where is NOTHING else np.where(where, d, 0)
 
 
@@ -100,11 +101,14 @@ def _squares(d: Any) -> Any:
 
 
 def _variance(
-    a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, correction: Any
+    a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
 ) -> tuple[Any, Any, Any]:
     """The variance, the deviations and the degrees of freedom (the last two as the pullbacks need them)."""
-    x = _inexact(operand(a), dtype)
-    d = _deviations(x, axis, where)
+    a = operand(a)
+    if dtype is not None and (np.dtype(dtype).kind != "f" or dtype_of(a).kind == "c"):
+        raise unsupported(f"a variance of {dtype_of(a)} in dtype={np.dtype(dtype)}", "Convert the array with astype")
+    x = _inexact(a, dtype)
+    d = _deviations(x, axis, where, mean)
     n = np.maximum(
         _count(x, axis, where, **given(keepdims=keepdims)) - (ddof if correction is NOTHING else correction), 0
     )
@@ -122,20 +126,20 @@ _variance_cases: Cases = lambda s: [  # noqa: E731
 @composite(np.var, cases=_variance_cases)
 def var_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
-    where: Any = NOTHING, correction: Any = NOTHING,
+    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
 ) -> tuple[Any, Pullback]:  # fmt: skip
     """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
-    y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, correction)
+    y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     return y, lambda dy: (like(np.multiply(spread(np.divide(np.multiply(dy, 2), n), shape_of(a), axis), d), a),)
 
 
 @composite(np.std, cases=_variance_cases)
 def std_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
-    where: Any = NOTHING, correction: Any = NOTHING,
+    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
 ) -> tuple[Any, Pullback]:  # fmt: skip
     """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
-    variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, correction)
+    variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     y = np.sqrt(variance)
     return y, lambda dy: (like(np.multiply(spread(zero_over_zero(np.divide(dy, n), y), shape_of(a), axis), d), a),)
 
@@ -216,42 +220,71 @@ _with_nans: Cases = lambda s: [  # noqa: E731
 
 @composite(np.nansum, cases=_with_nans)
 def nansum_rule(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING
-) -> tuple[Any, Pullback]:
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
     """``nansum``: NaN counts as zero."""
     absent = np.isnan(a)
-    y, pullback = rule_of(np.sum, np.where(absent, 0, a), axis, dtype, **given(keepdims=keepdims))
-    return y, lambda dy: (np.where(absent, 0, pullback(dy)[0]),)
+    y, pullback = rule_of(np.sum, np.where(absent, 0, a), axis, dtype, None, keepdims, initial, where)
+
+    def back(dy: Any) -> tuple[Any, ...]:
+        dx, *rest = pullback(dy)
+        return np.where(absent, 0, dx), *rest
+
+    return y, back
 
 
 @composite(np.nanmean, cases=_with_nans)
 def nanmean_rule(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
 ) -> tuple[Any, Pullback]:
     """``nanmean``: the mean of what is not NaN."""
     present = np.logical_not(np.isnan(a))
+    present = present if where is NOTHING else np.logical_and(present, where)
     n = _count(_inexact(a, dtype), axis, present, **given(keepdims=keepdims))
-    total, pullback = nansum_rule(_inexact(a, dtype), axis, **given(keepdims=keepdims))
+    total, pullback = nansum_rule(_inexact(a, dtype), axis, **given(keepdims=keepdims, where=where))
     return np.divide(total, n), lambda dy: (like(pullback(np.divide(dy, n))[0], a),)
 
 
 def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
-    def lowering(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+    def lowering(
+        a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
+        where: Any = NOTHING,
+    ) -> Any:  # fmt: skip
         """NaN where there is nothing else."""
-        absent, options = np.isnan(a), {"axis": axis, **given(keepdims=keepdims)}
-        y = extremum(np.where(absent, worst, a), **options)
-        return like(np.where(np.all(absent, **options), np.nan, y)[()], y)
+        options = {"axis": axis, **given(keepdims=keepdims, where=where)}
+        if dtype_of(a).kind in "biu":
+            return extremum(a, initial=initial, **options)
+        if dtype_of(a).kind != "f":
+            return NotImplemented
+        absent, first = np.isnan(a), initial
+        empty = np.all(absent, **options)
+        if initial is not NOTHING:
+            empty, first = np.logical_and(empty, np.isnan(initial)), np.where(np.isnan(initial), worst, initial)
+        y = extremum(np.where(absent, worst, a), initial=first, **options)
+        return like(np.where(empty, np.nan, y)[()], y)
 
     @array_rule(fn, lowering=lowering, cases=_with_nans)
-    def rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
+    def rule(
+        a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
+        where: Any = NOTHING,
+    ) -> tuple[Any, Pullback]:  # fmt: skip
         """The extremum of what is not NaN; ties share the cotangent equally."""
         shape = shape_of(a)
-        y = fn(a, axis=axis, **given(keepdims=keepdims))
+        y = fn(a, axis=axis, initial=initial, **given(keepdims=keepdims, where=where))
 
         def pullback(dy: Any) -> tuple[Any, ...]:
+            one = dtype_of(a).type(1)
             ties = np.equal(a, keep(y, shape, axis))
-            n = np.sum(np.where(ties, dtype_of(a).type(1), 0), axis=axis, keepdims=True)
-            return (like(np.where(ties, zero_over_zero(keep(dy, shape, axis), n), 0), a),)
+            ties = ties if where is NOTHING else np.logical_and(ties, where)
+            n = np.sum(np.where(ties, one, 0), axis=axis, keepdims=True)
+            first = None if initial is NOTHING else np.where(np.equal(initial, y), one, 0)
+            n = n if first is None else np.add(n, keep(first, shape, axis))
+            share = zero_over_zero(keep(dy, shape, axis), n)
+            dx = like(np.where(ties, share, 0), a)
+            if first is None or not is_inexact(initial):
+                return (dx,)
+            return dx, None, None, None, unbroadcast(np.multiply(np.reshape(share, shape_of(y)), first), initial)
 
         return y, pullback
 

@@ -97,9 +97,11 @@ def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:
 
 
 def given(**kwargs: Any) -> dict[str, Any]:
-    """The keyword arguments that say something: not ``None``, not ``False``, not NumPy's "no value"."""
+    """The keyword arguments that say something: not ``None``, not NumPy's "no value", not ``keepdims=False``."""
     return {
-        key: value for key, value in kwargs.items() if value is not None and value is not NOTHING and value is not False
+        key: value
+        for key, value in kwargs.items()
+        if value is not None and value is not NOTHING and not (value is False and key == "keepdims")
     }
 
 

@@ -43,6 +43,10 @@ CALLS = [
     "np.linalg.norm(x, None, None, True)", "np.linalg.norm(x, ord=None, axis=0, keepdims=True)",
     "np.round(x, 1, out=o23) * x", "x.round(1, o23) * x", "x.sum(axis=0, out=o3)", "x.mean(0, None, o3)",
     "x.max(axis=0, out=o3)", "x.sum(where=M)", "x.cumsum(0, None, o23)", "x.take([0, 1], axis=1, out=o22)",
+    *(f"np.{name}(x, {keywords})" for name in ("nanmax", "nanmin") for keywords in (
+        "initial=0.4", "axis=0, where=M, initial=0.2, keepdims=True", "None, None, False, x[0, 1], M")),
+    *(f"np.{name}(x, where=M, axis=1)" for name in ("nansum", "nanmean")), "np.nansum(x, initial=2.0)",
+    "np.nansum(x, None, None, None, False, x[0, 0])", "np.var(x, mean=0.5)", "np.std(x, axis=0, mean=LIKE[:1] / 4)",
     "np.concatenate([x, x], out=o43)", "np.concatenate([x, x], axis=None, out=o12)", "np.concatenate([x, x], 0, o43)",
     "np.concatenate([x, x], dtype=None, casting='same_kind')", "np.concatenate([x, LIKE], dtype=complex)",
     "np.stack([x, x], out=o223)", "np.stack([x, x], axis=-1, casting='same_kind')", "np.argmax(x, axis=None) * x",

@@ -59,6 +59,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
         return ufuncs.clip(*args, **kwargs, out=out)
     if out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
         fn(*shadow(args), **{**shadow(kwargs), "out": None if out is None else copied(shadow(out))})
+        args, kwargs = ufuncs.into(fn, args, kwargs, out)
         kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
     result = record(fn, args, kwargs)
     return result if out is None else write_result(out, result)

@@ -320,6 +320,20 @@ def primitive(fn: F) -> F:
     return wrapped
 
 
+def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A call written with simpler primitives; ``NotImplemented`` if there is no such form for these arguments."""
+    if entry.lowering is None:
+        return NotImplemented
+    try:
+        return entry.lowering(*args, **kwargs)
+    except MissingRuleError:  # of a rule that is its own lowering
+        return NotImplemented
+    except TypeError:
+        if _accepts(entry.lowering, args, kwargs):
+            raise
+        return NotImplemented  # a keyword that it does not know
+
+
 def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
     """Run the rule of ``fn`` on values; returns ``(y, pullback)``, the pullback checked for its length."""
     entry = primitive_of(fn)

@@ -79,6 +79,21 @@ def _asked(
     return [*answer] if isinstance(answer, tuple) else [answer]
 
 
+# Functions that are reductions of a ufunc, and may sum up in another dtype than that of their elements.
+_ACCUMULATING = {np.sum: np.add, np.prod: np.multiply, np.cumsum: np.add, np.cumprod: np.multiply}
+
+
+def into(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of one of NumPy's functions that is to write into ``out``, with the dtype in which it computes."""
+    ufunc, wanted = _ACCUMULATING.get(fn), args[2] if len(args) > 2 else kwargs.get("dtype")
+    if ufunc is None or out is None or wanted is not None or np.result_type(args[0]) == out.dtype:
+        return args, kwargs
+    dtype = _dtype_for(ufunc, args[0], out)
+    if len(args) > 2:
+        return (*args[:2], dtype, *args[3:]), kwargs
+    return args, {**kwargs, "dtype": dtype}
+
+
 def _dtype_for(ufunc: Any, x: Any, out: Any) -> Any:
     """The dtype in which NumPy computes a reduction into ``out``; ``None`` for that of the ufunc itself."""
     both = np.result_type(x, out)

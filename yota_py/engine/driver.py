@@ -365,7 +365,7 @@ def describe(
 
 def native(t: ArrayType) -> np.dtype[Any]:
     """The one object that describes nearly all arrays of this dtype; others have equal ones."""
-    return np.dtype(t.dtype.type)
+    return np.dtype(t.dtype.type) if t.dtype.kind in "biufc" else t.dtype  # text has a width, time a unit
 
 
 def _binding(slot: int, t: ArrayType) -> list[int]:

@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from ..types import ArrayType
+
 HEAD_SLOT = 0  # the frame itself: numbers that come in, constants, numbers that go out
 ARENA_SLOT = 2  # (slot 1 is the error flag) intermediate results
 NEXT_SLOT = 3  # the next free frame
 FIRST_SLOT = 4
+
+
+def memory_dtype(t: ArrayType) -> str:
+    """A dtype as what NumPy reads: of text, its name does not say which it is."""
+    return t.dtype.str if t.dtype.kind in "SUV" else t.dtype.name
 
 
 @dataclass(frozen=True, slots=True)

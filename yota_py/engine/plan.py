@@ -13,7 +13,7 @@ from ..passes.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCop
 from ..types import ArrayType
 from .kernel import DTYPES
 from .kernels import ProductSpec, Spec
-from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides
+from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Memory, copy_nest, fill_nest, nest_of
 
 KernelCall = tuple[Spec, list[int]]
@@ -104,7 +104,7 @@ class _Planner(Memory):
                 t, offset = type_of(self.tape, op.var), 8 * self._word()
                 kind = "scalar" if t.kind == "array" else t.kind
                 self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind)
-                self.places[var] = Place(HEAD_SLOT, offset, (), (), t.dtype.name)
+                self.places[var] = Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
 
     def _bind_inputs(self) -> None:
         inputs, captured = [], []
@@ -118,7 +118,7 @@ class _Planner(Memory):
             elif isinstance(op, Constant) and isinstance(op.value, np.ndarray):
                 self.plan.arrays.append((self._slot_of(var, t), op.value))
             elif isinstance(op, Constant):
-                self.places[var] = self.number(op.value, t.dtype.name)
+                self.places[var] = self.number(op.value, memory_dtype(t))
         captured.sort(key=lambda entry: entry[0])
         for var, t in (*inputs, *(entry[1:] for entry in captured)):
             self.plan.inputs.append((self._slot_of(var, t), t))
@@ -127,7 +127,7 @@ class _Planner(Memory):
         """A word for what is given: the address of an array, or a float64 number itself."""
         slot = self._word()
         if t.kind == "array" or t.dtype.name != "float64":
-            self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
+            self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
         else:
             self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")
         return slot
@@ -159,7 +159,7 @@ class _Planner(Memory):
         nbytes = t.size * t.dtype.itemsize
         offset = self._arena.take(nbytes)
         self._buffers[var] = (offset, nbytes)
-        return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
+        return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
 
     def _view(self, var: Variable, base: Place) -> Place:
         op = self.tape[var]
@@ -225,11 +225,11 @@ class _Planner(Memory):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
                 continue
             if t.shape == ():
-                place = Place(HEAD_SLOT, 8 * self._words(t.dtype.name), (), (), t.dtype.name)
+                place = Place(HEAD_SLOT, 8 * self._words(memory_dtype(t)), (), (), memory_dtype(t))
                 self.plan.results.append(("number", place, t))
             else:
                 slot = self._word()
-                place = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), t.dtype.name)
+                place = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
                 self.plan.results.append(("output", len(self.plan.outputs), t))
                 self.plan.outputs.append((slot, t))
             if result in computed and result not in self._reserved:

@@ -17,7 +17,7 @@ from ..dispatch import original
 from ..gradient import differentiate
 from ..operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
 from ..recorder import Recorder, is_large
-from ..registry import primitive_of
+from ..registry import primitive_of, written_out
 from ..show import text_of
 from ..tape import Tape
 from ..trace import Trace
@@ -51,10 +51,8 @@ class _Lowering(Trace):
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         entry = primitive_of(fn)
-        if entry is None or entry.lowering is None:
-            return super().record(fn, args, kwargs)
-        written = entry.lowering(*args, **kwargs)
-        return super().record(fn, args, kwargs) if written is NotImplemented else written  # not for these arguments
+        written = NotImplemented if entry is None else written_out(entry, args, kwargs)
+        return super().record(fn, args, kwargs) if written is NotImplemented else written
 
     def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
         if self.exact or not any(map(is_large, args)):
