@@ -1,4 +1,4 @@
-"""Inverses, determinants and decompositions of matrices, and stacks of them.
+"""Inverses and decompositions of matrices, and stacks of them.
 
 Formulas, in the notation dA for the cotangent of A and A^H for the conjugate transpose: Giles 2008, "An extended
 collection of matrix derivative results for forward and reverse mode algorithmic differentiation"; Magnus and
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry import Case, Sample, case, describe
-from yota_py.tangents import conj, like, unbroadcast
+from yota_py.tangents import like, unbroadcast
 
 from .linalg import adjoint, matmul_pullback
 from .support import Pullback, array_rule, composite, dtype_of, given, operand, shape_of, unsupported
@@ -54,7 +54,7 @@ def well_conditioned(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
     return np.asarray(s(*shape, low=-0.5, high=0.5, dtype=dtype) + 2 * np.eye(shape[-2], shape[-1]), dtype)
 
 
-def _square_cases(s: Sample) -> Iterable[Case]:
+def square_cases(s: Sample) -> Iterable[Case]:
     return [
         case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 3, 3)), case(well_conditioned(s, 1, 1)),
         case(well_conditioned(s, 3, 3).T),
@@ -66,7 +66,7 @@ def _square_cases(s: Sample) -> Iterable[Case]:
 # ------------------------------------------------------------------------ inverses and linear systems
 
 
-@array_rule(np.linalg.inv, cases=_square_cases)
+@array_rule(np.linalg.inv, cases=square_cases)
 def inv_rule(a: Any) -> tuple[Any, Pullback]:
     """``inv``: ``dA = -Y^H dY Y^H`` (Giles 2.2.3)."""
     y = np.linalg.inv(a)
@@ -172,35 +172,8 @@ def matrix_power_rule(a: Any, n: int) -> tuple[Any, Pullback]:
 # --------------------------------------------------------------------------------------- determinants
 
 
-def _inverse_adjoint(a: Any) -> Any:
+def inverse_adjoint(a: Any) -> Any:
     return adjoint(np.linalg.inv(a))
-
-
-@array_rule(np.linalg.det, cases=_square_cases)
-def det_rule(a: Any) -> tuple[Any, Pullback]:
-    """``det``: ``dA = dy conj(y) A^-H`` (Giles 2.2.4); of a singular matrix, ``LinAlgError``."""
-    y = np.linalg.det(a)
-    return y, lambda dy: (like(np.multiply(_wide(np.multiply(dy, conj(y))), _inverse_adjoint(a)), a),)
-
-
-def _wide(x: Any) -> Any:
-    """A number for each matrix, to be multiplied with it."""
-    return x[..., None, None] if shape_of(x) else x
-
-
-@array_rule(np.linalg.slogdet, cases=_square_cases)
-def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
-    """``slogdet``: ``dA = g A^-H``; g is the cotangent of the logarithm, plus i times that of the sign's angle."""
-    y = np.linalg.slogdet(a)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        dsign, g = dy
-        if dsign is not None and dtype_of(a).kind == "c":  # the sign of a real matrix is constant
-            angle = np.multiply(np.imag(np.multiply(np.conj(dsign), y[0])), -1j)
-            g = angle if g is None else np.add(g, angle)
-        return (None if g is None else like(np.multiply(_wide(g), _inverse_adjoint(a)), a),)
-
-    return y, pullback
 
 
 # ------------------------------------------------------------------------------------- decompositions

@@ -111,7 +111,18 @@ def _gammaln(k: Any, x: Any) -> Any:
 elementwise(special.gammaln, lambda y, x: special.digamma(x), emit=_gammaln,
             on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
-elementwise(special.rgamma, lambda y, x: -y * special.digamma(x), on=[POSITIVE])
+
+
+def _rgamma_slope(y: Any, x: Any) -> Any:
+    """To the left by reflection, ``1 / gamma(x) = gamma(1 - x) sin(pi x) / pi``: gamma has poles, this has none."""
+    left = np.less(x, 0.5)
+    z, right = np.where(left, x, 0), np.where(left, 1, x)
+    turn = np.pi * (z - 2 * np.round(z / 2))
+    reflected = special.gamma(1 - z) * (np.cos(turn) - special.digamma(1 - z) * np.sin(turn) / np.pi)
+    return np.where(left, reflected, -special.rgamma(right) * special.digamma(right))
+
+
+elementwise(special.rgamma, _rgamma_slope, on=[POSITIVE])
 elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])
 elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b: y * _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip

@@ -14,7 +14,7 @@ import optree
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import gradient, jit, nondiff, primitive, rrule
+from yota_py import grad, gradient, jit, nondiff, primitive, rrule
 from yota_py.containers import NAMESPACE, item, items_of, keys_of
 from yota_py.errors import LostDerivativeError, RuleError
 from yota_py.testing import check_rrule
@@ -286,3 +286,22 @@ def test_cotangents_must_have_the_structure_of_the_argument(wrong: Any) -> None:
     rrule(summed)(lambda p: (p["a"] + p["c"], lambda dy: (wrong,)))
     with pytest.raises(RuleError, match=r"the pullback of summed gave .* for an argument that has an item 'c'"):
         gradient(lambda x: summed({"a": 1.0, "c": x}))(1.0)
+
+
+def test_unused_parts_have_cotangents_of_zero() -> None:
+    Pair = collections.namedtuple("Pair", ["sine", "cosine"])
+
+    @primitive
+    def both(x: Any) -> Any:
+        return Pair(np.sin(x), {"c": np.cos(x), "n": np.size(x)})
+
+    @rrule(both)
+    def _(x: Any) -> Any:
+        return both(x), lambda d: (d.sine * np.cos(x) - d.cosine["c"] * np.sin(x),)
+
+    for x in (1.0, np.ones(3), np.float32(0.5), np.ones(3) / 2, 2.0):
+        assert_allclose(grad(lambda x: np.sum(both(x).sine), x)[1][0], np.cos(x), rtol=1e-6)
+        assert_allclose(grad(lambda x: np.sum(both(x)[1]["c"]), x)[1][0], -np.sin(x), rtol=1e-6)
+    second = gradient(gradient(lambda x: both(x).sine * x))
+    for x in (0.5, 1.5, 2.5):
+        assert_allclose(second(x), 2 * np.cos(x) - x * np.sin(x), rtol=1e-12)

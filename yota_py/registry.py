@@ -21,13 +21,13 @@ from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
-from .containers import only
+from .containers import items_of, only
 from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .ownership import is_library
 from .show import name_of
-from .tangents import astype, conj, getfield, strong_multiply, unbroadcast
+from .tangents import astype, conj, filled, getfield, strong_multiply, unbroadcast
 from .types import ArrayType, is_inexact, typeof
 
 Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
@@ -166,7 +166,7 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
     returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
     for an argument without derivative. A list or tuple argument gets a tuple of cotangents, another container one
     of its own structure. ``tangents.MISSING`` stands for a derivative that exists and has no formula: an error if it
-    is needed.
+    is needed. Of a result with several parts, those that nothing depends on have cotangents of zero.
 
     >>> @primitive
     ... def cube(x):
@@ -353,7 +353,10 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
         raise RuleError(
             f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
         )
-    return result
+    y, pullback = result
+    if items_of(y) is None or is_library(getattr(entry.rule, "__module__", None)):
+        return result
+    return y, lambda dy: pullback(filled(dy, y))  # rules of the library leave out what is not wanted
 
 
 def _shown(parameter: inspect.Parameter) -> str:

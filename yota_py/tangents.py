@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import item, keys_of, with_items
+from .containers import item, items_of, keys_of, with_items
 from .dispatch import dispatching
 from .errors import RuleError
 from .types import ArrayType, is_inexact, typeof
@@ -86,6 +86,19 @@ def zeros_like(x: Any) -> Any:
     t = typeof(x)
     assert isinstance(t, ArrayType)
     return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
+
+
+def filled(dy: Any, y: Any) -> Any:
+    """The cotangent of a structure, with zeros for the items that nothing flows back to."""
+    items = items_of(y)
+    if items is None:
+        if dy is not None or not is_inexact(y):
+            return dy
+        return np.zeros_like(y) if isinstance(y, np.ndarray) else zeros_like(y)
+    parts = [
+        filled(None if dy is None else item(dy, key), x) for key, x in zip(keys_of(y), items, strict=True)
+    ]
+    return tuple(parts) if isinstance(y, list) else with_items(y, parts)
 
 
 def add(a: Any, b: Any) -> Any:

@@ -1,0 +1,29 @@
+"""Derivatives of special functions where their formulas have poles that they do not have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy import special
+
+from yota_py import gradient
+
+
+def test_reciprocal_gamma_at_the_poles_of_gamma() -> None:
+    slope = gradient(special.rgamma)
+    for n in range(5):
+        assert_allclose(slope(float(-n)), (-1) ** n * math.factorial(n), rtol=1e-13)
+    x = np.array([0.0, -1.0, -2.0, 0.5, 3.0, -0.5])
+    want = np.where(x == np.floor(x), 0, -special.rgamma(x) * special.digamma(x + 0.25 * (x == np.floor(x))))
+    want[[0, 1, 2, 4]] = 1, -1, 2, -special.rgamma(3.0) * special.digamma(3.0)
+    for _ in range(3):
+        assert_allclose(gradient(lambda x: np.sum(special.rgamma(x)))(x), want, rtol=1e-12)
+
+
+def test_second_derivatives_of_the_reciprocal_gamma() -> None:
+    slope, second = gradient(special.rgamma), gradient(gradient(special.rgamma))
+    assert_allclose(second(0.0), 2 * np.euler_gamma, rtol=1e-12)
+    for x in (-2.0, -1.0, 0.25, 1.5, -0.3):
+        assert_allclose(second(x), (slope(x + 1e-5) - slope(x - 1e-5)) / 2e-5, rtol=1e-6)
