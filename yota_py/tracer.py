@@ -267,7 +267,7 @@ def _tracers_of(cls: type) -> type[Tracer]:
 
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
-    cls: Any = type(value)
+    cls: Any = value.__class__  # of a traced value, that of what it stands for
     return _tracers_of(cls)(trace, var, value)
 
 
