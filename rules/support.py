@@ -118,7 +118,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def strong(x: Any) -> Any:
-    """A number of Python's as an array, which promotes as such; anything else as it is."""
+    """A number of Python's, or a list, as an array, which promotes as such; anything else as it is."""
+    x = operand(x)
     t = typeof(x)
     return as_array(x) if isinstance(t, ArrayType) and t.kind == "python" else x
 

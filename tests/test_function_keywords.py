@@ -55,6 +55,8 @@ CALLS = [
     "np.trace(x, out=o0)", "np.quantile(x, 0.3, axis=0, out=o3)", "np.sort(x, axis=None)", "np.flip(x, axis=None)",
     "np.roll(x, 1, axis=None)", "np.repeat(x, 2, axis=None)", "np.average(x, axis=None, weights=None)",
     "np.copy(x, order='F')", "np.zeros_like(x, dtype=None, shape=None) + x", "np.diff(x, prepend=0.0)",
+    "np.append(x, [1.0, x[0, 0]])", "np.append([1, 2], x)", "np.append([[1.0, 2.0, 3.0]], x, axis=0)",
+    "np.append(x, [])",
 ]  # fmt: skip
 
 
