@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import nondiff, patched, primitive, raising
+from yota_py.registry import deciding, nondiff, patched, primitive, raising
 
 from .python_math import log_of_number
 from .samples import numbers
@@ -64,18 +64,22 @@ nondiff(turns_complex, emit=_emit_turns_complex, cases=numbers((-2.0, 2.0), (-2.
 
 
 def _by_power(y: Any, a: Any, b: Any) -> Any:
-    """Also what decides on the kind of number. NumPy's scalars do not raise."""
+    """Complex powers are computed in Python; NumPy's scalars do not raise."""
+    return not isinstance(y, int | complex | np.generic) and _fails(y, a, b)
+
+
+def _kind_of_power(a: Any, b: Any) -> Any:
+    """Whole, floating or complex."""
     if isinstance(a, complex | np.generic) or isinstance(b, complex | np.generic):
         return False
-    if isinstance(a, int) and isinstance(b, int):
-        bool(b < 0)
-    if isinstance(y, complex):
-        return turns_complex(a, b)
-    return not isinstance(y, int) and _fails(y, a, b)
+    if isinstance(b, int):
+        return isinstance(a, int) and b < 0
+    whole = type(b) is float and b.is_integer()
+    return not (whole or (type(a) is float and a >= 0)) and turns_complex(a, b)
 
 
 raising.update(dict.fromkeys([operator.truediv, operator.floordiv, operator.mod], _by_zero))
-raising[operator.pow] = _by_power
+raising[operator.pow], deciding[operator.pow] = _by_power, _kind_of_power
 for _names, _raises in {
     "sin cos tan": _at_infinity,
     "sqrt": lambda y, x: x < 0,

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from yota_py.dispatch import find_traced
-from yota_py.registry import case, patch, primitive, rrule
+from yota_py.registry import case, describe, patch, primitive, rrule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
@@ -110,6 +110,7 @@ def _gammaln(k: Any, x: Any) -> Any:
 
 elementwise(special.gammaln, lambda y, x: special.digamma(x), emit=_gammaln,
             on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
+describe(lgamma_of_number, emit="lgamma")  # which is infinite at -inf
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 
 

@@ -74,6 +74,8 @@ patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
 raising: dict[Any, Callable[..., Any]] = {}
+# What decides on the kind of number that they give: a function of ``args``, called before.
+deciding: dict[Any, Callable[..., Any]] = {}
 
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}

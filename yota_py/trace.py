@@ -27,7 +27,7 @@ from .operations import Call, Constant, Guard, Input, Operation, Site, Variable,
 from .ownership import is_library
 from .patching import state, suspended
 from .recorder import Recorder, is_large
-from .registry import Primitive, missing_rule, primitive_of, raising
+from .registry import Primitive, deciding, missing_rule, primitive_of, raising
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
@@ -292,6 +292,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         raise _held(fn, args, kwargs)
     if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = _positional(fn, entry, args, kwargs)
+    if entry is not None and (decides := deciding.get(fn)) is not None:
+        bool(decides(*args))
     result = trace.record(fn, args, kwargs)
     if entry is not None and (raises := raising.get(fn)) is not None:
         bool(raises(result, *args))  # a decision, if it depends on what is traced
