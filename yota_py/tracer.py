@@ -262,7 +262,7 @@ def _tracers_of(cls: type) -> type[Tracer]:
     own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
     if cls.__hash__ is None:
         own["__hash__"] = None
-    return type(base.__name__, (base,), {"__slots__": (), "__module__": __name__, **own})
+    return type(cls.__name__, (base,), {"__slots__": (), "__module__": __name__, **own})  # as messages name it
 
 
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
