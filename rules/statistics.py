@@ -254,14 +254,14 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
         """NaN where there is nothing else."""
         options = {"axis": axis, **given(keepdims=keepdims, where=where)}
         if dtype_of(a).kind in "biu":
-            return extremum(a, initial=initial, **options)
+            return extremum(a, **options, **given(initial=initial))
         if dtype_of(a).kind != "f":
             return NotImplemented
         absent, first = np.isnan(a), initial
         empty = np.all(absent, **options)
         if initial is not NOTHING:
             empty, first = np.logical_and(empty, np.isnan(initial)), np.where(np.isnan(initial), worst, initial)
-        y = extremum(np.where(absent, worst, a), initial=first, **options)
+        y = extremum(np.where(absent, worst, a), **options, **given(initial=first))
         return like(np.where(empty, np.nan, y)[()], y)
 
     @array_rule(fn, lowering=lowering, cases=_with_nans)

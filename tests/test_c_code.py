@@ -209,8 +209,6 @@ def outcome(module: str, name: str) -> str:
 
 @pytest.mark.parametrize("module", MODULES if STRESS else SAMPLE)
 def test_functions_of_a_library(module: str) -> None:
-    if module.startswith("sklearn"):
-        pytest.importorskip("sklearn")
     names = cases(module) if STRESS else SAMPLE[module].split()
     wrong = [found for name in names if (found := outcome(module, name))]
     assert not wrong, "\n".join(wrong)

@@ -285,3 +285,14 @@ def test_objects_with_state_in_c() -> None:
     for items in (numbers, queue, array.array("d", [2.0])):
         changes = [functools.partial(items.__setitem__, 0, k) for k in (9.0, 5.0)]
         follows(lambda x, c=items: c[0] * x, *changes)
+
+
+def test_name_spaces_of_libraries_stay_as_they_were() -> None:
+    before = dict(vars(np)), dict(vars(math))
+    for namespace in (vars(np), vars(math)):
+        f = eval("lambda x: exp(x) ** 2", namespace)
+        for x in X:
+            assert_allclose(jit(f)(x), math.exp(x) ** 2)
+            assert_allclose(gradient(jit(f))(x), 2 * math.exp(x) ** 2)
+    for names, now in zip(before, (vars(np), vars(math)), strict=True):
+        assert not [name for name, value in names.items() if now[name] is not value]

@@ -23,7 +23,7 @@ from .attributes import Attributes
 from .containers import with_items
 from .contents import copy_of, parts_of, unchanged
 from .disguise import settling
-from .dispatch import is_traced, mode_of
+from .dispatch import is_traced, mode_of, original
 from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
 from .foreign import kind_of
 from .guards import Guards
@@ -200,6 +200,10 @@ class Captures:
             return
         self._globals.add(key)
         names = self.guards.constant(namespace, str(namespace.get("__name__")))
+        if is_library(namespace.get("__name__")):  # what users have typed into it; stand-ins are there already
+            if name in namespace:
+                self._value(original(namespace[name]), self.guards.local(f"{names}[{name!r}]", name, site))
+            return
         self.exchange.look_after(namespace, names)
         if name in namespace:
             self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
