@@ -19,7 +19,7 @@ from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, r
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
-from .support import dtype_of, zero_over_zero
+from .support import dtype_of, operand, zero_over_zero
 
 REAL: Domain = (-2.0, 2.0)
 POSITIVE: Domain = (0.2, 3.0)
@@ -245,9 +245,10 @@ def _round(a: Any, decimals: int = 0, out: None = None) -> Any:
 
 
 def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    a, b, rtol, atol = map(operand, (a, b, rtol, atol))
     if equal_nan or not {dtype_of(a).kind, dtype_of(b).kind} <= {"f"}:
         return NotImplemented
-    near = np.less_equal(np.abs(np.subtract(a, b)), np.add(atol, np.multiply(rtol, np.abs(b))))
+    near = np.less_equal(abs(a - b), atol + rtol * abs(b))  # where Python's numbers are weak
     return np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
 
 

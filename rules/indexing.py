@@ -261,12 +261,17 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
 
 
-def _unique(ar: Any, **options: Any) -> Any:
+def _unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
     """Sorted, and of equal elements the first; all NaNs are one."""
-    if any(value for key, value in options.items() if key not in ("sorted", "equal_nan")):
-        raise unsupported(f"np.unique with {', '.join(options)}", "Sort, and compare neighbours")
+    if return_index or return_inverse or return_counts or (axis is not None and len(shape_of(ar)) != 1):
+        raise unsupported("np.unique along an axis or with further results", "Sort, and compare neighbours")
     x = np.sort(np.ravel(ar))
-    other = np.logical_and(np.not_equal(x[1:], x[:-1]), np.logical_not(np.isnan(x[:-1])))
+    other = np.not_equal(x[1:], x[:-1])
+    if equal_nan:
+        other = np.logical_and(other, np.logical_not(np.isnan(x[:-1])))
     return x[np.append(True, decided(other))] if shape_of(x)[0] else x
 
 

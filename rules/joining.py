@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,19 +10,33 @@ import numpy as np
 
 from yota_py.dispatch import decided
 from yota_py.registry import Case, Sample, case, methods
-from yota_py.tangents import astype, like, unbroadcast
+from yota_py.tangents import astype, like
 
 from .indices import unindex
-from .support import Pullback, along, array_rule, axis_of, composite, dtype_of, promoted, shape_of, strong, unsupported
+from .support import (
+    Pullback,
+    along,
+    array_rule,
+    axis_of,
+    composite,
+    dtype_of,
+    itemized,
+    operand,
+    promoted,
+    shape_of,
+    strong,
+    unsupported,
+)  # fmt: skip
 
 # ------------------------------------------------------------------------------------------- joining
 
 
 def parts_of(arrays: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """The arrays to be joined, and how their cotangents go together: one array stands for a list of its rows."""
+    """The arrays to be joined, and how their cotangents go together: one array stands for a list of its rows, and
+    lists among them for arrays."""
     if isinstance(arrays, np.ndarray):
         return [arrays[i] for i in range(shape_of(arrays)[0])], lambda dxs: np.stack(dxs)
-    return list(arrays), tuple
+    return list(map(operand, arrays)), lambda dxs: tuple(map(itemized, dxs, arrays))
 
 
 def _concatenate_cases(s: Sample) -> Iterable[Case]:
@@ -38,7 +53,8 @@ def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: An
     parts = parts_of(arrays)[0]
     wanted = promoted(*parts) if dtype is None else np.dtype(dtype)
     full = [p for p in parts if (np.size(p) if axis is None else shape_of(p)[axis])] or parts[:1]
-    if axis is not None and len(full) == len(parts) and all(dtype_of(p) == wanted for p in parts):
+    as_they_are = axis is not None and len(full) == len(parts) and all(map(operator.is_, parts, arrays))
+    if as_they_are and all(dtype_of(p) == wanted for p in parts):
         return NotImplemented
     cast = [p if dtype_of(p) == wanted else astype(p, wanted) for p in full]
     return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
@@ -76,14 +92,8 @@ def _joined(
 
         def back(dy: Any) -> tuple[Any, ...]:
             dxs = pullback(dy)[0]
-            return (
-                gather(
-                    [
-                        d if isinstance(p, list | tuple) else like(np.reshape(d, shape_of(p)), p)
-                        for d, p in zip(dxs, parts, strict=True)
-                    ]
-                ),
-            )
+            pairs = zip(dxs, parts, strict=True)  # whole numbers have no cotangents
+            return (gather([None if d is None else like(np.reshape(d, shape_of(p)), p) for d, p in pairs]),)
 
         return y, back
 
@@ -353,44 +363,6 @@ def pad_rule(array: Any, pad_width: Any, mode: Any = "constant", **options: Any)
     return _pad(array, pad_width, mode, **options), lambda dy: (
         dy[index] if mode == "constant" else unindex(dy, index, shape),
     )
-
-
-# -------------------------------------------------------------------------------------------- grids
-
-
-def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
-    """Each of ``meshgrid``'s vectors along its own axis."""
-    n = len(xi)
-    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
-    return [np.reshape(x, tuple(-1 if i == at else 1 for i in range(n))) for x, at in zip(xi, order, strict=True)]
-
-
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    views = _axis_views(xi, indexing)
-    shape = np.broadcast_shapes(*map(shape_of, views))
-    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
-
-
-@composite(
-    np.meshgrid,
-    cases=lambda s: [
-        case(s(2), s(3)),
-        case(s(2), s(3), indexing="ij"),
-        case(s(2), s(3), s(1), sparse=True),
-        case(s(3)),
-    ],
-)
-def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, Pullback]:
-    """``meshgrid``: the copies' cotangents are summed."""
-    views = _axis_views(xi, indexing)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return tuple(
-            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x))
-            for d, v, x in zip(dy, views, xi, strict=True)
-        )
-
-    return _meshgrid(*xi, sparse=sparse, indexing=indexing), pullback
 
 
 methods["repeat"] = np.repeat

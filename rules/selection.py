@@ -106,7 +106,7 @@ def _clipped(
         return NotImplemented  # bounds that do not fit the dtype are none for NumPy
     a = strong(a)
     if lo is None or hi is None:
-        return np.minimum(a, hi) if lo is None else np.maximum(a, lo)
+        return np.positive(a) if lo is hi else np.minimum(a, hi) if lo is None else np.maximum(a, lo)
     return np.minimum(hi, np.maximum(lo, a))
 
 
@@ -140,8 +140,13 @@ def _clip_stand_in(a: Any, *bounds: Any, min: Any = NOTHING, max: Any = NOTHING,
     return np.clip(a, *_bounds(None, None, min, max), **options)
 
 
+def _clip_method(a: Any, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+    """Arrays' own ``clip``, which can do without bounds."""
+    return _clip_stand_in(a, min, max, out=out, **options)
+
+
 patch(np, "clip", _clip_stand_in)
-methods["clip"] = _clip_stand_in
+methods["clip"] = _clip_method
 
 
 def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.registry import Cases, case, methods, nondiff, properties
 from yota_py.tangents import unbroadcast
 
-from .support import Pullback, array_rule, axes_of, shape_of, unsupported
+from .support import Pullback, array_rule, axes_of, composite, operand, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
 
@@ -203,9 +203,45 @@ def broadcast_to_rule(array: Any, shape: Any, subok: bool = False) -> tuple[Any,
 @array_rule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
 def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullback]:
     """``broadcast_arrays``: each is a ``broadcast_to``."""
+    args = tuple(map(operand, args))
     shape = np.broadcast_shapes(*map(shape_of, args))
     y = tuple(np.broadcast_to(a, shape) for a in args)
     return y, lambda dy: tuple(None if d is None else unbroadcast(d, a) for d, a in zip(dy, args, strict=True))
+
+
+def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
+    """Each of ``meshgrid``'s vectors along its own axis."""
+    n = len(xi)
+    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    return [np.reshape(x, tuple(-1 if i == at else 1 for i in range(n))) for x, at in zip(xi, order, strict=True)]
+
+
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    views = _axis_views(xi, indexing)
+    shape = np.broadcast_shapes(*map(shape_of, views))
+    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
+
+
+@composite(
+    np.meshgrid,
+    cases=lambda s: [
+        case(s(2), s(3)),
+        case(s(2), s(3), indexing="ij"),
+        case(s(2), s(3), s(1), sparse=True),
+        case(s(3)),
+    ],
+)
+def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, Pullback]:
+    """``meshgrid``: the copies' cotangents are summed."""
+    views = _axis_views(xi, indexing)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return tuple(
+            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x))
+            for d, v, x in zip(dy, views, xi, strict=True)
+        )
+
+    return _meshgrid(*xi, sparse=sparse, indexing=indexing), pullback
 
 
 # ----------------------------------------------------------------------- questions of shape and dtype

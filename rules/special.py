@@ -84,6 +84,8 @@ elementwise(mills, lambda y, x: _unless_far(-x / SQRT_2, -y * (x + y), y * y, -1
 
 def _unless_far(x: Any, slope: Any, scale: Any, sign: int) -> Any:
     """A slope, and where that would cancel scale * (sign/z + 3/z**2 + 15 sign/z**3 + ...) with z = 2 x**2."""
+    if dtype_of(x).kind == "c":  # the series does not hold in all directions
+        return slope
     far = x > 8 if sign < 0 else np.abs(x) > 8
     u = np.divide(sign, 2 * np.square(np.where(far, x, 8)))
     series = 1.0
@@ -149,7 +151,7 @@ def _bessel(fn: Any, sign: int) -> None:
     def rule(v: Any, x: Any) -> tuple[Any, Pullback]:
         def pullback(dy: Any) -> Sequence[Any]:
             slope = (fn(v - 1, x) + sign * fn(v + 1, x)) / 2
-            return unknown(v), unbroadcast(strong_multiply(dy, slope), x) if is_inexact(x) else None
+            return unknown(v), unbroadcast(strong_multiply(dy, conj(slope)), x) if is_inexact(x) else None
 
         return fn(v, x), pullback
 

@@ -10,16 +10,13 @@ import numpy as np
 from yota_py.registry import Case, Cases, Sample, case, methods
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
-from .indices import unindex
 from .reductions import reduction_cases
 from .support import (
     NOTHING,
     Axis,
     Pullback,
-    along,
     array_rule,
     axes_of,
-    axis_of,
     composite,
     count_along,
     dtype_of,
@@ -53,7 +50,7 @@ def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
     if where is NOTHING:
         return count_along(shape_of(x), axis)
     n = np.sum(np.broadcast_to(where, shape_of(x)), axis=axis, **options)
-    return astype(n, np.finfo(dtype_of(x)).dtype)
+    return astype(n, np.promote_types(np.finfo(dtype_of(x)).dtype, np.float32))  # not all counts fit into float16
 
 
 _MASK = np.array([[True, False, True], [True, True, True]])
@@ -79,13 +76,23 @@ def mean_rule(
     if whole:
         total = np.sum(a, axis=axis, **given(dtype=dtype, keepdims=keepdims, where=where))
         return astype(np.divide(total, n), np.dtype(dtype)), lambda dy: (None,)
-    y = np.divide(np.sum(x, axis=axis, **given(keepdims=keepdims, where=where)), n)
+    y = np.divide(_wide(np.sum(x, axis=axis, **given(keepdims=keepdims, where=where))), n)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        dx = spread(np.divide(dy, n), shape_of(a), axis)
+        dx = spread(np.divide(_wide(dy), n), shape_of(a), axis)
         return (like(dx if where is NOTHING else np.where(where, dx, 0), a),)
 
-    return astype(y, np.dtype(np.float16)) if half else y, pullback
+    return astype(y, np.dtype(np.float16)) if half else _narrow(y, x), pullback
+
+
+def _wide(x: Any) -> Any:
+    """Numbers of half precision in single: there may be more elements than its largest number."""
+    return astype(x, np.dtype(np.float32)) if dtype_of(x) == np.float16 else x
+
+
+def _narrow(y: Any, x: Any) -> Any:
+    """A mean or deviation in the precision of the elements."""
+    return astype(y, np.dtype(np.float16)) if dtype_of(x) == np.float16 else y
 
 
 def _deviations(x: Any, axis: Axis, where: Any, mean: Any) -> Any:
@@ -113,7 +120,8 @@ def _variance(
         _count(x, axis, where, **given(keepdims=keepdims)) - (ddof if correction is NOTHING else correction), 0
     )
     n = n if where is not NOTHING else n.item()
-    return np.divide(np.sum(_squares(d), axis=axis, **given(keepdims=keepdims)), n), d, n
+    y = np.divide(_wide(np.sum(_squares(d), axis=axis, **given(keepdims=keepdims))), n)
+    return y, d, n
 
 
 _variance_cases: Cases = lambda s: [  # noqa: E731
@@ -130,7 +138,11 @@ def var_rule(
 ) -> tuple[Any, Pullback]:  # fmt: skip
     """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
     y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
-    return y, lambda dy: (like(np.multiply(spread(np.divide(np.multiply(dy, 2), n), shape_of(a), axis), d), a),)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return (like(np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d), a),)
+
+    return _narrow(y, d), pullback
 
 
 @composite(np.std, cases=_variance_cases)
@@ -141,7 +153,11 @@ def std_rule(
     """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
     variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     y = np.sqrt(variance)
-    return y, lambda dy: (like(np.multiply(spread(zero_over_zero(np.divide(dy, n), y), shape_of(a), axis), d), a),)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return (like(np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d), a),)
+
+    return _narrow(y, d), pullback
 
 
 def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Callable[[Any], Any]]:
@@ -243,7 +259,7 @@ def nanmean_rule(
     present = present if where is NOTHING else np.logical_and(present, where)
     n = _count(_inexact(a, dtype), axis, present, **given(keepdims=keepdims))
     total, pullback = nansum_rule(_inexact(a, dtype), axis, **given(keepdims=keepdims, where=where))
-    return np.divide(total, n), lambda dy: (like(pullback(np.divide(dy, n))[0], a),)
+    return _narrow(np.divide(total, n), total), lambda dy: (like(pullback(np.divide(_wide(dy), n))[0], a),)
 
 
 def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
@@ -291,94 +307,6 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
 
 _nan_extremum(np.nanmax, np.max, -np.inf)
 _nan_extremum(np.nanmin, np.min, np.inf)
-
-
-# ---------------------------------------------------------------------------------------- differences
-
-
-def _difference(a: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
-    shape = shape_of(a)
-    upper, lower = along(axis, len(shape), slice(1, None)), along(axis, len(shape), slice(None, -1))
-    minus = np.not_equal if dtype_of(a).kind == "b" else np.subtract  # as NumPy has it
-    return minus(a[upper], a[lower]), lambda dy: np.subtract(unindex(dy, upper, shape), unindex(dy, lower, shape))
-
-
-@composite(
-    np.diff,
-    cases=lambda s: [
-        case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)),
-        case(s(3), prepend=0.5),
-        case(s(2, 3), axis=0, append=s(1, 3)), case(s(3), 1, -1, s.number(), s(2)), case(s(4, dtype=np.float32)),
-        case(s(4, 3).T),
-    ],
-)  # fmt: skip
-def diff_rule(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING
-) -> tuple[Any, Pullback]:
-    """``diff``: each difference goes back to the two elements it was taken of."""
-    a, shape = operand(a), shape_of(operand(a))
-    if n < 0:
-        raise ValueError(f"np.diff: the order must not be negative, it is {n}")
-    at = axis_of(axis, len(shape))
-    line = (*shape[:at], 1, *shape[at + 1 :])
-    ends = [
-        None if e is NOTHING or e is None else (e if shape_of(e) else np.broadcast_to(e, line))
-        for e in (prepend, append)
-    ]
-    x, join = a, None
-    if any(e is not None for e in ends):
-        x, join = rule_of(np.concatenate, tuple(part for part in (ends[0], a, ends[1]) if part is not None), at)
-    y, steps = x, []
-    for _ in range(n):
-        y, step = _difference(y, at)
-        steps.append(step)
-
-    def back(dy: Any) -> tuple[Any, ...]:
-        dx = dy
-        for step in reversed(steps):
-            dx = step(dx)
-        if join is None:
-            return (dx,)
-        parts = list(join(dx)[0])
-        first = parts.pop(0) if ends[0] is not None else None
-        last = parts.pop() if ends[1] is not None else None
-        dends = (None if d is None else unbroadcast(d, e) for d, e in ((first, prepend), (last, append)))
-        return (parts[0], None, None, *dends)
-
-    return y, back
-
-
-@composite(
-    np.trapezoid,
-    cases=lambda s: [
-        case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5),
-        case(s(3), None, s.number()),
-        case(s(2, 3), s(3)), case(s(3, 2), s(3), axis=0), case(s(2, 3), s(2, 3)), case(s(4, dtype=np.float32)),
-    ],
-)  # fmt: skip
-def trapezoid_rule(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> tuple[Any, Pullback]:
-    """``trapezoid``: means of neighbours times widths, summed."""
-    y, shape = operand(y), shape_of(operand(y))
-    at = axis_of(axis, len(shape))
-    upper, lower = along(at, len(shape), slice(1, None)), along(at, len(shape), slice(None, -1))
-    width, from_width = dx, None
-    if x is not None:
-        x = operand(x)
-        places = np.reshape(x, (-1, *(1,) * (len(shape) - at - 1))) if len(shape_of(x)) == 1 else x
-        width, from_width = _difference(places, axis_of(at - len(shape), len(shape_of(places))))
-    heights = np.divide(np.add(y[upper], y[lower]), 2)
-    area = np.multiply(width, heights)
-
-    def pullback(dz: Any) -> tuple[Any, ...]:
-        each = spread(dz, shape_of(area), at)
-        dheight = unbroadcast(np.divide(np.multiply(each, conj(width)), 2), heights)
-        dwidth = np.multiply(each, conj(heights))
-        dy = like(np.add(unindex(dheight, upper, shape), unindex(dheight, lower, shape)), y) if is_inexact(y) else None
-        if from_width is None:
-            return dy, None, unbroadcast(dwidth, dx) if is_inexact(dx) else None
-        return dy, np.reshape(from_width(unbroadcast(dwidth, width)), shape_of(x)) if is_inexact(x) else None
-
-    return np.sum(area, axis=at), pullback
 
 
 methods |= {"mean": np.mean, "var": np.var, "std": np.std}

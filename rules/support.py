@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from yota_py.dispatch import dispatching, find_traced, original
+from yota_py.dispatch import dispatching, original
 from yota_py.errors import MissingRuleError
 from yota_py.operations import user_site
 from yota_py.registry import Rule, apply_rule, case, nondiff, rrule
-from yota_py.tangents import MISSING, as_array, astype
-from yota_py.types import ArrayType, is_inexact, typeof
+from yota_py.tangents import MISSING, as_array, astype, is_inexact
+from yota_py.tangents import itemized as itemized  # for the rules, too
+from yota_py.tangents import operand as operand
+from yota_py.types import ArrayType, typeof
 
 Axis = int | Sequence[int] | None
 Pullback = Callable[[Any], Sequence[Any]]
@@ -37,7 +39,7 @@ def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]
             def back(dy: Any) -> Sequence[Any]:
                 dxs = tuple(pullback(dy))
                 known = [
-                    _itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in zip(dxs, args, strict=False)
+                    itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in zip(dxs, args, strict=False)
                 ]
                 return (*known, *map(unknown, args[len(dxs) :]))
 
@@ -55,15 +57,6 @@ def unknown(x: Any) -> Any:
         parts = tuple(map(unknown, x))
         return None if all(part is None for part in parts) else parts
     return MISSING if is_inexact(x) else None
-
-
-def _itemized(dx: Any, x: Any) -> Any:
-    """The cotangent of a list that was used as an array: a tuple, as of every list."""
-    if not isinstance(typeof(dx), ArrayType):
-        return dx
-    if isinstance(x, list | tuple):
-        return tuple(_itemized(dx[i], item) for i, item in enumerate(x))
-    return dx if is_inexact(x) else None
 
 
 def composite(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
@@ -130,13 +123,6 @@ def promoted(*xs: Any) -> np.dtype[Any]:
     types = map(typeof, xs)
     python = [t.dtype.kind if isinstance(t, ArrayType) and t.kind == "python" else "" for t in types]
     return np.result_type(*(weak.get(kind, dtype_of(x)) for kind, x in zip(python, xs, strict=True)))
-
-
-def operand(x: Any) -> Any:
-    """An argument as an array or number: a list becomes an array."""
-    if isinstance(x, list | tuple):
-        return np.asarray(x) if find_traced(x) is None else np.stack([operand(item) for item in x])
-    return x
 
 
 def inexact(x: Any) -> Any:

@@ -288,8 +288,10 @@ def test_unique_keeps_one_nan_and_the_first_of_equals() -> None:
     seen = record_call(np.unique, (x,), {}).tape.play(x)
     np.testing.assert_array_equal(seen, np.unique(x))
     np.testing.assert_array_equal(gradient(lambda v: np.sum(np.unique(v)[:2]), x), [1, 0, 1, 0, 0])
-    with pytest.raises(MissingRuleError, match="return_index"):
-        record_call(lambda v: np.unique(v, return_index=True), (x,), {})
+    np.testing.assert_array_equal(gradient(lambda v: np.nansum(np.unique(v, equal_nan=False)[-3:]), x), [1, 0, 0, 0, 0])
+    for call in (lambda v: np.unique(v, True), lambda v: np.unique(np.stack([v, v]), axis=0)):
+        with pytest.raises(MissingRuleError, match="along an axis"):
+            record_call(call, (x,), {})
 
 
 def test_traced_integers_as_indices() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import operator
+from collections import UserList, deque
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -69,6 +70,10 @@ RIGHT: dict[str, Function] = {
     "array += Series": lambda w: np.sum(_added(w, SERIES) ** 2),
     "ufunc with a Series": lambda w: np.sum(np.logaddexp(SERIES, w)),
     "reduce": lambda w: np.add.reduce(w * SERIES) ** 2,
+    "reduce of a tensor": lambda w: np.add.reduce(TENSOR * w) ** 2,
+    "into an array": lambda w: np.sum(np.add(SERIES, w * w, out=np.zeros(3)) ** 2),
+    "deque": lambda w: np.sum(np.concatenate([w, deque([1.0, 2.0])]) ** 2) + np.dot(deque(V), w) ** 2,
+    "UserList": lambda w: np.sum(w * UserList([1.0, 2.0, 4.0])),
     "outer": lambda w: np.sum(np.multiply.outer(w, SERIES.to_numpy()) ** 2),
     "Index": lambda w: np.sum(w * pd.Index([1.5, 2.0, 4.0])),
     "numbers that a Series gives": lambda w: sum(v * v for v in w * SERIES),

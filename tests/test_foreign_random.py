@@ -122,7 +122,8 @@ def test_operands_of_many_types(steps: list[tuple[Any, str, bool, str]], end: st
     data = Box(operands=[])
     f = program(steps, end, data)
     step = jit(f)
-    at_zero = at_zero and all(name != OPERATORS.index(operator.truediv) for name, *_ in steps)  # no poles on the way
+    # no poles on the way, and no jumps
+    at_zero = at_zero and not {name for name, *_ in steps} & {OPERATORS.index(operator.truediv), "isclose"}
     rng = np.random.default_rng(len(steps))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

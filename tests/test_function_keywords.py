@@ -56,7 +56,9 @@ CALLS = [
     "np.roll(x, 1, axis=None)", "np.repeat(x, 2, axis=None)", "np.average(x, axis=None, weights=None)",
     "np.copy(x, order='F')", "np.zeros_like(x, dtype=None, shape=None) + x", "np.diff(x, prepend=0.0)",
     "np.append(x, [1.0, x[0, 0]])", "np.append([1, 2], x)", "np.append([[1.0, 2.0, 3.0]], x, axis=0)",
-    "np.append(x, [])",
+    "np.append(x, [])", "np.diff(x, n=0, prepend=1.0)", "np.diff(x, axis=(), n=0)", "x.clip(0.4)", "x.clip(max=0.4)",
+    "np.clip(x, None, None)", "np.trapezoid(x[0], x * x)", "np.trapezoid(x[0], [[1, 2, 4], [2, 4, 5]])",
+    "np.trapezoid(x, LIKE[None] * x, axis=-2)", "np.trapezoid(x, dx=LIKE[:1, :2])",
 ]  # fmt: skip
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
@@ -27,3 +30,16 @@ def test_second_derivatives_of_the_reciprocal_gamma() -> None:
     assert_allclose(second(0.0), 2 * np.euler_gamma, rtol=1e-12)
     for x in (-2.0, -1.0, 0.25, 1.5, -0.3):
         assert_allclose(second(x), (slope(x + 1e-5) - slope(x - 1e-5)) / 2e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["jv", "iv", "erfcx", "dawsn", "loggamma", "erf", "expm1", "log1p"])
+def test_slopes_at_complex_numbers(name: str) -> None:
+    """dL/dRe + i dL/dIm, so for an analytic function the conjugate of its derivative."""
+    fn = getattr(special, name)
+    f: Callable[[Any], Any] = (lambda z: fn(1.5, z)) if name in ("jv", "iv") else fn
+    z = np.array([0.6 + 0.3j, -0.4 - 0.7j, 1.2j, 9j if name == "dawsn" else 1.5 + 0.2j])
+    h = 1e-6
+    want = np.conj((f(z + h) - f(z - h)) / (2 * h))
+    for _ in range(3):
+        assert_allclose(gradient(lambda z: np.sum(np.real(f(z))))(z), want, rtol=1e-8)
+        assert_allclose(gradient(lambda z: np.sum(np.imag(f(z))))(z), 1j * want, rtol=1e-8)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from caching import function
 from fresh import rounds
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -196,3 +197,30 @@ def test_errors_are_those_of_numpy() -> None:
         with pytest.raises(wanted.type) as caught:
             grad(lambda x, f=f: np.sum(f(x)), V)
         assert str(caught.value).split(":")[0] == str(wanted.value).split(":")[0]
+
+
+_IN_ANOTHER_DTYPE = [
+    "np.not_equal.reduce(x, dtype=bool, initial=False) * x[0]",
+    "np.greater.reduceat(x, [0, 1], axis=1, dtype=bool) * x[:, :2]",
+    "np.copysign.reduceat(x, [0, 1], dtype='f4')", "np.gcd.reduce(x, dtype=int) * x[0]",
+    "np.maximum.reduce(x, dtype='f4')",
+    "np.add.reduceat(x, [0, 1], 0, 'f4')", "np.multiply(True, x, dtype='f8')", "np.hypot(x, True, dtype=float)",
+    "np.tanh(True, dtype=float) * x", "np.left_shift.reduce(np.abs(x), axis=1, dtype=int) * x[:, 0]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", _IN_ANOTHER_DTYPE)
+def test_in_another_dtype(call: str) -> None:
+    f = function(f"def f(x): return {call}")
+    compiled = jit(f)
+    for x in (A, A * 1.5, A - 0.1):
+        have, want = compiled(x), f(x)
+        assert_array_equal(have, want)
+        assert have.dtype == want.dtype
+    if "f4" not in call:
+        rounds(lambda x: np.sum(f(x)), A, 1.5 * A, smooth="int" not in call)
+
+
+def test_out_of_another_shape_is_refused() -> None:
+    with pytest.raises(YotaError, match="out= of another shape"):
+        grad(lambda x: np.sum(np.copysign.accumulate(K[:2], out=np.ones((2, 2))) * x[0, 0]), A)

@@ -133,7 +133,8 @@ def _kind_of(cls: type) -> str:
     """What an operand of this class is beside a traced value.
 
     "foreign" for a ``Foreign`` and for classes of libraries that stand for arrays; "rational" for exact fractions;
-    "sparse"; "own" for the user's classes that give an array when asked for one; and "" for everything else.
+    "sparse"; "own" for the user's classes that give an array when asked for one, and for lists of Python's library that
+    are no ``list``; and "" for everything else.
     """
     if cls is Foreign:
         return "foreign"
@@ -148,7 +149,7 @@ def _kind_of(cls: type) -> str:
     if any(hasattr(cls, name) for name in _PROTOCOLS) or cls in (range, memoryview) or cls.__module__ == "array":
         return "foreign" if is_library(cls.__module__) else "own"
     is_sequence = hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys")
-    return "own" if is_sequence and not is_library(cls.__module__) else ""
+    return "own" if is_sequence and (cls.__module__ == "collections" or not is_library(cls.__module__)) else ""
 
 
 kind_of: Callable[[type], str] = lru_cache(maxsize=4096)(_kind_of)

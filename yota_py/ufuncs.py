@@ -14,6 +14,7 @@ import numpy as np
 from numpy._core import umath
 
 from .dispatch import decided, find_traced, is_traced
+from .foreign import Foreign, kind_of, meet
 from .functional import copied, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 from .mutation import accumulate, write_result
 from .show import name_of
@@ -38,16 +39,21 @@ def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, An
         return getattr(ufunc, method)(*elsewhere(inputs), **elsewhere(kwargs))
     if method == "at":
         return accumulate(ufunc, *inputs)
+    if kwargs.get("out") is None and any(kind_of(type(x)) == "foreign" for x in inputs):
+        return meet(getattr(ufunc, method), inputs, kwargs, name_of(ufunc))
     outs = kwargs.pop("out", None) or (None,) * ufunc.nout
     wanted = _asked(ufunc, method, inputs, kwargs, outs)
-    if method in ("reduce", "accumulate", "reduceat") and kwargs.get("dtype") is None and outs[0] is not None:
-        kwargs["dtype"] = _dtype_for(ufunc, inputs[0], outs[0])
+    if method in ("reduce", "accumulate", "reduceat"):
+        if kwargs.get("dtype") is None and outs[0] is not None:
+            kwargs["dtype"] = _dtype_for(ufunc, inputs[0], outs[0])
+        elif kwargs.get("dtype") is not None and is_traced(inputs[0]):
+            inputs = (astype(inputs[0], np.dtype(kwargs["dtype"])), *inputs[1:])  # as NumPy does, whatever is lost
     where = kwargs.pop("where", True) if method in ("__call__", "outer") else True
     with np.errstate(all="ignore"):  # NumPy has warned
         results = _METHODS[method](ufunc, inputs, kwargs)
         given = [
             _given(result, want, where, kwargs.get("order"), f"{name_of(ufunc)}.{method}({', '.join(kwargs)})")
-            if out is None else _written(result, out, where)
+            if out is None else _written(result, out, where, method)
             for result, want, out in zip(results, wanted, outs, strict=True)
         ]  # fmt: skip
     return given[0] if len(given) == 1 else tuple(given)
@@ -120,8 +126,11 @@ def _given(result: Any, want: Any, where: Any, order: Any, name: str) -> Any:
     return result if shadow(result).flags[f"{order}_CONTIGUOUS"] else np.copy(result, order)
 
 
-def _written(result: Any, out: Any, where: Any) -> Any:
+def _written(result: Any, out: Any, where: Any, method: str) -> Any:
     """``out``, into which a result is written where ``where`` says."""
+    result = result.array if type(result) is Foreign else result
+    if method not in ("__call__", "outer") and np.shape(result) != np.shape(out):
+        raise unsupported(f"{method} of a ufunc with out= of another shape")  # of which NumPy writes a part
     if np.result_type(result) != out.dtype:
         result = astype(result, out.dtype)
     if where is not True:
@@ -151,8 +160,7 @@ def _recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def _cast(ufunc: Any, inputs: tuple[Any, ...], signature: Any) -> tuple[Any, ...]:
     """The inputs in the dtypes that a signature asks for."""
     outputs = (None,) * ufunc.nout
-    types = [type(x) if isinstance(x, int | float | complex) and type(shadow(x)) in _NUMBERS else np.result_type(x)
-             for x in shadow(inputs)]
+    types = [type(x) if type(x) in _NUMBERS[1:] else np.result_type(x) for x in shadow(inputs)]
     if isinstance(signature, str):
         signature = tuple(map(np.dtype, signature.replace("->", "")))
     loop = ufunc.resolve_dtypes((*types, *outputs), signature=signature, casting="unsafe")[: ufunc.nin]
