@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import roads
 
 from yota_py import cache, config
+from yota_py.trace import _levels
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +20,16 @@ def _fresh_caches() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _own_traces() -> None:
+    """What a test leaves behind is told from what others have left."""
+    roads.first_level[0] = next(_levels)
+
+
+@pytest.fixture(autouse=True)
 def _compiled_at_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Functions are compiled at their first call, so that tests see compiled code; exceptions are marked."""
+    """Functions are compiled at their first call, and not audited, so that tests see what compiled code gives;
+    exceptions are marked."""
     config.compile = "auto" if request.node.get_closest_marker("default_policy") else "always"
+    config.audit = "sampled" if request.node.get_closest_marker("audited") else "off"
     yield
-    config.compile, config.check = "auto", False
+    config.compile, config.check, config.audit = "auto", False, "sampled"

@@ -87,7 +87,7 @@ class Jitted:
             self.problem = performance.problems[0]
         else:
             try:
-                _, self.step = make_step(performance)
+                _, self.step, _ = make_step(performance)
             except UnrepeatableError as reason:
                 self.problem = str(reason)
         return performance.result

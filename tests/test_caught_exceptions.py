@@ -275,3 +275,50 @@ def test_numpy_is_asked_not_to_warn() -> None:
 
     rounds(f, *MATRICES, smooth=False)
     assert explain(f)[0].calls > 5
+
+
+class StoppedError(Exception):
+    """Carries what the function had."""
+
+    def __init__(self, w: Any, **more: Any) -> None:
+        super().__init__(w, more)
+        self.w = w
+
+
+def test_exceptions_carry_plain_values() -> None:
+    class Model:
+        w, n = np.ones(2), 0
+
+    model = Model()
+
+    def step(x: Any) -> Any:
+        model.n += 1
+        model.w = model.w + x
+        if model.n % 2:
+            raise StoppedError(model.w, n=model.n, loss=np.sum(x)) from ValueError(x)
+        return model.w
+
+    f = jit(step)
+    for i in range(1, 7):
+        x = np.ones(2) * i
+        if i % 2 == 0:
+            assert f(x) is model.w
+            continue
+        with pytest.raises(StoppedError) as caught:
+            f(x)
+        error = caught.value
+        assert error.w is error.args[0] is model.w and type(error.w) is np.ndarray
+        assert type(error.args[1]["n"]) is int and error.args[1] == {"n": i, "loss": 2.0 * i}
+        assert error.__cause__ is not None and error.__cause__.args[0] is x
+
+
+def test_exceptions_of_gradients_carry_plain_values() -> None:
+    def f(x: Any) -> Any:
+        raise StoppedError(x * 2.0, parts=[np.sum(x)]) from ValueError(x)
+
+    for _ in range(3):
+        with pytest.raises(StoppedError) as caught:
+            grad(f, np.ones(2))
+        error = caught.value
+        assert [type(error.w), type(error.args[0]), type(error.args[1]["parts"][0])] == [np.ndarray] * 2 + [np.float64]
+        assert error.__cause__ is not None and type(error.__cause__.args[0]) is np.ndarray

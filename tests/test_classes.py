@@ -124,6 +124,20 @@ def test_type_is_what_it_was() -> None:
     follows(f)
 
 
+def test_type_by_the_name_of_its_module() -> None:
+    f = function("def f(x): return x * (2 if builtins.type(x) is float else 3) * builtins.abs(x)", builtins=builtins)
+    follows(f)
+    assert f.__globals__["builtins"] is builtins
+
+
+@pytest.mark.parametrize("names", [vars(math), vars(builtins), {"__builtins__": vars(builtins), "sin": math.sin}])
+def test_name_spaces_of_libraries_are_read(names: dict[str, Any]) -> None:
+    """What ``exec`` puts into the dict that it is given is not the user's."""
+    f = function("def f(x): return x * names['sin' if 'sin' in names else 'abs'](x)", names=names)
+    follows(f)
+    assert builtins.type is type and vars(math)["sin"] is math.sin
+
+
 def test_other_uses_of_type() -> None:
     f = function(
         """
@@ -138,6 +152,8 @@ def test_other_uses_of_type() -> None:
             assert isinstance(A, type) and isinstance(int, type) and not isinstance(x, type) and issubclass(Meta, type)
             assert type(A) is Meta and type(int) is type and type(type(x)) is type and type(C) is Meta
             assert type(3) is int and type("a") is str and type(None) is type(None) and type == type(int)
+            assert type(type) is type and type(Meta) is type and {type(type): 1}[type] and type[int] == type[int]
+            assert (type.__name__, type.__module__, repr(type)) == ("type", "builtins", "<class 'type'>")
             return x * A.twice() * B.k * C.k
         """
     )

@@ -13,6 +13,7 @@ import pytest
 
 import yota_py
 
+pytestmark = pytest.mark.audited
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from performing import Jitted, assert_same, check, inputs, stateless
+from steps import runs_as_plain
 
 from yota_py import grad
 from yota_py.errors import MutationError
@@ -252,3 +253,75 @@ def test_copies_have_the_gaps_of_the_original() -> None:
         for shape in [(-1,), (x.shape[0], -1), (-1, x.shape[2]), (*x.shape, 1)]:
             assert np.shares_memory(x, x.reshape(shape)) == np.shares_memory(y, y.reshape(shape))
     assert np.array_equal(copied(np.broadcast_to(2.0, (3, 2))), np.full((3, 2), 2.0))
+
+
+class Private:
+    __slots__ = ("__count", "gone", "made")
+
+    def __init__(self) -> None:
+        self.__count, self.gone = 0, 2.0
+
+    def step(self, x: Any) -> Any:
+        """Count, fill an empty slot, and read one that is empty at times."""
+        self.__count += 1
+        self.made = x * self.__count
+        self.made = self.made + 1.0
+        return self.made, (self.gone * x if hasattr(self, "gone") else x)
+
+
+def test_slots_that_are_private_or_empty() -> None:
+    def make() -> tuple[Any, Any, Any]:
+        obj = Private()
+
+        def args(i: int) -> tuple[Any, ...]:
+            if i == 3:
+                del obj.gone
+            if i == 5:
+                obj.gone = 7.0
+            return (np.ones(2) * i,)
+
+        return obj.step, args, lambda: (obj.made, hasattr(obj, "gone"))
+
+    runs_as_plain(make, compiled=3)
+
+
+def test_an_attribute_of_a_class_that_only_its_base_has() -> None:
+    def make() -> tuple[Any, Any, Any]:
+        class Base:
+            n, w = 0, np.ones(2)
+
+        class Derived(Base):
+            pass
+
+        def step(x: Any) -> Any:
+            Derived.n += 1
+            Derived.w = Derived.w * x
+            return Derived.n * Derived.w
+
+        def args(i: int) -> tuple[Any, ...]:
+            if i == 3:
+                del Derived.n
+            if i == 5:
+                Base.n = 50
+                del Derived.n, Derived.w
+            return (1.0 + i,)
+
+        return step, args, lambda: (Base.n, Base.w, Derived.n, Derived.w)
+
+    runs_as_plain(make)
+
+
+def test_a_class_keeps_no_tracers_of_a_gradient() -> None:
+    class Base:
+        w = np.ones(2)
+
+    class Derived(Base):
+        pass
+
+    def f(x: Any) -> Any:
+        Derived.w = Derived.w + x
+        return np.sum(Derived.w)
+
+    for i in range(3):
+        assert grad(f, np.ones(2))[0] == 2.0 * (i + 2)
+        assert type(Derived.w) is np.ndarray

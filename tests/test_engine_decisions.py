@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from ways import CALLS, agree, compiled
 
 import yota_py
+from yota_py import jit
 from yota_py.engine import Refusal, compile_tape
 from yota_py.operations import Call, Guard, Input
 from yota_py.tape import Tape
@@ -154,3 +157,12 @@ def test_a_decision_before_a_python_step() -> None:
     for _ in range(CALLS):
         assert ways.program(*ways.fit([np.ones(3), 5.0, *seeds])).number == 1 and seen
         assert agree(ways, ways.fit([np.full(3, 2.0), 0.25, *seeds]))
+
+
+@pytest.mark.parametrize("call", [float, math.frexp, lambda x: struct.pack("d", x), lambda x: [-float(x)]])
+def test_zeros_are_told_apart_by_their_signs(call: Callable[[Any], Any]) -> None:
+    given, computed = jit(lambda x: call(x)), jit(lambda x: (call(x * 2), call(1 * x - 0.0)))
+    for kind in (float, np.float64):
+        for x in map(kind, (0.5, -0.0, 0.0, -0.0, 0.25, 0.0, -0.0)):
+            assert repr(given(x)) == repr(call(x))
+            assert repr(computed(x)) == repr((call(x * 2), call(1 * x - 0.0)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 import re
@@ -157,11 +156,6 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         [r"float\(x\)", "derivative", "Instead"],
     ),
     "complex(x)": (errors.LostDerivativeError, lambda: grad(lambda x: abs(complex(x)), 2j), [r"complex\(x\)", "0j"]),
-    "deepcopy": (
-        errors.LostDerivativeError,
-        lambda: grad(lambda x: np.sum(copy.deepcopy(x)), X),
-        ["copying", r"x.copy\(\)"],
-    ),
     "pickle": (
         errors.LostDerivativeError,
         lambda: grad(lambda x: len(pickle.dumps(x)) * 1.0, X),

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import cache, config, errors, explain, grad, value_and_grad
-from yota_py.check import compare
+from yota_py import config, explain, grad, value_and_grad
 
 
 class Model:
@@ -168,41 +167,3 @@ def test_checked_calls_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
             value, (dx,) = grad(loss, x * x.dtype.type(1 + i))
             assert value.dtype == np.float64 and dx.dtype == x.dtype
     assert explain(loss)[0].calls > 8
-
-
-def test_a_wrong_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def f(x: Any) -> Any:
-        return np.sum(x * x)
-
-    for i in range(3):
-        grad(f, np.ones(3) + i)
-    signature = cache.caches[id(f.__code__)]._recent
-    assert signature is not None
-    right = signature.run_recent
-    monkeypatch.setattr(config, "check", True)
-    grad(f, np.ones(3))
-    signature.run_recent = lambda *values: (right(*values)[0], (right(*values)[1][0] * 1.001,))
-    with pytest.raises(errors.CheckError, match=r"f: the compiled program.s result\[1\]\[0\] is np.float64\(2.002\)"):
-        grad(f, np.ones(3))
-
-
-@pytest.mark.parametrize(
-    ("compiled", "fresh"),
-    [
-        (1.0, 2.0), (np.ones(3), np.ones(4)), (np.ones(3), np.ones(3, np.float32)), ((1.0,), [1.0]), (1.0, None),
-        (np.array([np.nan]), np.array([1.0])), (np.array([np.inf]), np.array([-np.inf])), (1, 2), ("a", "b"),
-        (np.float32(1), np.float32(1.01)), (np.array([1, 1 + 1e-4]), np.ones(2)),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_differences(compiled: Any, fresh: Any) -> None:
-    with pytest.raises(errors.CheckError):
-        compare(compiled, fresh, loss)
-    compare(fresh, fresh, loss)
-    compare(compiled, compiled, loss)
-
-
-def test_rounding_is_no_difference() -> None:
-    compare(np.array([1.0, 1e-17]), np.array([1.0 + 1e-15, 0.0]), loss)
-    compare(np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), loss)
-    compare({"a": np.float32(1)}, {"a": np.float32(1 + 1e-6)}, loss)

@@ -224,30 +224,6 @@ def test_checked_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(step)[0].calls >= 6
 
 
-def test_a_wrong_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    @jit
-    def f(x: Any) -> Any:
-        x *= 2.0
-        return np.sum(x)
-
-    for i in range(3):
-        f(np.ones(2) + i)
-    signature = cache.caches[next(key for key in cache.caches if isinstance(key, tuple))]._recent
-    assert signature is not None
-    right = signature.run_recent
-
-    def wrong(*call: Any) -> Any:
-        result = right(*call)
-        call[2 - 1][0][1] += 0.25
-        return result
-
-    monkeypatch.setattr(config, "check", True)
-    f(np.ones(2))
-    signature.run_recent = wrong
-    with pytest.raises(errors.CheckError, match=r"f: the compiled program's result\[1\]\[0\] is"):
-        f(np.ones(2))
-
-
 def test_threads() -> None:
     @jit
     def f(x: Any, out: Any) -> Any:

@@ -23,11 +23,12 @@ LAYERS = [
     "operations show tape trees recorder verify",
     "cases tangents functional registry contents",
     "disguise patching tracer foreign libraries views trace mutation ufuncs operators sampling",
-    "exchange guards instructions kinds attributes captures watch recording effects",
+    "exchange guards instructions conversion kinds attributes items classes memos leftovers",
+    "captures watch recording effects",
     "gradient",
     "passes",
     "engine",
-    "policy interpreter variants check step modes cache explain transforms jit __init__",
+    "policy interpreter variants varying world check step modes audit notices cache explain transforms jit __init__",
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.

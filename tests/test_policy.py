@@ -111,8 +111,8 @@ def test_what_cannot_be_cached_is_said_once() -> None:
 @pytest.mark.default_policy
 @pytest.mark.filterwarnings("default")
 def test_calls_that_always_differ_are_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    def power(x: Any, n: int) -> Any:
-        return x**n
+    def power(x: Any, name: str) -> Any:
+        return x ** len(name)
 
     monkeypatch.setattr(policy.price, "of", lambda operations: 50.0)
     seconds = iter(range(10_000))
@@ -120,9 +120,9 @@ def test_calls_that_always_differ_are_mentioned(monkeypatch: pytest.MonkeyPatch)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(200):
-            agree(power, 1.5, n)
+            agree(power, 1.5, "a" * n)
     (message,) = (str(w.message) for w in caught)
-    assert "its calls differ in shapes or in arguments like integers, in 64 ways" in message
+    assert "its calls differ in shapes or in arguments like strings, in 64 ways" in message
 
 
 @pytest.mark.parametrize(
@@ -187,15 +187,15 @@ def test_beyond_a_bound_the_function_is_interpreted_and_says_so(monkeypatch: pyt
 
 
 def test_signatures_not_used_lately_give_way() -> None:
-    def scaled(x: Any, n: int) -> Any:
-        return np.sum(x) * n
+    def scaled(x: Any, name: str) -> Any:
+        return np.sum(x) * len(name)
 
     for n in range(MAX_SIGNATURES + 5):
-        agree(scaled, np.ones(2), n)
-        agree(scaled, np.ones(2), 0)
+        agree(scaled, np.ones(2), "a" * n)
+        agree(scaled, np.ones(2), "")
     entries = explain(scaled)[0].entries
     assert len(entries) == MAX_SIGNATURES and entries[0].calls > MAX_SIGNATURES  # used all the time, it stays
-    agree(scaled, np.ones(2), 1)
+    agree(scaled, np.ones(2), "a")
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

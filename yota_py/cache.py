@@ -7,28 +7,28 @@ on everything else that a trace has read (``captures.py``), and by the decisions
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from time import perf_counter
+from types import CodeType
 from typing import Any
 
-from . import locks
+from . import locks, notices
+from .audit import Finding, audited
 from .dispatch import mode_of
 from .engine import Refusal
-from .errors import CompileError, CompilerWarning, UncachedWarning, YotaError
+from .errors import YotaError
 from .modes import AnyMode, Call, TracedCall
-from .operations import levels_to_user, user_site
 from .policy import Account
 from .registry import listeners
-from .settings import config
+from .settings import config, reference
 from .shelf import Shelf
-from .show import name_of
 from .types import native_type
-from .variants import MAX_VARIANTS, Change, Signature, Variant
+from .variants import MAX_VARIANTS, Change, Signature, Variant, key_of
+from .varying import Varying
 
 MAX_SIGNATURES = 64  # per function
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
@@ -43,6 +43,7 @@ _programs: Shelf[Signature] = Shelf(  # of all functions
 
 
 caches: dict[Hashable, FunctionCache] = {}
+_gone: list[FunctionCache] = []  # whose functions have gone
 _every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
 
 
@@ -53,8 +54,24 @@ def known_cache(key: Hashable, owner: Any, mode: AnyMode) -> FunctionCache:
         while len(caches) >= MAX_FUNCTIONS:
             if (oldest := caches.pop(next(iter(caches)), None)) is not None:
                 oldest.clear()
-        cache = caches.setdefault(key, FunctionCache(owner, mode))
+        while _gone:
+            _gone.pop().clear()
+        cache = caches.setdefault(key, FunctionCache(_reference(owner, key), mode))
     return cache
+
+
+def _reference(owner: Any, key: Hashable) -> Callable[[], Any]:
+    """How a cache finds its function. Code is kept, so that its id stays its own; an object with all that it holds (a
+    model, a ``functools.partial`` of arrays) is not, and takes its cache along when it goes."""
+
+    def forget(reference: object) -> None:
+        if (cache := caches.pop(key, None)) is not None:
+            _gone.append(cache)  # cleared later: locks may be held by whom the garbage collector interrupts
+
+    try:
+        return (lambda: owner) if isinstance(owner, CodeType) else weakref.ref(owner, forget)
+    except TypeError:
+        return lambda: owner
 
 
 def cache_for(f: Callable[..., Any], mode: AnyMode) -> FunctionCache:
@@ -86,13 +103,12 @@ listeners.append(clear_caches)
 class FunctionCache:
     """What is known of one function's code."""
 
-    def __init__(self, owner: Any, mode: AnyMode) -> None:
+    def __init__(self, owner: Callable[[], Any], mode: AnyMode) -> None:
         _every.add(self)
-        self.owner = owner  # kept, so that its id stays its own
+        self._owner = owner
         self.mode = mode
         self.signatures: dict[Hashable, list[Signature]] = {}
-        self.inputs: frozenset[str] = frozenset()  # paths of numbers that were seen to change
-        self._takes_inputs = True
+        self.varying = Varying()
         self.problems: list[str] = []  # why the last trace that was to be compiled was not
         self.misses = 0
         self.last_miss = ""
@@ -101,6 +117,12 @@ class FunctionCache:
         self.accounts: dict[Hashable, Account] = {}
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._said = False
+        self.distrusted = ""  # why its programs are used no more
+
+    @property
+    def owner(self) -> Any:
+        """The function's code, or another callable object."""
+        return self._owner()
 
     def __call__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result, from a program if one fits."""
@@ -113,17 +135,25 @@ class FunctionCache:
         return result
 
     def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
-        """The result of a call that the signature used last does not fit."""
-        if config.compile == "never":
+        """The result of a call that the signature used last does not fit, or that it wants to be audited."""
+        if config.compile == "never" or reference.active or call.endless:
             return self.mode.interpret(call)
+        if self.distrusted:
+            self.misses, self.last_miss = self.misses + 1, self.distrusted
+            return self.mode.interpret(call)
+        if refused:
+            result = self._audited(refused[0], call, refusal)
+            if type(result) is not Refusal:
+                return result
+            refusal = result
         previous = self._previous
         if refused and previous is not None and not refusal.good:
-            result = previous.run(*call)
+            result = self._audited(previous, call, previous.run(*call))
             if type(result) is not Refusal:
                 self._prefer(previous)
                 return result
             refused = (*refused, previous)
-        key = call.key()
+        key = self._key(call)
         result = self._find(key, call, refusal, *refused)
         if type(result) is not Refusal:
             return result
@@ -141,17 +171,40 @@ class FunctionCache:
         for signature in self.signatures.get(key, ()):
             if signature in refused:
                 continue
-            result = self.mode.checked(signature, call) if config.check else signature.run(*call)
+            if config.audits_all:
+                signature.all_due()
+            result = self._audited(signature, call, signature.run(*call))
             if type(result) is not Refusal:
                 self._prefer(signature)
                 return result
             refusal = result
         return refusal
 
+    def _audited(self, signature: Signature, call: Call, result: Any) -> Any:
+        """What a signature has answered; that of an audit, if a program is due for one."""
+        if type(result) is not Refusal or result.due is None:
+            return result
+        result = audited(self.mode, signature, call, result)
+        if not isinstance(result, Finding):
+            return result
+        if result.fault:
+            self._distrust(call, result.fault)
+        return result.answer()
+
+    def _distrust(self, call: Call, fault: str) -> None:
+        """Never again compile what was compiled wrongly; says so."""
+        self.clear()
+        self.distrusted = f"its program was wrong: {fault}"
+        notices.wrong(self.mode, call, fault)
+
     def _prefer(self, signature: Signature) -> None:
         """Try this signature first from now on, and then the one that was first so far."""
         if signature is not self._recent:
             self._recent, self._previous = signature, self._recent
+
+    def _key(self, call: Call) -> Hashable:
+        """What calls that may share a program have in common."""
+        return key_of(call.leaves, call.spec, self.varying.positions(call.spec))
 
     # -- misses
 
@@ -184,24 +237,29 @@ class FunctionCache:
                         if type(result) is not Refusal:
                             return result
                     recording.result()  # raises what there is to be raised
-                    if self.problems:
+                    if self.problems and not self._other_inputs(call, recording):
                         account.failed()
-                    if self.problems and not force:
-                        self._say(call)
+                        if not force:
+                            self._say(call)
         return recording.result()
 
     def _record(self, call: Call) -> TracedCall:
         """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
-        if self.mode.effects or not self.inputs:
-            return self.mode.record(call, self.inputs)
+        inputs = self.varying.inputs(call.spec)
+        if self.mode.effects or not inputs:
+            return self.mode.record(call, inputs)
         try:
-            recording = self.mode.record(call, self.inputs)
+            recording = self.mode.record(call, inputs)
             recording.result()
             return recording
         except Exception:  # any: the function's own come again
             recording = self.mode.record(call, frozenset())
-            self.inputs, self._takes_inputs = frozenset(), False
+            self.varying.give_up()
             return recording
+
+    def _other_inputs(self, call: Call, recording: TracedCall) -> bool:
+        """Whether the next trace takes other numbers as inputs, so that it may be compiled."""
+        return self.varying.inputs(call.spec) != recording.inputs or self.varying.give_up(whole=True)
 
     def _open(self, key: Hashable, call: Call) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""
@@ -211,8 +269,8 @@ class FunctionCache:
         if len(self.accounts) % MANY_ACCOUNTS == 0 and not self.signatures and config.compile == "auto":
             known = list(self.accounts.values())
             if sum(other.balance for other in known) > sum(other.price for other in known) / len(known):
-                differ = f"its calls differ in shapes or in arguments like integers, in {len(known)} ways so far"
-                self.problems = [f"{differ}, and none has come often enough (floats and arrays may have any values)"]
+                differ = f"its calls differ in shapes or in arguments like strings, in {len(known)} ways so far"
+                self.problems = [f"{differ}, and none has come often enough (numbers and arrays may have any values)"]
                 self._say(call)
         return account
 
@@ -220,13 +278,13 @@ class FunctionCache:
         """Remember why a call was a miss; a number that has changed becomes an input of the next program."""
         self.misses += 1
         if key not in self.signatures:
-            other = self._recent.other_argument(call.leaves()) if self._recent is not None else None
+            self.varying.given(call.leaves, call.spec)
+            other = self._recent.other_argument(call.leaves, call.spec) if self._recent is not None else None
             self.last_miss = other or "no call with arguments of these types and static values has been compiled"
             return
         self.last_miss = str(refusal.why)
-        path = refusal.why.number() if isinstance(refusal.why, Change) else None
-        if path is not None and self._takes_inputs:
-            self.inputs |= {path}
+        number = refusal.why.number() if isinstance(refusal.why, Change) else None
+        self.varying.changed([number] if number is not None else [])
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
@@ -240,11 +298,7 @@ class FunctionCache:
             problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
             if not self._said:
                 self._said = True
-                warnings.warn(
-                    f"{name_of(call.f)} is {self.mode.otherwise} at each call, because {problem}",
-                    CompilerWarning,
-                    stacklevel=levels_to_user(),
-                )
+                notices.failed(self.mode, call, problem)
             return [problem]
 
     def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
@@ -257,9 +311,17 @@ class FunctionCache:
         with locks.held_for(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
             values = guard(call.f)
         if not isinstance(values, tuple):
-            return [f"it changes what it reads: {guards.reason(values)}"]
-        types = [native_type(value) for value in values]
-        leaves, spec = call.leaves()
+            self.varying.changed(guards.changed_numbers(call.f), itself=True)
+            if not self.mode.effects:
+                return [f"it changes what it reads: {guards.reason(values)}"]
+        if self.mode.effects:
+            if (now := Call(*call)).endless:
+                return ["it puts an argument into itself"]
+            self.varying.replaced(call.leaves, now.leaves, now.spec)
+        if self.varying.inputs(call.spec) > recording.inputs:
+            return ["it counts in what it reads; the next program takes the number as an input"]
+        types = [native_type(value) for value in recording.captures.values]
+        leaves = call.leaves
         known = self.signatures.get(key, ())
         signature = next((s for s in known if s.serves(leaves, guards, types)), None)
         variant = Variant(recording.source.tape)
@@ -269,11 +331,14 @@ class FunctionCache:
             if len(signature.variants) >= MAX_VARIANTS:
                 return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
         with account.compiling(len(recording.source.tape)):
-            variant.program, variant.run, variant.problem = recording.compile()
+            variant.program, variant.run, variant.rehearse, variant.problem = recording.compile()
+        if variant.program is not None:
+            variant.program.limit = 0
         if signature is None:
             signature = Signature(
-                leaves, spec, guards, guard, types, recording.arguments, effects=self.mode.effects
-            )
+                leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
+                effects=self.mode.effects,
+            )  # fmt: skip
             signature.add(variant)
             self.signatures[key] = [*known, signature]
             signature.drop = partial(self._drop, key, signature)
@@ -288,28 +353,22 @@ class FunctionCache:
     def compile(self, call: Call) -> None:
         """Compile for these arguments; raises ``CompileError`` if other calls could not rely on the program."""
         with locks.compiling:
-            key = call.key()
-            result = self._find(key, call)
-            if type(result) is not Refusal:
-                return
-            self._trace(key, call, result, force=True)
+            if self.distrusted:
+                self.problems = [self.distrusted]
+            else:
+                key = self._key(call)
+                result = self._find(key, call)
+                if type(result) is not Refusal:
+                    return
+                self._trace(key, call, result, force=True)
             if self.problems:
-                raise CompileError(
-                    f"{user_site()}: {name_of(call.f)} cannot be compiled so that other calls could rely on it: "
-                    f"{'; '.join(self.problems)}"
-                )
+                raise notices.impossible(call, self.problems)
 
     def _say(self, call: Call) -> None:
         """Once: a function that would have been compiled could not be."""
-        if self._said:
-            return
-        self._said = True
-        warnings.warn(
-            f"{name_of(call.f)} is {self.mode.otherwise} at each call, because {self.problems[0]}. "
-            "yota_py.explain(f) tells what is cached",
-            UncachedWarning,
-            stacklevel=levels_to_user(),
-        )
+        if not self._said:
+            self._said = True
+            notices.uncached(self.mode, call, self.problems[0])
 
     # -- giving way
 
@@ -331,6 +390,7 @@ class FunctionCache:
             for signatures in list(self.signatures.values()):
                 for signature in signatures:
                     signature.drop()
+        self.distrusted = ""
 
 
 def _alone(seconds: float) -> AbstractContextManager[bool]:

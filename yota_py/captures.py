@@ -14,20 +14,23 @@ import reprlib
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from . import kinds
 from .attributes import Attributes
-from .containers import with_items
+from .classes import Classes
 from .contents import copy_of, parts_of, unchanged
-from .disguise import settling
+from .conversion import Conversions
 from .dispatch import is_traced, mode_of, original
+from .errors import Abandoned
 from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
 from .foreign import kind_of
 from .guards import Guards
-from .instructions import Names, is_reflection, names_of, nested
+from .instructions import Names, is_reflection, names_of, nested, reads_all
+from .items import Items
+from .memos import Memos
 from .operations import Site, Variable, site_of
 from .ownership import is_library, is_library_code
 from .patching import MEMO, stand_in_for
@@ -40,22 +43,29 @@ class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
 
     def __init__(
-        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str] = frozenset()
+        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset()
     ) -> None:
         self.trace = trace
         self.f = f
         self.arguments = arguments  # names of the leaves
-        self.inputs = inputs  # paths of floating-point numbers that become inputs of the program
+        self.inputs = inputs  # paths of numbers that become inputs of the program
         self.problems = trace.problems
+        self.given_up = False
+        self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
         self.guards = Guards()
         self.values: list[Any] = []  # the captured ones, in the order of capture
         self.exchange = Exchange(trace)
+        self._conversions = Conversions(self.exchange)
+        self.identities = False  # whether objects are compared by identity
         self._attributes = Attributes(self.guards, self.exchange, self._read)
+        self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
+        self._classes = Classes(self.guards, self.exchange, self._attributes, self._value)
+        self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
+        self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self._functions: set[int] = set()
-        self._path: list[int] = []  # the containers around the one being read
         self._tracers: dict[int, tuple[Any, Tracer, str]] = {}
 
     # -- the walk
@@ -63,26 +73,56 @@ class Captures:
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
         self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
-        self._callable(self.f, "f")
+        self.f = self._callable(self.f, "f")
         for leaf, name in zip(self.trace.tape.leaves, self.arguments, strict=True):
-            if not isinstance(leaf, (Variable, *kinds.IMMUTABLE)):
+            if isinstance(leaf, MEMO):
+                self.problems.append(f"its argument {name} remembers what it gives")
+            elif not isinstance(leaf, Variable) and not (
+                isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
+            ):
                 self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
         self._attributes.settle()
 
+    def finish(self) -> None:
+        """After the trace: arrays that the function has told apart are still different ones."""
+        arrays = [known for value, _, known in self._tracers.values() if isinstance(value, np.ndarray)]
+        if self.identities and len(arrays) > 1:
+            different = f"len({{{', '.join(f'id({x})' for x in arrays)}}}) == {len(arrays)}"
+            self.guards.require(different, arrays[0], "an array under one name")
+        self.items.finish()
+
+    def give_up(self, problem: str) -> NoReturn:
+        """End the trace: the function itself has to be called."""
+        self.problems.append(problem)
+        self.given_up = True
+        raise Abandoned(problem)
+
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
-        code, namespace = frame.f_code, frame.f_globals
-        if (id(code), id(namespace)) in self._codes:
+        code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
+        key = id(code), id(namespace)
+        if key in self._codes:
+            if key in self._reads_all:
+                self._attributes.all_of_arguments(frame)
             return
         if is_library_code(code, namespace):
-            self._codes[id(code), id(namespace)] = code
+            self._codes[key] = code
+            if reads_all(code) and str(namespace.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
+                self._reads_all.add(key)
+                self._attributes.all_of_arguments(frame)
             return
-        if code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if (found := self._classes.function_of(code, first)) is not None:
+            self._callable(*found)
+        elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
         self._attributes.settle()
+        if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
+            self.give_up(self.problems.pop(known))
 
-    def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> None:
+    def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> Any:
+        """Guard something that is called; returns what is to be called while tracing."""
         if isinstance(fn, types.MethodType):
             method = self.guards.constant(types.MethodType)
             self.guards.require(f"type({expression}) is {method}", expression, "a method", minor=True)
@@ -92,13 +132,17 @@ class Captures:
             self._callable(fn.__func__, function, itself=True)
         elif isinstance(fn, types.FunctionType):
             self._function(fn, expression, itself=itself)
-        elif isinstance(fn, functools.partial):
-            self._value(fn.func, self.guards.local(f"{expression}.func"))
-            for name, value in (("args", fn.args), ("keywords", fn.keywords)):
-                if self._value(value, self.guards.local(f"{expression}.{name}")) is not value:
-                    self.problems.append("it is a functools.partial of arrays; use a lambda or a def")
         else:
-            self._value(fn, expression)
+            return (self._partial if isinstance(fn, functools.partial) else self._value)(fn, expression)
+        return fn
+
+    def _partial(self, fn: Any, expression: str) -> Any:
+        """A ``functools.partial`` with what takes the places of its function and its arguments while tracing."""
+        old = fn.func, fn.args, fn.keywords
+        new = [self._value(value, self.guards.local(f"{expression}.{name}"))
+               for name, value in zip(("func", "args", "keywords"), old, strict=True)]
+        same = all(a is b for a, b in zip(old, new, strict=True)) or type(fn) is not functools.partial or fn.__dict__
+        return fn if same else functools.partial(new[0], *new[1], **new[2])
 
     def _function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
         """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
@@ -126,8 +170,7 @@ class Captures:
             self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
             place = attribute_of(cell, "cell_contents")
             self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
-        if fn.__dict__:
-            self._attributes.watch(fn, expression)
+        self._attributes.watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
             if (value := getattr(fn, name)) is not None:
                 path = f"{fn.__name__}.{name}"
@@ -143,6 +186,8 @@ class Captures:
             code, known = self.guards.constant(fn.__code__), self.guards.constant(mode)
             was = f"{expression}.__code__ is {code} and {expression}.__yota_cache__.mode == {known}"
             self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
+        if mode is not None:  # it is the user's, to whom attributes of it are static variables
+            self._attributes.watch(fn, expression)
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
         if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
@@ -157,22 +202,21 @@ class Captures:
         key = id(code), id(namespace)
         if key in self._codes:
             return
-        names = self._scan(code)
-        for part in nested(code):
-            self._codes[id(part), id(namespace)] = part
-        for found in names:
+        self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
+        self._conversions.heed(namespace, code)
+        for found in self._scan(code):
             self._names(found, namespace)
 
     def _scan(self, code: types.CodeType) -> list[Names]:
         """The names in a code object and those nested in it, after a note of what they assign to."""
         names = [names_of(part) for part in nested(code)]
-        for found in names:
-            self._rebound |= found.rebound
+        self._rebound.update(*(found.rebound for found in names))
         return names
 
     def _names(self, names: Names, namespace: dict[str, Any]) -> None:
         self.problems += names.problems
         self.trace.sets_errors |= names.sets_errors
+        self.identities |= names.identities
         for name, site in names.globals.items():
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():
@@ -186,19 +230,18 @@ class Captures:
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
         self._attributes.add(names.attributes)
-        if self.trace.effects:
-            self._attributes.store(names.stored_attributes)
-        else:
+        self._attributes.ask(names.asked)
+        self._attributes.store(names.stored_attributes)
+        if not self.trace.effects:
             self._attributes.add(dict.fromkeys(names.stored_attributes))
         for name in names.imports:
             if (module := sys.modules.get(name)) is not None and not is_library(name):
                 self._value(module, self.guards.constant(module, name))
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
-        key = (id(namespace), name)
-        if key in self._globals:
+        if (id(namespace), name) in self._globals:
             return
-        self._globals.add(key)
+        self._globals.add((id(namespace), name))
         names = self.guards.constant(namespace, str(namespace.get("__name__")))
         if is_library(namespace.get("__name__")):  # what users have typed into it; stand-ins are there already
             if name in namespace:
@@ -212,6 +255,7 @@ class Captures:
         builtin = getattr(builtins, name, None)
         if (stand_in := stand_in_for(builtin)) is not None:
             self.exchange.put(builtin, stand_in, builtin_of(namespace, name))
+        self._conversions.take(namespace, name, [code for (_, of), code in self._codes.items() if of == id(namespace)])
         if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
@@ -246,14 +290,22 @@ class Captures:
             return stand_in
         if isinstance(value, kinds.IMMUTABLE):
             return self._immutable(value, expression)
-        if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse":  # one of them is a dict
-            return self._container(value, expression)
-        keep = isinstance(value, types.BuiltinFunctionType | types.ModuleType | type) or kinds.holds_nothing(value)
-        require = self.guards.require_is if keep else self.guards.require_object
+        keep = kinds.is_of_module(value) or isinstance(value, types.BuiltinFunctionType | types.ModuleType | type)
+        if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse" and not keep:  # one is a dict
+            if not kinds.is_of_library(type(value)):
+                self._instance(value, expression)
+            return self.items.read(value, expression)
+        if isinstance(value, MEMO):
+            self.guards.require_object(expression, value)
+            return self._memos.stand_in(value, expression)
+        if isinstance(value, staticmethod | classmethod):
+            self.guards.require_is(expression, value, minor=True)
+            function = self._value(value.__func__, self.guards.local(f"{expression}.__func__"))
+            return value if function is value.__func__ else type(value)(function)
+        require = self.guards.require_is if keep or kinds.holds_nothing(value) else self.guards.require_object
         require(expression, value, minor=is_library(kinds.module_of(value)))
-        if isinstance(value, MEMO):  # its memory must not meet traced values: what it calls takes its place
-            self._callable(value.__wrapped__, f"{expression}.__wrapped__")
-            return value.__wrapped__
+        if isinstance(value, functools.partial):
+            return self._callable(value, expression)
         self._object(value, expression)
         return value
 
@@ -265,49 +317,42 @@ class Captures:
             self.problems.append("it reads a random number generator")
         elif isinstance(value, kinds.OPAQUE):
             self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
-        elif isinstance(value, functools.partial):
-            self._callable(value, expression)
+        elif kinds.reads_by_name(value):
+            self.problems.append(f"it reads {value.__qualname__} as a value, whose reads cannot be followed")
         elif kinds.is_bound(value):
+            self.unwatched.append(value.__self__)
             self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
-        elif isinstance(value, (*kinds.BUILTIN, staticmethod, classmethod, property)):
-            pass  # nothing to read, or reached through their class: called functions are entered
+        elif isinstance(value, property):
+            if self._classes.functions_of(value, expression):
+                self.problems.append("a property is made of a function that remembers what it gives")
+        elif isinstance(value, kinds.BUILTIN) or kinds.is_of_module(value):
+            pass  # nothing to read
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
                 self._attributes.watch(value, expression)
         elif isinstance(value, type):
-            self._classes(value)
+            self._classes.read(value)
         elif kind_of(type(value)) == "sparse" and parts_of(value):
             same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
             self.guards.require(f"{same}({expression}, {copy})", expression, "another matrix")
             self.trace.matrices.append(value)
-        elif kinds.has_state_in_c(type(value)) or is_library(type(value).__module__) or not (
-            hasattr(value, "__dict__") or hasattr(value, "__slots__")
-        ):
+        elif isinstance(value, functools.cached_property):
+            self._callable(value.func, f"{expression}.func", itself=True)
+        elif kinds.is_set_of_constants(value):
+            self.items.read_set(value, expression)
+        elif not kinds.is_watchable(value):
+            self.unwatched.append(value)
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
-            self._attributes.watch(value, expression)
-            kind = self.guards.constant(type(value), type(value).__name__)
-            self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
-            self._classes(type(value))
+            self._instance(value, expression)
 
-    def _classes(self, cls: type) -> None:
-        """A class, and those that it derives from, as far as they are the user's."""
-        for base in cls.__mro__[:-1]:
-            if not (kinds.is_of_library(base) or self._attributes.watches(base)):
-                self._class(base)
-
-    def _class(self, cls: type) -> None:
-        """A class of the user's: attributes by name, and its special methods, which are read without naming them.
-
-        Where an object is made, ``__init__`` is entered.
-        """
-        known = self.guards.constant(cls, cls.__name__)
-        self._attributes.watch(cls, known)
-        for name, value in list(vars(cls).items()):
-            if name.startswith("__") and name != "__init__" and isinstance(value, types.FunctionType):
-                self._value(value, self.guards.local(f"{known}.__dict__[{name!r}]"))
-                if (method := settling(name, value)) is not value:
-                    self.exchange.put(value, method, attribute_of(cls, name))
+    def _instance(self, value: Any, expression: str) -> Any:
+        """The attributes of an object of a user's class."""
+        self._attributes.watch(value, expression)
+        kind = self.guards.constant(type(value), type(value).__name__)
+        self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
+        self._classes.read(type(value))
+        return value
 
     def _array(self, value: np.ndarray, expression: str) -> Any:
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":
@@ -333,12 +378,16 @@ class Captures:
         return tracer
 
     def _immutable(self, value: Any, expression: str) -> Any:
-        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only.
-
-        A floating-point number that is known to change becomes an input, like an array.
-        """
+        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only. A
+        number that is known to change becomes an input, like an array."""
         guards = self.guards
-        if kinds.is_float(value) and guards.path(expression) in self.inputs:
+        if not kinds.is_of_library(type(value)):
+            guards.require_is(expression, value)
+            return self._instance(value, expression)
+        if isinstance(value, frozenset) and not all(kinds.is_of_library(type(item)) for item in value):
+            self.problems.append("it reads a frozenset of objects, which cannot be watched")
+        number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
+        if number and guards.path(expression) in self.inputs:
             return self._number(value, expression)
         constant, cls = guards.constant(value), guards.constant(type(value))
         condition = f"{expression} is {constant}"
@@ -347,35 +396,5 @@ class Captures:
         if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
             digits = guards.constant(repr(value))
             condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
-        guards.require(condition, expression, reprlib.repr(value), number=kinds.is_float(value))
+        guards.require(condition, expression, reprlib.repr(value), number=number)
         return value
-
-    def _container(self, value: Any, expression: str) -> Any:
-        if id(value) in self._path:
-            self.problems.append(f"it reads a {type(value).__name__} that contains itself")
-            return value
-        kind, guards = type(value), self.guards
-        guards.require(f"type({expression}) is {guards.constant(kind)}", expression, f"a {kind.__name__}", minor=True)
-        if isinstance(value, dict):
-            keys = guards.constant(tuple(value))
-            guards.require(f"tuple({expression}) == {keys}", expression, f"a dict of {reprlib.repr(tuple(value))}")
-        else:
-            guards.require(f"len({expression}) == {len(value)}", expression, f"a {kind.__name__} of {len(value)}")
-        if not isinstance(value, tuple):
-            self.exchange.look_after(value, expression)
-        self._path.append(id(value))
-        new = []
-        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-            if not isinstance(key, kinds.IMMUTABLE):
-                self.problems.append("it reads a dict with keys that are not numbers or strings")
-                break
-            at = f"{expression}[{repr(key) if type(key) in (int, str) else self.guards.constant(key)}]"
-            if isinstance(value, tuple):
-                new.append(self._value(item, self.guards.local(at)))
-            else:
-                self._read(item, at, item_of(value, key))
-        self._path.pop()
-        if any(a is not b for a, b in zip(new, value, strict=False)):
-            return with_items(value, new)
-        return value
-

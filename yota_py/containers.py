@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType, MethodType
+from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,19 @@ def only(like: Any, key: Any, value: Any) -> Any:
 def _nothing(like: Any) -> Any:
     items = items_of(like)
     return None if items is None else with_items(like, map(_nothing, items))
+
+
+def base_of(cls: type) -> type:
+    """The class of Python's or a library's that a user's class of lists, dicts or tuples derives from; another one is
+    itself."""
+    return next(base for base in cls.__mro__ if is_library(base.__module__))
+
+
+def slots_of(cls: type) -> set[str]:
+    """The attributes that objects of a class have without having a dict of them, under the names that Python gives
+    them: ``__x`` in ``__slots__`` is ``_C__x``."""
+    slotted = (vars(base) for base in cls.__mro__ if "__slots__" in vars(base))
+    return {name for own in slotted for name, value in own.items() if isinstance(value, MemberDescriptorType)}
 
 
 def is_container(cls: type) -> bool:

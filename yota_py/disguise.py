@@ -1,13 +1,18 @@
-"""Traced values where Python looks at classes itself: ``type(x)``, and methods that must return Python's own types."""
+"""Traced values where Python looks at classes and objects themselves: ``type(x)``, ``id(x)``, and methods that must
+return Python's own types."""
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from .dispatch import is_traced, originals
+from .errors import YotaError
+from .operations import user_site
 
 
 class _TypeOfTypes(type):
@@ -17,7 +22,10 @@ class _TypeOfTypes(type):
         if cls is not Type:  # a metaclass that derives from it
             return super().__call__(*args, **kwargs)
         found = args[0].__class__ if len(args) == 1 and is_traced(args[0]) else type(*args, **kwargs)
-        return Type if found is type else found
+        return Type if found in (type, _TypeOfTypes) else found
+
+    def __getitem__(cls, item: Any) -> Any:
+        return type[item]
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, type) if cls is Type else super().__instancecheck__(instance)
@@ -35,8 +43,25 @@ class _TypeOfTypes(type):
 class Type(type, metaclass=_TypeOfTypes):
     """The stand-in for ``type``: the class of a traced value is that of the value."""
 
+    __module__, __qualname__ = "builtins", "type"  # which it prints as
 
-originals[id(Type)] = type
+
+Type.__name__ = "type"
+
+
+def identity(obj: Any) -> int:
+    """The stand-in for ``id``: a traced value is not the object that it stands for."""
+    if is_traced(obj):
+        raise YotaError(f"{user_site()}: id(x) of a traced value tells nothing about x. Compare with `is`, or use "
+                        "names as keys")
+    return id(obj)
+
+
+originals[id(Type)], originals[id(identity)] = type, id
+
+Builtins = ModuleType("builtins", builtins.__doc__)  # for builtins.type(x)
+vars(Builtins).update(vars(builtins), type=Type, id=identity)
+originals[id(Builtins)] = builtins
 
 # What Python wants of special methods: results of this class, which a test takes from a traced value.
 _RESULTS: dict[str, tuple[type, Callable[[Any], Any]]] = {

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .containers import LEAVES, items_of, mapped
+from .containers import LEAVES, items_of, mapped, slots_of
 from .ownership import is_library
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -93,8 +93,7 @@ def _kept_by(value: Any) -> Iterable[Any]:
         return [value.__self__, value.__func__]
     if is_library(type(value).__module__) or isinstance(value, type | ModuleType):
         return ()
-    slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
-    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
+    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots_of(type(value)))]
 
 
 def decided(value: Any) -> Any:

@@ -17,18 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from .containers import with_items
+from .containers import slots_of, with_items
 from .dispatch import is_traced
 from .errors import YotaError
-from .exchange import Holder, set_attribute
-from .kinds import slots_of
+from .exchange import Holder, attribute_of
+from .kinds import is_of_library
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
 from .tracer import Tracer
-from .trees import flatten
+from .trees import opened
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
+
+
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
 
 
 class UntraceableError(Exception):
@@ -57,7 +60,7 @@ class Performance:
 
 
 def perform(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str] = frozenset()
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str | int] = frozenset()
 ) -> Performance:
     """Call ``f`` on tracers, with the result and the effects that it has by itself; ``inputs`` as in ``Captures``.
 
@@ -86,7 +89,7 @@ def perform(
         if failure is not None and not _is_own(failure):
             said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
             raise UntraceableError(f"{said}{failure}") from failure
-        _happen(performance)
+        _happen(performance, failure)
     except UntraceableError:
         recording.captures.exchange.undo()
         raise
@@ -103,12 +106,11 @@ def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
     if copy is own or is_traced(copy):
         return
     items: dict[Any, Any]
-    if isinstance(own, tuple):
-        for i, (a, b) in enumerate(zip(copy, own, strict=True)):
-            _pair(performance, a, b, f"{text}[{i}]")
-        return
     holder = Holder(copy, [text], own)
-    if isinstance(own, list | dict):
+    if isinstance(own, tuple):
+        items = dict(enumerate(own))
+        paths = {i: f"{text}[{i}]" for i in items}
+    elif isinstance(own, list | dict):
         items = own if isinstance(own, dict) else dict(enumerate(own))
         paths = {key: f"{text}[{performance.recording.captures.guards.constant(key)}]" for key in items}
     elif dataclasses.is_dataclass(own):
@@ -117,7 +119,7 @@ def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
         paths = {name: f"{text}.{name}" for name in items}
     else:
         raise TypeError(f"a {type(own).__name__} among the arguments")
-    if any(known.target is own for known in performance.copies.values()):
+    if not isinstance(own, tuple) and any(known.target is own for known in performance.copies.values()):
         raise TypeError(f"a {type(own).__name__} stands twice among the arguments")
     holder.before = holder.read()
     performance.copies[id(copy)] = holder
@@ -140,12 +142,14 @@ def _is_own(error: BaseException) -> bool:
     return opcode.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 
 
-def _happen(performance: Performance) -> None:
+def _happen(performance: Performance, failure: BaseException | None) -> None:
     """Let the caller's arrays and objects be as the function has left their tracers."""
     recording = performance.recording
     trace, exchange = recording.trace, recording.captures.exchange
     if (shared := recording.shared_memory()) is not None:
         raise UntraceableError(f"{shared[0]} shares memory with {shared[1]}")
+    if exchange.traced_keys or any(holder.has_traced_keys() for holder in performance.copies.values()):
+        raise UntraceableError("it puts an item under a key that is a traced value")
     changed = [*exchange.changes()]
     for holder in performance.copies.values():
         changed += ((holder, key, value) for key, value in holder.read().items()
@@ -155,10 +159,13 @@ def _happen(performance: Performance) -> None:
     own = {id(holder.target) for holder in performance.copies.values()}
     if own & exchange.holders.keys() and any(holder.target is not holder.obj for holder, _, _ in changed):
         raise UntraceableError("it is given a container that it also reads from elsewhere")
+    if recording.captures.identities and (own & exchange.holders.keys() or recording.same_twice()):
+        raise UntraceableError("it compares objects by identity, one of which it is given in two places")
     plain = _Plain(performance)
     values = [plain(value) for _, _, value in changed]
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}
                 for holder in _restructured(performance) if holder.obj is not holder.target}
+    plain(failure)
     performance.result = plain(performance.output)
     performance.changes = changed
     arrays = [(recording.real(var), np.array(trace.roots[var].current()[1])) for var in trace.written]
@@ -185,16 +192,26 @@ class _Plain:
 
     def __init__(self, performance: Performance) -> None:
         self.trace = performance.recording.trace
+        self.guards = performance.recording.captures.guards
         self.reals = {id(root): performance.recording.real(var) for var, root in self.trace.roots.items()}
         exchange = performance.recording.captures.exchange
-        self.known = {**exchange.originals, **{key: holder.target for key, holder in performance.copies.items()}}
+        tuples = {key: old for key, (_, old, _) in performance.recording.captures.items.tuples.items()}
+        copies = {key: holder.target for key, holder in performance.copies.items()}
+        self.known = {**exchange.originals, **tuples, **copies}
         self.made: dict[int, Any] = {}
         old = (value for holder in exchange.holders.values() for value in holder.before.values())
         self.old = {id(value) for value in (*performance.recording.leaves, *old)}
         self.keep: list[Any] = []  # so that ids stay their own
         self.pictures = performance.pictures
+        self.todo: list[Any] = []  # lists may be linked, and long
 
     def __call__(self, value: Any) -> Any:
+        plain = self._plain(value)
+        while self.todo:
+            self._inside(self.todo.pop())
+        return plain
+
+    def _plain(self, value: Any) -> Any:
         if is_traced(value):
             return self._traced(value)
         if id(value) in self.known:
@@ -206,52 +223,78 @@ class _Plain:
         self.keep.append(value)
         self.made[id(value)] = value
         if isinstance(value, tuple):
-            items = [self(item) for item in value]
-            if any(a is not b for a, b in zip(items, value, strict=True)):
+            items = [self._plain(item) for item in tuple.__iter__(value)]
+            if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):
                 self.made[id(value)] = with_items(value, items)
-        elif isinstance(value, list | dict):
-            self.pictures[id(value)] = value.copy()
-            for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                if (new := self(item)) is not item:
-                    value[key] = new
+            return self.made[id(value)]
+        self.todo.append(value)
+        return value
+
+    def _inside(self, value: Any) -> None:
+        """Take the tracers out of something that may stay itself."""
+        if isinstance(value, list | dict):
+            holder = Holder(value, [], value)
+            if holder.has_traced_keys():
+                raise UntraceableError("it puts an item under a key that is a traced value")
+            held = holder.read()
+            self.pictures[id(value)] = value.copy() if type(value) in (list, dict) else opened(value)
+            for key, item in held.items():
+                if (new := self._plain(item)) is not item:
+                    holder.put(key, new)
+            if hasattr(value, "__dict__"):
+                self._attributes(value, [*value.__dict__])
+        elif isinstance(value, BaseException):
+            self.pictures[id(value)] = opened(value)
+            self._attributes(value, ["args", *value.__dict__, *slots_of(type(value))])
+            self._plain((value.__cause__, value.__context__))
         elif isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():
                 self._attributes(cell, ["cell_contents"])
-            self._attributes(value, ["__defaults__", "__kwdefaults__"])
-        elif not isinstance(value, (np.ndarray, type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)):
+            self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__])
+        elif isinstance(value, type):
+            if not (self.guards.knows(value) or is_of_library(value)):  # made in the call, so that nobody has read it
+                self._attributes(value, [*vars(value)])
+        elif not isinstance(value, (np.ndarray, types.ModuleType, types.BuiltinFunctionType, np.ufunc)):
             self._object(value)
-        return self.made[id(value)]
 
     def _object(self, value: Any) -> None:
         cls = type(value)
-        self.pictures[id(value)] = flatten(value)
+        self.pictures[id(value)] = opened(value)
         if is_library(cls.__module__) and not dataclasses.is_dataclass(value):
-            if not isinstance(value, types.MethodType | property | staticmethod | classmethod):
+            if isinstance(value, types.MethodType):
+                self._plain(value.__self__)
+            elif isinstance(value, staticmethod | classmethod):
+                self._plain(value.__func__)
+            elif isinstance(value, property):
+                self._plain((value.fget, value.fset, value.fdel))
+            elif not isinstance(value, _DESCRIPTORS):
                 raise UntraceableError(f"it makes a {cls.__name__}, which may hold traced values")
             return
         self._attributes(value, [*getattr(value, "__dict__", ()), *slots_of(cls)])
+        self._plain(cls)
 
     def _attributes(self, obj: Any, names: list[str]) -> None:
         for name in names:
+            read, write = attribute_of(obj, name)
             try:
-                item = getattr(obj, name)
+                item = read()
             except (AttributeError, ValueError):  # ValueError: an empty cell
                 continue
-            if (new := self(item)) is not item:
-                set_attribute(obj, name, new)
+            if (new := self._plain(item)) is not item:
+                write(new)
 
     def _traced(self, tracer: Tracer) -> Any:
         if (known := self.made.get(id(tracer))) is not None:
             return known
         if tracer._trace is not self.trace:  # of a differentiation inside
-            return self(tracer.current()[1])
+            return self._plain(tracer.current()[1])
         value = tracer.current()[1]
         if not isinstance(value, np.ndarray):
             return value
         if id(tracer) in self.reals:
             made = self.reals[id(tracer)]
         elif tracer._look is not None:
-            made = tracer._look.of(self(tracer._look.parent))
+            made = tracer._look.of(self._plain(tracer._look.parent))
         else:
             made = np.array(value)
         self.keep.append(tracer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AuditWarning",
     "CheckError",
     "CompileError",
     "CompilerWarning",
@@ -70,7 +71,16 @@ class CompileError(YotaError, RuntimeError):
 
 
 class CheckError(YotaError, AssertionError):
-    """With ``config.check``: a compiled program gave something else than a fresh trace."""
+    """With ``config.check``: a compiled program gave something else than the interpreter."""
+
+
+class AuditWarning(UserWarning):
+    """A compiled program gave something else than the interpreter, whose result is given; the program is dropped."""
+
+
+class Abandoned(BaseException):
+    """Raised in a traced function that cannot be followed any further; users never see it, and their handlers of
+    exceptions do not catch it."""
 
 
 class CompilerWarning(UserWarning):

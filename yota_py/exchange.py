@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import functools
-import operator
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .containers import mapped
-from .dispatch import find_traced, is_traced
+from .containers import base_of
+from .dispatch import is_traced
 from .trace import Trace
 from .tracer import shadow
 
@@ -18,8 +18,14 @@ Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured valu
 
 
 def item_of(container: Any, key: Any) -> Place:
-    """An item of a list or dict."""
-    return functools.partial(operator.getitem, container, key), functools.partial(operator.setitem, container, key)
+    """An item of a list or dict, past what a class of the user's has to say about it."""
+    base: Any = base_of(type(container))
+    return functools.partial(base.__getitem__, container, key), functools.partial(base.__setitem__, container, key)
+
+
+def set_item(container: Any, key: Any, value: Any) -> None:
+    """Set an item past what the class of ``container`` has to say about it."""
+    item_of(container, key)[1](value)
 
 
 def builtin_of(namespace: dict[str, Any], name: str) -> Place:
@@ -35,9 +41,18 @@ def builtin_of(namespace: dict[str, Any], name: str) -> Place:
     return lambda: namespace.get(name, builtin), write
 
 
+def _is_builtin(name: Any, value: Any) -> bool:
+    return isinstance(name, str) and value is getattr(builtins, name, None) is not None
+
+
 def attribute_of(obj: Any, name: str) -> Place:
     """An attribute of an object, a module, a class, a closure's cell or a function."""
-    return functools.partial(getattr, obj, name), functools.partial(set_attribute, obj, name)
+    return functools.partial(_attribute, obj, name), functools.partial(set_attribute, obj, name)
+
+
+def _attribute(obj: Any, name: str) -> Any:
+    own = getattr(obj, "__dict__", None)
+    return own[name] if own is not None and name in own else object.__getattribute__(obj, name)
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
@@ -66,8 +81,10 @@ class Holder:
 
     def read(self) -> dict[Any, Any]:
         """What it holds now."""
-        if self.names is None:
-            return dict(self.obj) if isinstance(self.obj, dict) else dict(enumerate(self.obj))
+        if self.names is None:  # an object of a user's class may have methods of its own
+            obj: Any = self.obj
+            base: Any = base_of(type(obj))
+            return dict(base.items(obj) if isinstance(obj, dict) else enumerate(base.__iter__(obj)))
         own = vars(self.obj) if isinstance(self.obj, type) else None
         held = {}
         for name in sorted(self.names):
@@ -77,10 +94,14 @@ class Holder:
                 continue
         return held
 
+    def has_traced_keys(self) -> bool:
+        """Whether a traced value is a key, which nobody can ask for its hash any more when the trace has ended."""
+        return self.names is None and isinstance(self.obj, dict) and any(map(is_traced, dict.__iter__(self.obj)))
+
     def put(self, key: Any, value: Any) -> None:
         """Replace an item of the caller's."""
         if self.names is None:
-            self.target[key] = value
+            item_of(self.target, key)[1](value)
         else:
             set_attribute(self.target, key, value)
 
@@ -88,10 +109,12 @@ class Holder:
         """Let it hold these items and no others."""
         now = self.read()
         if self.names is None and list(now) != list(items):
-            self.obj.clear()
-            (self.obj.update if isinstance(self.obj, dict) else self.obj.extend)(
-                items if isinstance(self.obj, dict) else items.values()
-            )
+            base: Any = base_of(type(self.obj))
+            base.clear(self.obj)
+            if isinstance(self.obj, dict):
+                base.update(self.obj, items)
+            else:
+                base.extend(self.obj, items.values())
             return
         for key in now.keys() - items.keys():
             (type.__delattr__ if isinstance(self.obj, type) else object.__delattr__)(self.obj, key)
@@ -109,6 +132,9 @@ class Exchange:
         self.holders: dict[int, Holder] = {}
         self.originals: dict[int, Any] = {}  # by the identity of what stands in their places
         self._exchanged: list[tuple[Any, Any, Place]] = []
+        self.traced_keys = False  # whether the function has put values under traced keys
+        self._replaced: set[tuple[int, Any]] = set()  # by identity and key, items that the function has replaced
+        self._empty: dict[int, Holder] = {}  # attributes of functions that have none
 
     def put(self, old: Any, new: Any, place: Place) -> None:
         """Let ``new`` stand where ``old`` does."""
@@ -116,27 +142,56 @@ class Exchange:
         self._exchanged.append((old, new, place))
         self.originals[id(new)] = old
 
-    def look_after(self, obj: Any, text: str, *names: str) -> None:
-        """A list or dict (also that of an object), or attributes of an object, that the function may write into."""
+    def take_back(self, new: Any, place: Place) -> None:
+        """Let what stood in a place stand there again."""
+        mine = [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]
+        self._exchanged = [entry for entry in self._exchanged if not (entry[1] is new and entry[2] is place)]
+        for old, _, _ in mine:
+            if place[0]() is new:
+                place[1](old)
+
+    def look_after(self, obj: Any, text: str, *names: str, seldom: bool = False) -> None:
+        """A list or dict (also that of an object), or attributes of an object, that the function may write into.
+
+        A dict into which it does so ``seldom`` counts only if it is no longer empty when the function ends.
+        """
         holder = self.holders.get(id(obj))
-        if holder is None:
-            holder = self.holders[id(obj)] = Holder(obj, [], obj, set(names) if names else None)
-        elif holder.names is not None and not holder.names.issuperset(names):
-            holder.names.update(names)
-        else:
-            names = ()
+        if holder is None and seldom and not obj:
+            self._empty.setdefault(id(obj), Holder(obj, [text], obj))
+            return
+        if holder is None or (holder.names is not None and not holder.names.issuperset(names)):
+            wanted = set(names) if holder is None or holder.names is None else holder.names | set(names)
+            known = Holder(obj, [] if holder is None else holder.texts, obj, wanted or None)
+            held = {key: self.originals.get(id(value), value) for key, value in known.read().items()}
+            if isinstance(obj, dict):  # builtins stand there for the time of the trace only
+                held = {key: value for key, value in held.items() if value is obj[key] or not _is_builtin(key, value)}
+            known.before = held if holder is None else held | holder.before
+            holder = self.holders[id(obj)] = known  # as a whole: ``undo`` would believe a half of it
         if text not in holder.texts:
             holder.texts.append(text)
-        if names or len(holder.texts) == 1:
-            held = {key: self.originals.get(id(value), value) for key, value in holder.read().items()}
-            holder.before = held | holder.before
 
-    def restore(self) -> None:
-        """Put back what still stands where it was put.
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block in which everything stands where it stood; what is done there is no effect of the function."""
+        pending = next(self.changes(standing=True), None) is not None
+        back = [(old, new, place) for old, new, place in self._exchanged if place[0]() is new]
+        for old, _, place in reversed(back):
+            place[1](old)
+        try:
+            yield
+        finally:
+            for holder in self.holders.values():
+                holder.before = holder.before if pending else holder.read()
+            for old, new, place in back:
+                if place[0]() is old:
+                    place[1](new)
 
-        In a trace without effects, traced values that the function has left behind become plain values.
-        """
+    def restore(self) -> bool:
+        """Put back what still stands where it was put; whether something else stands there by now."""
         rebound = False
+        for key, holder in self._empty.items():
+            if holder.obj:
+                self.holders.setdefault(key, holder)
         while self._exchanged:
             old, new, (read, write) = self._exchanged.pop()
             try:
@@ -147,28 +202,32 @@ class Exchange:
                 write(old)
             else:
                 rebound = True
-        if self.trace.effects:
-            return
-        if rebound:
-            self.trace.problems.append("it rebinds or replaces a captured array while it runs")
-        for holder, key, value in self.changes():
-            if find_traced((value,)) is not None:
-                holder.put(key, self._plain(value))
-                self.trace.problems.append("it stores traced values outside of itself")
+                self._note(read)
+        for holder in self.holders.values():
+            if holder.has_traced_keys():
+                self.traced_keys = True
+                items = [(shadow(key), value) for key, value in dict.items(holder.obj)]
+                dict.clear(holder.obj)
+                dict.update(holder.obj, items)
+        return rebound or self.traced_keys
 
-    def changes(self) -> Iterator[tuple[Holder, Any, Any]]:
-        """The items that the function has replaced or added."""
+    def _note(self, read: Callable[[], Any]) -> None:
+        """What stood in a place has been replaced, perhaps by an equal number or what had stood there before."""
+        if isinstance(read, functools.partial):
+            obj, key = read.args
+            self._replaced |= {(id(holder), key) for holder in (obj, getattr(obj, "__dict__", obj))}
+
+    def changes(self, *, standing: bool = False) -> Iterator[tuple[Holder, Any, Any]]:
+        """The items that the function has replaced or added; ``standing`` while what was exchanged still stands there,
+        and not after ``restore``, when a stand-in is what the function has stored."""
         for holder in self.holders.values():
             for key, value in holder.read().items():
-                if key not in holder.before or value is not holder.before[key]:
+                old = self.originals.get(id(value), value) if standing else value
+                new = old is not holder.before[key] if key in holder.before else not _is_builtin(key, old)
+                if new or (id(holder.obj), key) in self._replaced:
                     yield holder, key, value
 
     def undo(self) -> None:
         """Take back what the function has stored; a trace that ends so has not happened."""
         for holder in self.holders.values():
             holder.hold(holder.before)
-
-    def _plain(self, value: Any) -> Any:
-        if is_traced(value):
-            return shadow(value) if value._trace is self.trace else value
-        return mapped(self._plain, value)

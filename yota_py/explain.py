@@ -21,7 +21,8 @@ class Entry:
 
     ``arguments`` and ``captured`` are read anew at each call; ``guards`` are what has to be as it was; ``paths`` is the
     number of ways through the function's branches that are compiled, ``decisions`` where they part; ``python_steps``
-    are operations that run in NumPy because no kernel covers them. ``calls`` were served, ``nbytes`` are kept.
+    are operations that run in NumPy because no kernel covers them. ``calls`` were served, and ``audits`` of them were
+    interpreted as well; ``nbytes`` are kept.
     """
 
     arguments: tuple[str, ...]
@@ -32,6 +33,7 @@ class Entry:
     python_steps: tuple[str, ...]
     calls: int
     nbytes: int
+    audits: int
 
     def __str__(self) -> str:
         kept = f"{self.nbytes / 1e6:.1f} MB" if self.nbytes >= 1e5 else f"{self.nbytes / 1e3:.1f} kB"
@@ -41,7 +43,8 @@ class Entry:
             ("decides", (*self.decisions, *([f"{_count(self.paths, 'path')} compiled"] if self.decisions else []))),
             ("in NumPy", self.python_steps),
         ]
-        lines = [f"{', '.join(self.arguments) or 'no arguments'}: {_count(self.calls, 'call')}, {kept}"]
+        served = f"{_count(self.calls, 'call')}, {self.audits} audited"
+        lines = [f"{', '.join(self.arguments) or 'no arguments'}: {served}, {kept}"]
         for title, items in rows:
             lines += [f"  {title if i == 0 else '':<12}{item}" for i, item in enumerate(items)]
         return "\n".join(lines)
@@ -106,7 +109,7 @@ def explain(f: Callable[..., Any]) -> Explanations:
         raise TypeError(f"{user_site()}: explain wants a function; got {type(f).__name__}")
     own = getattr(f, "__yota_cache__", None)
     caches = [own] if own is not None else caches_of(getattr(f, "__code__", f))
-    return Explanations(_explain(cache) for cache in caches if cache.misses or cache.signatures)
+    return Explanations(_explain(cache) for cache in caches if cache.misses or cache.signatures or cache.distrusted)
 
 
 def _explain(cache: FunctionCache) -> Explanation:
@@ -115,7 +118,7 @@ def _explain(cache: FunctionCache) -> Explanation:
     entries = tuple(_entry(s) for signatures in list(cache.signatures.values()) for s in signatures)
     return Explanation(
         name, cache.mode.purpose, entries, sum(entry.calls for entry in entries), cache.misses, cache.last_miss,
-        tuple(cache.problems), _spent(cache),
+        (cache.distrusted,) if cache.distrusted else tuple(cache.problems), _spent(cache),
     )  # fmt: skip
 
 
@@ -147,7 +150,7 @@ def _entry(signature: Signature) -> Entry:
             steps.append(f"{name_of(op.fn)}{_at(op.site)}")
     return Entry(
         signature.arguments, tuple(captured), _unique(conditions), _unique(decisions), len(variants),
-        _unique(steps), signature.calls, signature.nbytes,
+        _unique(steps), signature.calls, signature.nbytes, signature.audits,
     )  # fmt: skip
 
 

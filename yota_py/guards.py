@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import reprlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from .kinds import is_float
 from .operations import Site
 
 # Of the traced function, or another with the same code: its captured values as they are now, in the order of capture;
@@ -33,7 +32,7 @@ class Line:
     subject: str
     was: str = ""
     site: Site | None = None
-    number: bool = False  # a floating-point number, which may as well be an input of the program
+    number: type | None = None  # that of a number which may as well be an input of the program
     minor: bool = False  # nothing that users would want to be told
 
 
@@ -111,7 +110,7 @@ class Guards:
     # -- conditions
 
     def require(
-        self, condition: str, expression: str, was: str, *, number: bool = False, minor: bool = False
+        self, condition: str, expression: str, was: str, *, number: type | None = None, minor: bool = False
     ) -> None:
         """The trace holds only under this condition on what an expression reads."""
         line = f"if not ({condition}): return [{len(self.lines)}, {expression}]"
@@ -144,15 +143,6 @@ class Guards:
         exec(compile(text, f"<{name}>", "exec"), namespace)
         return namespace[name]
 
-    def restore(self, f: Any, values: Sequence[Any]) -> None:
-        """Let captured values stand where they were read."""
-        for expression, value in zip(self.captured, values, strict=True):
-            place = next(line.text for line in self.lines if line.text.startswith(f"{expression} = "))
-            place = place.removeprefix(f"{expression} = ")
-            text = "".join(f" {line}\n" for line in [*self.reads_of(place), f"{place} = value"])
-            with suppress(TypeError):  # the item of a tuple
-                self.compiled("put", f"def put(f, value):\n{text}")(f, value)
-
     def function(self) -> GuardFunction:
         """The guard function of what has been written so far."""
         last = f"return ({''.join(f'{expression}, ' for expression in self.captured)})"
@@ -171,6 +161,12 @@ class Guards:
             and all(_same(mine[name], theirs.get(name)) for name in self._names())
         )
 
+    def unknown_to(self, other: Guards) -> str:
+        """What this trace has read and found, and the other one has not, in words; empty if there is nothing."""
+        known = {(line.subject, line.was) for line in other.lines}
+        news = (line for line in self.lines if line.was and not line.minor and (line.subject, line.was) not in known)
+        return next((f"{line.subject} is {line.was}{f' ({line.site})' if line.site else ''}" for line in news), "")
+
     def _names(self) -> list[str]:
         return [expression.removesuffix("()") for expression in self._constants.values()]
 
@@ -184,11 +180,23 @@ class Guards:
             return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
         return f"{line.subject} was {line.was}, and is {_short(value)}"
 
-    def changed_float(self, answer: list[Any]) -> str | None:
-        """The path of a number that was a float and still is, but another; ``None`` if something else has changed."""
+    def changed_number(self, answer: list[Any]) -> tuple[str, type] | None:
+        """The path and type of a number that still is one of the type, but another; ``None`` if something else has
+        changed."""
         number, value = answer
         line = self.lines[number] if 0 <= number < len(self.lines) else None
-        return line.subject if line is not None and line.number and is_float(value) else None
+        if line is None or line.number is None or type(value) is not line.number:
+            return None
+        return line.subject, line.number
+
+    def changed_numbers(self, f: Any) -> list[tuple[str, type]]:
+        """All of them."""
+        text, found = "", list[list[Any]]()
+        for i, line in enumerate(self.lines):
+            text += f" {line.text.replace(f'return [{i}, ', f'found([{i}, ', 1) + ')' if line.was else line.text}\n"
+        with suppress(Exception):  # what cannot be read any more ends the search
+            self.compiled("changes", f"def changes(f, found):\n{text} pass\n")(f, found.append)
+        return [path for answer in found if (path := self.changed_number(answer)) is not None]
 
 
 def _short(value: Any) -> str:

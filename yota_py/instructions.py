@@ -3,45 +3,68 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
 from .operations import Site, site_of
 
 # Names whose use means that reads or answers cannot be followed.
-_REFLECTION = frozenset(
-    ["getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input"]
-)
+_REFLECTION = frozenset([
+    "getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input", "dir",
+])  # fmt: skip
 _UNTRACEABLE = {
-    **dict.fromkeys(["__dict__", "__getattribute__", "attrgetter", "methodcaller"], "reads what cannot be followed"),
+    **dict.fromkeys(
+        ["__dict__", "__getattribute__", "attrgetter", "methodcaller", "getattr", "hasattr", "setattr", "delattr",
+         "vars", "globals", "locals", "dir", "format_map"],
+        "reads what cannot be followed"
+    ),
     **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
     **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
     **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
+    **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
 }
+_LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
+_ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
+_FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
 
 
 @dataclass(slots=True)
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else. Those of
-    ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound`` are the names of all kinds that are, but for
-    local ones, ``"[]"`` among them if items are. ``sets_errors`` tells whether ``np.errstate`` or its
-    like is among them.
+    ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
+    those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
+    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are. ``sets_errors`` tells
+    whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
+    a constant).
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
     of_globals: dict[tuple[str, str], Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
+    asked: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
+    identities: bool = False
     problems: list[str] = field(default_factory=list)
+
+
+def mentions(code: CodeType, name: str) -> bool:
+    """Whether a code object, or one nested in it, loads a global name for anything else than to call it."""
+    if name in code.co_names:
+        number, extended = code.co_names.index(name), 0
+        for op, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+            if op == _LOAD_NAME or (op == _LOAD_GLOBAL and (extended | argument) == number << 1):  # | 1: to be called
+                return True
+            extended = (extended | argument) << 8 if op == _EXTENDED else 0
+    return any(mentions(part, name) for part in code.co_consts if isinstance(part, CodeType))
 
 
 _known: dict[int, tuple[CodeType, Names]] = {}  # by identity: equal code may stand in several files
@@ -58,14 +81,20 @@ def names_of(code: CodeType) -> Names:
 
 
 def _read(code: CodeType) -> Names:
-    names, of = Names(), ""  # the global name that the instruction before has loaded
-    for instruction in dis.get_instructions(code):
+    names, of, constant = Names(), "", False  # the global name that the instruction before has loaded; or a constant
+    instructions = list(dis.get_instructions(code))
+    texts = [text for text in code.co_consts if isinstance(text, str)]
+    for i, instruction in enumerate(instructions):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
         if kind in ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"):
             names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
+            if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
+                names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
+            elif name == "hasattr":
+                names.asked.setdefault(asked, site)
         elif kind in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             names.stored_globals.setdefault(name, site)
             if kind == "DELETE_GLOBAL":
@@ -77,13 +106,39 @@ def _read(code: CodeType) -> Names:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
             if (what := _UNTRACEABLE.get(name)) is not None:
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
+            elif name in ("__setattr__", "__delattr__"):
+                names.stored_attributes.update((text, site) for text in texts if text.isidentifier())
+            elif name == "format" and any(map(_FORMAT.search, texts)):
+                names.problems.append(f"{code.co_name} reads what cannot be followed, in a text ({site}: .format)")
         elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
             names.imports.append(name)
+        names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
+        constant = kind == "LOAD_CONST"
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
+
+
+def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
+    """The last argument of the call of what the first instruction loads, if it is a constant; otherwise nothing."""
+    depth, text = 0, ""
+    for instruction in instructions:
+        if instruction.opcode in dis.hasjrel:
+            return ""
+        depth += dis.stack_effect(instruction.opcode, instruction.arg)
+        if instruction.opname in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") and depth == 1:
+            return text
+        if instruction.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG"):
+            constant = instruction.argval if instruction.opname == "LOAD_CONST" else ""
+            text = constant if isinstance(constant, str) else ""
+    return ""
+
+
+def reads_all(code: CodeType) -> bool:
+    """Whether a library's code may read any attributes of its arguments."""
+    return not _ANY.isdisjoint(code.co_names)
 
 
 def is_reflection(name: str) -> bool:

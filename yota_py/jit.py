@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .cache import cache_for
-from .check import compare
 from .effects import UntraceableError, perform
-from .engine import Refusal
-from .modes import Call, TracedCall
+from .guards import Guards
+from .modes import Call, Compiled, TracedCall
 from .operations import user_site
 from .patching import noticing, state
 from .step import UnrepeatableError, make_step
 from .transforms import Compilable, compilable
-from .trees import flatten, unflatten
-from .variants import Runner, Signature, refuse
+from .variants import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,50 +31,27 @@ class Whole:
         """Call the function."""
         return call.f(*call.args, **call.kwargs)
 
-    def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
+    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
         """Call the function on tracers, and let its effects happen; or call it as it is, if that cannot be followed."""
         try:
             performance = perform(call.f, call.args, call.kwargs, inputs)
         except UntraceableError as reason:
             result = self.interpret(call)
-            return TracedCall(lambda: result, None, None, [str(reason)], lambda: (None, refuse, ""))
+            return TracedCall(lambda: result, None, None, [str(reason)], lambda: (None, refuse, refuse, ""), inputs)
 
-        def compile() -> tuple[Any, Runner, str]:
+        def compile() -> Compiled:
             try:
-                program, step = make_step(performance)
-                return program, step, ""
+                return *make_step(performance), ""
             except UnrepeatableError as reason:
-                return None, refuse, str(reason)
+                return None, refuse, refuse, str(reason)
 
         recording = performance.recording
         problems = list(dict.fromkeys(performance.problems))
-        return TracedCall(lambda: performance.result, recording.trace, recording.captures, problems, compile)
+        return TracedCall(lambda: performance.result, recording.trace, recording.captures, problems, compile, inputs)
 
-    def checked(self, signature: Signature, call: Call) -> Any:
-        """The function itself has the last word: what compiled code did is undone when it is known."""
-        leaves, _ = call.leaves()
-        values = signature.guard(call.f)
-        if isinstance(values, list):
-            return signature.run(*call)
-        arrays = [x for x in (*leaves, *values) if isinstance(x, np.ndarray)]
-        before = [x.copy() for x in arrays]
-        result = signature.run(*call)
-        if type(result) is Refusal:
-            return result
-        compiled = _picture(result, arrays, signature.guard(call.f))
-        for x, old in zip(arrays, before, strict=True):
-            if x.flags.writeable:
-                np.copyto(x, old)
-        signature.guards.restore(call.f, values)
-        result = self.interpret(call)
-        compare(compiled, _picture(result, arrays, signature.guard(call.f)), call.f)
-        return result
-
-
-def _picture(result: Any, arrays: Sequence[np.ndarray], captured: Any) -> Any:
-    """Copies of a result, of arrays that may have been written, and of what is captured now."""
-    leaves, spec = flatten((result, arrays, captured if isinstance(captured, tuple) else None))
-    return unflatten(spec, [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+        """The function itself has the last word."""
+        return self.interpret(call), None
 
 
 _WHOLE = Whole()

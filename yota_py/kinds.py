@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 import random
@@ -18,27 +19,45 @@ IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
     frozenset,
 )  # fmt: skip
+_HEAP_TYPE = 1 << 9  # the flag of classes that are made while Python runs
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
+_CURIOUS = frozenset(map(id, (
+    operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
+    exec, __import__, object.__getattribute__, type.__getattribute__,
+)))  # fmt: skip
+_Pair = collections.namedtuple("_Pair", ["first"])
 BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
-    types.GetSetDescriptorType, np.ufunc, types.GenericAlias, type(np.sum),
+    types.GetSetDescriptorType, np.ufunc, types.GenericAlias, type(np.sum), operator.itemgetter, type(_Pair.first),
 )  # fmt: skip
 
 
 def has_state_in_c(cls: type) -> bool:
     """Whether objects of a user's class hold more than attributes, as those derived from ``deque`` or of ctypes do."""
-    heap_type = 1 << 9
     return any(
-        is_library(base.__module__) and (base.__module__ == "array" or not base.__flags__ & heap_type)
+        is_library(base.__module__) and (base.__module__ == "array" or not base.__flags__ & _HEAP_TYPE)
         for base in cls.__mro__[:-1]
     )
 
 
+def is_watchable(value: Any) -> bool:
+    """Whether a value is an object all of whose state are attributes."""
+    if type(value) is types.SimpleNamespace:
+        return True
+    held = hasattr(value, "__dict__") or hasattr(value, "__slots__")
+    return held and not (has_state_in_c(type(value)) or is_library(type(value).__module__))
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a program can compute with, if another stands in its place next time."""
-    return isinstance(value, np.floating) or type(value) is float or (type(value) is int and abs(value) < LARGE)
+    return isinstance(value, np.floating) or type(value) is float or is_whole(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number that a program can take as an input."""
+    return type(value) is int and abs(value) < LARGE
 
 
 def is_float(value: Any) -> bool:
@@ -53,6 +72,21 @@ def holds_nothing(value: Any) -> bool:
     return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
 
 
+def reads_by_name(value: Any) -> bool:
+    """Whether a value is a function of Python's that reads or writes attributes, or names, by texts."""
+    return id(value) in _CURIOUS
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value is a key of a dict that is known by what it is."""
+    return all(map(is_key, value)) if type(value) is tuple else isinstance(value, IMMUTABLE)
+
+
+def is_set_of_constants(value: Any) -> bool:
+    """Whether a value is a set of texts and numbers."""
+    return type(value) is set and all(type(item) in (str, bytes, int, float, bool, type(None)) for item in value)
+
+
 def is_bound(value: Any) -> bool:
     """Whether a value is a method in C of an object that may change, such as ``table.get``."""
     owner = getattr(value, "__self__", None) if isinstance(value, types.BuiltinFunctionType) else None
@@ -61,23 +95,27 @@ def is_bound(value: Any) -> bool:
 
 def is_of_library(cls: type) -> bool:
     """Whether a class belongs to a library, rather than to the user under a library's name (``make_dataclass``)."""
-    if not is_library(cls.__module__):
+    module: Any = cls.__module__
+    if isinstance(module, str) and not is_library(module):
         return False
-    found: Any = sys.modules.get(cls.__module__)
+    if not isinstance(module, str) or not cls.__flags__ & _HEAP_TYPE:  # written in C
+        return True
+    found: Any = sys.modules.get(module)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is cls or "<locals>" in cls.__qualname__
 
 
-def slots_of(cls: type) -> set[str]:
-    """The attributes that objects of a class have without having a dict of them."""
-    listed = [vars(base).get("__slots__", ()) for base in cls.__mro__]
-    return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
-
-
 def is_namespace(obj: Any) -> bool:
     """Whether a value holds names: a module, a class or a function."""
     return isinstance(obj, types.ModuleType | types.FunctionType | type)
+
+
+def is_of_module(value: Any) -> bool:
+    """Whether a value is a library's name space itself, such as what ``exec`` puts under ``__builtins__``."""
+    if type(value) is not dict or not (isinstance(name := value.get("__name__"), str) and is_library(name)):
+        return False
+    return getattr(sys.modules.get(name), "__dict__", None) is value
 
 
 def is_random(value: Any) -> bool:
@@ -89,4 +127,5 @@ def module_of(value: Any) -> str:
     """The module of a function, class or module, or that of the object a method is bound to."""
     if isinstance(value, types.ModuleType):
         return value.__name__
-    return getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
+    module = getattr(value, "__module__", None)
+    return module if isinstance(module, str) else type(getattr(value, "__self__", None)).__module__

@@ -22,7 +22,8 @@ kernels = threading.RLock()  # which machine code there is
 containers = threading.RLock()  # which classes are known as containers
 recording = threading.RLock()  # an operation and its value are appended together
 collection = threading.RLock()  # how many want Python's garbage collector off
-IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording, collection)
+reference = threading.RLock()  # how many threads use nothing compiled
+IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording, collection, reference)
 
 
 class _Fork(threading.local):

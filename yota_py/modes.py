@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from functools import cache, partial
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
-import optree
 
 from . import kinds
 from .captures import Captures
-from .check import compare
 from .engine import Refusal, compile_tape
 from .gradient import differentiate
+from .guards import Guards
 from .interpreter import collect, result_types
 from .operations import Input, Variable
 from .passes import optimise
 from .passes.classify import checkable
 from .passes.lower import lower_gradient
 from .recorder import is_large
-from .recording import record_call, record_watched
+from .recording import record_watched
 from .tape import Tape
 from .trace import Trace
 from .trees import flatten
-from .variants import Runner, Signature, key_of, refuse
+from .variants import Rehearsal, Runner, refuse
 from .views import overlapping
 
+Compiled: TypeAlias = tuple[Any, Runner, Runner, str]
 
-class Call(NamedTuple):
-    """A function and its arguments; ``seed`` is the cotangent of its result."""
 
-    f: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    seed: Any = None
+class Call:
+    """A function and its arguments; ``seed`` is the cotangent of its result.
 
-    def leaves(self) -> tuple[list[Any], optree.PyTreeSpec]:
-        """The flattened arguments, and their structure."""
-        return flatten((self.args, dict(self.kwargs), self.seed))
+    ``leaves`` are the flattened arguments as they were before the function has changed any of them, and ``spec`` is
+    their structure; ``endless`` are containers that hold themselves, for which there are no programs.
+    """
 
-    def key(self) -> Hashable:
-        """What calls that may share a program have in common."""
-        return key_of(*self.leaves())
+    __slots__ = ("args", "endless", "f", "kwargs", "leaves", "seed", "spec")
+
+    def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None):
+        self.f, self.args, self.kwargs, self.seed = f, args, kwargs, seed
+        self.endless = False
+        try:
+            self.leaves, self.spec = flatten((args, dict(kwargs), seed))
+        except RecursionError:
+            self.endless = True
+            self.leaves, self.spec = flatten(())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.f, self.args, self.kwargs, self.seed))
 
 
 @dataclass(slots=True)
 class TracedCall:
     """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
 
-    ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it, and
-    a reason why that is not possible (or an empty string). ``result()`` is computed when it is asked for, which takes a
+    ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it,
+    what rehearses a call, and a reason why that is not possible (or an empty string). ``inputs`` are the numbers that
+    it was asked to take as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a
     multiple of the memory ``nbytes`` that large arguments take, if there are any.
     """
 
@@ -59,13 +66,20 @@ class TracedCall:
     source: Trace | None
     captures: Captures | None
     problems: list[str]
-    compile: Callable[[], tuple[Any, Runner, str]]
+    compile: Callable[[], Compiled]
+    inputs: frozenset[str | int] = frozenset()
     nbytes: int = 0
 
     @property
     def operations(self) -> int | None:
         """The length of the tape."""
         return len(self.source.tape) if self.source is not None else None
+
+    @property
+    def traced(self) -> set[int]:
+        """The positions of arguments that are inputs."""
+        assert self.source is not None
+        return {i for i, leaf in enumerate(self.source.tape.leaves) if isinstance(leaf, Variable)}
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -99,11 +113,11 @@ class AnyMode(Protocol):
     def interpret(self, call: Call) -> Any:
         """The result, without a program."""
 
-    def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
+    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
         """The result, and what a program is made of."""
 
-    def checked(self, signature: Signature, call: Call) -> Any:
-        """The result of a program, compared with an interpreted one; or a ``Refusal``."""
+    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+        """What is right, with what was read for it, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +145,25 @@ class Mode:
 
     def interpret(self, call: Call) -> Any:
         """Value and gradients from a fresh trace, played with NumPy."""
-        source = record_call(call.f, call.args, call.kwargs, self.active)
-        return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux))
+        return self.reference(call)[0]
 
-    def record(self, call: Call, inputs: frozenset[str]) -> TracedCall:
+    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+        """The same, and what was read."""
+        source, captures = record_watched(call.f, call.args, call.kwargs, self.active)
+        return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)), captures.guards
+
+    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
         wanted = source, call.seed, self.argnums
         result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
 
-        def compile() -> tuple[Any, Runner, str]:
+        def compile() -> Compiled:
             gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
             return _compile(gradient.tape, low.tape, source)
 
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
-        return TracedCall(result, source, captures, problems_of(source, captures), compile, nbytes)
-
-    def checked(self, signature: Signature, call: Call) -> Any:
-        """The result of a program, compared with that of a fresh trace."""
-        result = signature.run(*call)
-        if type(result) is not Refusal:
-            compare(result, self.interpret(call), call.f)
-        return result
+        return TracedCall(result, source, captures, problems_of(source, captures), compile, inputs, nbytes)
 
 
 def problems_of(source: Trace, captures: Captures) -> list[str]:
@@ -164,14 +175,20 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
     return problems
 
 
-def _compile(tape: Tape, low: Tape, source: Trace) -> tuple[Any, Runner, str]:
+def _compile(tape: Tape, low: Tape, source: Trace) -> Compiled:
     """Optimise and compile the gradient tape of a recorded call, which is lowered already."""
     low = optimise(low)
     assert tape.out_spec is not None
     if not checkable(low):
-        return None, refuse, "it takes a decision on traced values that a kernel cannot check"
+        return None, refuse, refuse, "it takes a decision on traced values that a kernel cannot check"
     program = compile_tape(low, result_types(tape), tape.out_spec)
-    return program, _distinct(program.run, source) if source.writes else program.run, ""
+    run = _distinct(program.run, source) if source.writes else program.run
+    return program, run, partial(_rehearse, run), ""
+
+
+def _rehearse(run: Runner, *values: Any) -> Any:
+    result = run(*values)
+    return result if type(result) is Refusal else Rehearsal(result, (), (), values, result)
 
 
 def _distinct(run: Runner, source: Trace) -> Runner:

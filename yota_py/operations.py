@@ -171,7 +171,8 @@ def operands(op: Operation) -> Iterator[Variable]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether a guard's test gave what was expected (arrays element by element)."""
+    """Whether a guard's test gave what was expected (arrays element by element); zeros have signs."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return bool(np.array_equal(a, b))
-    return bool(a == b)
+        floats = np.result_type(a).kind == np.result_type(b).kind == "f"
+        return bool(np.array_equal(a, b) and (not floats or np.array_equal(np.signbit(a), np.signbit(b))))
+    return bool(a == b) and not (isinstance(a, float | complex | np.inexact) and a == 0 and str(a) != str(b))

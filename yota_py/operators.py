@@ -128,12 +128,12 @@ def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, 
     if not any(arrays):
         special = ufunc is np.power or np.iscomplexobj(x) or np.iscomplexobj(p)
         return python if special else ufunc, (x, p)
-    if ufunc is np.power and arrays[0] and type(p) in (int, float):
-        if x.dtype.kind == "b" and type(p) is int and p == 2:
+    if ufunc is np.power and arrays[0] and isinstance(p, int | float) and _is_python(p):  # (traced: a decision)
+        if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
             return np.square, (x,)
-        if p == 0.5 and (x.dtype.kind == "c" or x.dtype == np.float16):
+        if (x.dtype.kind == "c" or x.dtype == np.float16) and p == 0.5:
             return np.sqrt, (x,)
-        if p == -1 and x.dtype.kind == "c":
+        if x.dtype.kind == "c" and p == -1:
             return np.reciprocal, (x,)
     return ufunc, (x, p)
 

@@ -8,6 +8,7 @@ which has no frame to tell it by, takes what it gets for an array's memory.
 
 from __future__ import annotations
 
+import builtins
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import numpy as np
 
 from . import locks
 from .callsites import calls
-from .disguise import Type
+from .disguise import Builtins, Type, identity
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
 from .registry import listeners, patched
@@ -95,7 +96,7 @@ def _restore(log: list[tuple[Owner, str, Any]]) -> None:
 
 MEMO = type(lru_cache(lambda: None))
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {}
-_by_original: dict[int, Callable[..., Any]] = {id(type): Type}
+_by_original: dict[int, Any] = {id(type): Type, id(id): identity, id(builtins): Builtins}
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
 _retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
@@ -118,9 +119,9 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
         return _gates
 
 
-def stand_in_for(value: Any) -> Callable[..., Any] | None:
-    """The stand-in for a function that was imported by name (``from math import sin``), and for ``type``; ``None`` if
-    there is none."""
+def stand_in_for(value: Any) -> Any:
+    """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
+    that has it; ``None`` if there is none."""
     _stand_ins()
     gate = _by_original.get(id(value))
     return gate if gate is not None and original(gate) is value else None

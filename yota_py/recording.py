@@ -7,14 +7,19 @@ from contextlib import nullcontext
 from types import CodeType
 from typing import Any
 
+import numpy as np
 import optree
 
 from . import locks
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from .captures import Captures
+from .containers import items_of
+from .dispatch import is_traced
 from .errors import LostDerivativeError, MutationError, YotaError
 from .foreign import Foreign, holds_floats, unlike_an_array
+from .kinds import is_whole
+from .leftovers import Leftovers
 from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .patching import installed, noticing, state, tracing
@@ -46,7 +51,7 @@ def record_watched(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     active: Callable[[int], bool],
-    inputs: frozenset[str] = frozenset(),
+    inputs: frozenset[str | int] = frozenset(),
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     load_pending()
@@ -83,7 +88,7 @@ class Recording:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         active: Callable[[int], bool],
-        inputs: frozenset[str] = frozenset(),
+        inputs: frozenset[str | int] = frozenset(),
         *,
         effects: bool = False,
     ) -> None:
@@ -94,9 +99,9 @@ class Recording:
         trace.effects = effects
         tracers = []
         names = _leaf_names(f, in_spec)
-        for (argnum, name), leaf in zip(names, self.leaves, strict=True):
+        for i, ((argnum, name), leaf) in enumerate(zip(names, self.leaves, strict=True)):
             wanted = argnum is not None and active(argnum)
-            if is_traceable(leaf) and type(leaf) is not Foreign:
+            if (is_traceable(leaf) and type(leaf) is not Foreign) or (i in inputs and is_whole(leaf)):
                 wanted = wanted and is_inexact(leaf)
                 var = trace.input(check_leaf(leaf, name), name, active=wanted)
                 trace.tape.leaves.append(var)
@@ -123,13 +128,21 @@ class Recording:
             watch = nullcontext() if tracing() or not alone else watched(self.captures)
             with installed(trace), watch:
                 try:
-                    out = noticing(self.f)(*args, **kwargs)
+                    out = noticing(self.captures.f)(*args, **kwargs)
                 except Exception as error:
                     if trace.lost is not None and not isinstance(error, YotaError):
                         raise trace.lost from error  # C code that has called a function may not heed its errors
+                    if not trace.effects and state.traces[0] is trace:
+                        leftovers = Leftovers(trace)
+                        leftovers.plain(error)
+                        leftovers.clear()
                     raise
                 finally:
                     trace.alive = False
+        self.captures.finish()
+        if (key := _traced_key(out)) is not None:
+            raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
+                            "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
             leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf
@@ -145,6 +158,11 @@ class Recording:
             return self.captures.values[op.captured]
         return self.leaves[self.positions[var]]
 
+    def same_twice(self) -> bool:
+        """Whether two roots are one array."""
+        arrays = [self.real(var) for var in self.trace.roots if isinstance(self.trace[var], np.ndarray)]
+        return len({id(array) for array in arrays}) < len(arrays)
+
     def shared_memory(self) -> tuple[str, str] | None:
         """The names of a root that the function has written into and of another one that shares memory with it."""
         trace = self.trace
@@ -157,6 +175,16 @@ class Recording:
     def _called(self, var: Variable) -> str:
         op = self.trace.tape[var]
         return f"its argument {op.name}" if isinstance(op, Input) else "an array that it reads from elsewhere"
+
+
+def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
+    """A traced key of a dict in a result: whoever sorts or compares keys would ask it for a decision."""
+    if isinstance(out, dict) and (key := next(filter(is_traced, dict.__iter__(out)), None)) is not None:
+        return key
+    if id(out) in inside or not (items := items_of(out)):
+        return None
+    found = (_traced_key(item, (*inside, id(out))) for item in items)
+    return next((key for key in found if key is not None), None)
 
 
 def _code_of(f: Callable[..., Any]) -> CodeType | None:

@@ -1,30 +1,34 @@
 """A traced call with its effects as a function that runs compiled code.
 
 ``make_step`` writes that function as text, line by line: look whether the arrays are as they were traced, run the
-program, copy results into the caller's arrays, rebind places, build the result. In it ``x0``, ``x1``, … are the leaves
+program, copy results into the caller's arrays, rebind places, build the result; and the same without the effects, as a
+``Rehearsal``. In it ``x0``, ``x1``, … are the leaves
 of the arguments, ``c0``, … captured arrays, ``y0``, … what the program returns, ``w0``, … views, ``l0``, … containers
 and ``h0``, … the holders of rebound places; constants and reads have the names that the guards gave them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
 
+from .containers import base_of
 from .dispatch import find_traced, is_traced
 from .effects import ATOMS, Performance
 from .engine import Refusal, compile_tape
-from .exchange import Holder, set_attribute
+from .exchange import Holder, set_attribute, set_item
 from .operations import Constant, Variable
 from .passes import optimise
 from .passes.classify import checkable
 from .passes.lower import lower
+from .trace import LARGE
 from .tracer import Tracer
-from .trees import flatten, unflatten
+from .trees import opened, unflatten
 from .types import ArrayType, Type
+from .variants import Rehearsal
 from .views import overlapping
 
 if TYPE_CHECKING:
@@ -42,8 +46,9 @@ class UnrepeatableError(Exception):
     """Something that the call has done cannot be done again by a program."""
 
 
-def make_step(performance: Performance) -> tuple[Program, Step]:
-    """The compiled form of a call that has been traced; raises ``UnrepeatableError`` if there is none."""
+def make_step(performance: Performance) -> tuple[Program, Step, Step]:
+    """The compiled form of a call that has been traced, and what makes a ``Rehearsal`` of a call; raises
+    ``UnrepeatableError`` if there is none."""
     first = _Writer(performance, {})
     first.body()  # finds out which arrays are shared
     return _Writer(performance, first.shared).step()
@@ -68,19 +73,20 @@ class _Writer:
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
+        self.users: set[str] = set()  # lists and dicts of classes that may have methods of their own
 
     def _root(self, var: Variable) -> str:
         op = self.trace.tape[var]
         return f"c{op.captured}" if isinstance(op, Constant) else f"x{self.performance.recording.positions[var]}"
 
-    def step(self) -> tuple[Program, Step]:
-        """The program, and the function that runs it."""
+    def step(self) -> tuple[Program, Step, Step]:
+        """The program, the function that runs it, and the one that rehearses."""
         return self._assemble(*self.body())
 
-    def body(self) -> tuple[list[str], list[str], str]:
-        """The lines that write into arrays, those that rebind places, and the result."""
-        copies = [f"copyto({self.roots[var]}, {self._output(self.trace.roots[var].current()[0])})"
-                  for var in self.trace.written]
+    def body(self) -> tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], str]:
+        """The arrays that are written into, and with what; holders, keys, values and whether they are items; the
+        result."""
+        copies = [(self.roots[var], self._output(self.trace.roots[var].current()[0])) for var in self.trace.written]
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
         return copies, stores, self.text(self.performance.output)
 
@@ -104,23 +110,25 @@ class _Writer:
             return self.constant(value)
         if (holder := self.holders.get(id(value))) is not None:
             return self._holder(holder)
+        if (known := self.captures.items.tuples.get(id(value), (None, None, None))[2]) is not None:
+            return known
         held = self.performance.pictures.get(id(value), value)
         if type(value) is tuple:
-            return f"({''.join(self.text(item) + ', ' for item in value)})"
+            return self._assign(value, "l", f"({''.join(self.text(item) + ', ' for item in value)})")
         if type(value) is list:
             return self._assign(value, "l", f"[{', '.join(map(self.text, held))}]")
         if type(value) is dict:
-            items = (f"{self.text(key)}: {self.text(item)}" for key, item in held.items())
-            return self._assign(value, "l", f"{{{', '.join(items)}}}")
+            entries = (f"{self.text(key)}: {self.text(item)}" for key, item in held.items())
+            return self._assign(value, "l", f"{{{', '.join(entries)}}}")
         if (leaf := self.leaves.get(id(value))) is not None:
             return leaf
         value = self.captures.exchange.originals.get(id(value), value)
         if self.captures.guards.knows(value):
             return self.constant(value)
-        leaves, spec = held if held is not value else flatten(value)
-        if optree.treespec_is_leaf(spec, strict=False) or any(leaf is value for leaf in leaves):
+        items, spec = held if held is not value else opened(value)
+        if optree.treespec_is_leaf(spec, strict=False) or any(item is value for item in items):
             raise UnrepeatableError(f"it makes a {type(value).__name__}, which is not made of traced values")
-        parts = "".join(self.text(leaf) + ", " for leaf in leaves)
+        parts = "".join(self.text(item) + ", " for item in items)
         return self._assign(value, "l", f"{self.constant(unflatten)}({self.constant(spec)}, ({parts}))")
 
     def _traced(self, tracer: Tracer) -> str:
@@ -152,13 +160,13 @@ class _Writer:
             return f"({''.join(self._argument(item) + ', ' for item in value)})"
         return self.text(value)
 
-    def _store(self, holder: Holder, key: Any, value: Any) -> str:
+    def _store(self, holder: Holder, key: Any, value: Any) -> tuple[str, str, str, bool]:
         if key not in holder.before:
             raise UnrepeatableError(f"it adds an item or attribute {key!r}")
-        name = self._holder(holder)
-        if holder.names is None:
-            return f"{name}[{self.constant(key)}] = {self.text(value)}"
-        return f"set_attribute({name}, {key!r}, {self.text(value)})"
+        item, name = holder.names is None, self._holder(holder)
+        if item and base_of(type(holder.target)) is not type(holder.target):
+            self.users.add(name)
+        return name, self.constant(key) if item else repr(key), self.text(value), item
 
     def _holder(self, holder: Holder) -> str:
         """A local name, read before anything is stored."""
@@ -166,7 +174,9 @@ class _Writer:
 
     # -- the function
 
-    def _assemble(self, copies: list[str], stores: list[str], result: str) -> tuple[Program, Step]:
+    def _assemble(
+        self, copies: list[tuple[str, str]], stores: list[tuple[str, str, str, bool]], result: str
+    ) -> tuple[Program, Step, Step]:
         tape = self.trace.tape
         types = [tape[var].type for var in self.outputs]
         tape.results, tape.out_spec = [*self.outputs], optree.treespec_tuple(
@@ -176,21 +186,34 @@ class _Writer:
         if not checkable(low):
             raise UnrepeatableError("it takes a decision on traced values that a kernel cannot check")
         program = compile_tape(low, types, tape.out_spec)
-        numbers = {self.roots[var] for var in self.trace.roots if isinstance(self.trace[var], int)}
-        captured = [f"int64({c})" if (c := f"c{k}") in numbers else c for k in range(self.trace.captured)]
-        inputs = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
+        given = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
+        given += [f"c{k}" for k in range(self.trace.captured)]
+        whole = {name for var, name in self.roots.items() if isinstance(self.trace[var], int)}
+        inputs = ", ".join(f"int64({name})" if name in whole else name for name in given)
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
+        lines += [f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)]
         lines += self._conditions()
-        lines += [f"y = program({', '.join(inputs + captured)})", "if type(y) is Refusal: return y"]
-        lines += [_unpacked("y", len(types), "y"), *copies, *self.lines, *stores, f"return {result}"]
+        lines += [f"y = program({inputs})", "if type(y) is Refusal: return y", _unpacked("y", len(types), "y")]
+        written = [f"copyto({target}, {value})" for target, value in copies]
+        stored = [f"{of}[{key}] = {value}" if item and of not in self.users else
+                  f"{'set_item' if item else 'set_attribute'}({of}, {key}, {value})"
+                  for of, key, value, item in stores]
+        effects = f"({_listed(map(_listed, copies))}), ({_listed(_listed(map(str, store)) for store in stores)})"
+        step = self._function([*lines, *written, *self.lines, *stored, f"return {result}"], program)
+        rehearsal = [*lines, *self.lines, f"return Rehearsal({result}, {effects}, ({inputs}{', ' * bool(inputs)}), y)"]
+        return program, step, self._function(rehearsal, program)
+
+    def _function(self, lines: list[str], program: Program) -> Step:
+        """A step of these lines."""
         reads = self.captures.guards.reads_of("\n".join(lines))
         body = "".join(f" {line}\n" for line in [*reads, *lines] if line)
         names = {
             "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
-            "int64": np.int64, "set_attribute": set_attribute, "overlapping": overlapping,
+            "int64": np.int64, "set_attribute": set_attribute, "set_item": set_item,
+            "overlapping": overlapping, "Rehearsal": Rehearsal,
         }  # fmt: skip
         text = f"def step(f, args, kwargs, leaves, arrays):\n{body}"
-        return program, self.captures.guards.compiled("step", text, **names)
+        return self.captures.guards.compiled("step", text, **names)  # type: ignore[no-any-return]
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays or containers are not as they were traced."""
@@ -208,6 +231,9 @@ class _Writer:
             both = f"({', '.join(written)},), ({''.join(name + ', ' for name in others)})"
             lines.append(f"if (not ({own} is None) or len({{{ids}}}) < {len(arrays)}) and overlapping({both}): "
                          "return PLAIN")
+        if self.captures.identities and len(arrays) > 1:
+            ids = ", ".join(f"id({name})" for name in arrays)
+            lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
         if self.trace.writes or any(line[0] == "w" for line in self.lines):  # what reshape gives depends on strides
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
@@ -239,6 +265,10 @@ def _fixed(text: str) -> bool:
 
 def _is_array(t: Type) -> bool:
     return isinstance(t, ArrayType) and t.kind == "array"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return "".join(f"({text}), " for text in texts)
 
 
 def _unpacked(prefix: str, count: int, source: str) -> str:

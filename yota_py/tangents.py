@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from . import types
 from .containers import item, items_of, keys_of, with_items
-from .dispatch import dispatching
+from .dispatch import dispatching, find_traced
 from .errors import RuleError
-from .types import ArrayType, is_inexact, typeof
+from .types import ArrayType, typeof
 
 
 class _Missing:
@@ -35,6 +36,27 @@ def strong_multiply(dy: Any, partial: Any) -> Any:
         return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
 
 
+def is_inexact(x: Any) -> bool:
+    """Whether a derivative can flow through a value, also if it is a list that stands for an array."""
+    return any(map(is_inexact, x)) if isinstance(x, list | tuple) else types.is_inexact(x)
+
+
+def operand(x: Any) -> Any:
+    """An argument as an array or number: a list becomes an array."""
+    if isinstance(x, list | tuple):
+        return np.asarray(x) if find_traced(x) is None else np.stack([operand(item) for item in x])
+    return x
+
+
+def itemized(dx: Any, x: Any) -> Any:
+    """The cotangent of a list that was used as an array: a tuple, as of every list."""
+    if not isinstance(typeof(dx), ArrayType):
+        return dx
+    if isinstance(x, list | tuple):
+        return tuple(itemized(dx[i], item) for i, item in enumerate(x))
+    return dx if is_inexact(x) else None
+
+
 def conj(x: Any) -> Any:
     """Complex conjugate; the value itself if it is real."""
     return np.conj(x) if typeof(x).dtype.kind == "c" else x  # type: ignore[union-attr]
@@ -42,6 +64,8 @@ def conj(x: Any) -> Any:
 
 def unbroadcast(dx: Any, x: Any) -> Any:
     """The cotangent ``dx`` of a broadcast ``x``, brought back to the shape, dtype and realness of ``x``."""
+    if isinstance(x, list | tuple):
+        return itemized(unbroadcast(dx, operand(x)), x)
     have, want = typeof(dx), typeof(x)
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.shape != want.shape:
@@ -57,6 +81,8 @@ def unbroadcast(dx: Any, x: Any) -> Any:
 
 def like(dx: Any, x: Any) -> Any:
     """``dx`` with the dtype of ``x``: the real part if ``x`` is real, float32 if ``x`` is."""
+    if isinstance(x, list | tuple):
+        return itemized(like(dx, operand(x)), x)
     have, want = typeof(dx), typeof(x)
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.dtype.kind == "c" and want.dtype.kind != "c":

@@ -171,7 +171,15 @@ class Tracer:
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():
             return self._decide(decided).__reduce_ex__(protocol)
-        raise lost("pickling or copying", self, "use x.copy(); save values outside the differentiated function")
+        raise lost("pickling", self, "save values outside the differentiated function")
+
+    def __copy__(self) -> Any:
+        if not self._trace.alive:
+            raise leaked(self, "a copy")
+        return self.__yota_record__(np.copy, (self,), {}) if isinstance(self, np.ndarray) else self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__copy__()
 
     # -- printing and attributes
 

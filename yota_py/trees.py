@@ -26,6 +26,20 @@ def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
     return flatten(tree) if new else (leaves, spec)
 
 
+def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
+    """The items of a container, whatever they hold, and what puts them together again; of others, themselves."""
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        is_container(type(tree))  # and it is known from now on
+    outside = True
+
+    def is_item(_: Any) -> bool:
+        nonlocal outside
+        first, outside = outside, False
+        return not first
+
+    return optree.tree_flatten(tree, is_item, none_is_leaf=True, namespace=NAMESPACE)
+
+
 def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
     """The container of this structure."""
     return optree.tree_unflatten(spec, leaves)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import reprlib
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ import optree
 
 from .engine import Refusal
 from .guards import GuardFunction, Guards
+from .kinds import is_whole
 from .operations import Guard
 from .tape import Tape
 from .trees import flatten, is_traceable
@@ -32,6 +34,32 @@ Runner: TypeAlias = Callable[..., Any]  # of leaves and captured values: a resul
 def outcome(answer: Any) -> Hashable:
     """What a test has answered, so that it can be compared."""
     return (answer.shape, answer.tobytes()) if isinstance(answer, np.ndarray) else repr(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A call that a program could serve, and what it would do.
+
+    The result; the arrays that would be written into, with their contents; the items and attributes that would be
+    replaced: holder, key, value, and whether it is an item; what the program was given, and what it has returned.
+    """
+
+    result: Any
+    copies: Sequence[tuple[np.ndarray, np.ndarray]]
+    stores: Sequence[tuple[Any, Any, Any, bool]]
+    inputs: Sequence[Any]
+    outputs: Any
+
+
+@dataclass(slots=True)
+class Audits:
+    """How often a program was audited, the seconds that it took, in all and last, and those of a call of its own."""
+
+    count: int = 0
+    spent: float = 0.0
+    last: float = 0.0
+    seconds: float = inf
+    suspect: frozenset[str] = frozenset()  # where the last one has found differences, perhaps due to other threads
 
 
 @dataclass(slots=True)
@@ -51,6 +79,8 @@ class Variant:
         self.nodes: list[Node] = []
         self.program: Any = None
         self.run: Runner = refuse
+        self.rehearse: Runner = refuse  # likewise, for a ``Rehearsal``, and nothing happens
+        self.audits = Audits()
         self.problem = ""  # why it has no program
 
 
@@ -69,9 +99,9 @@ class Change:
     def __str__(self) -> str:
         return self.guards.reason(self.answer)
 
-    def number(self) -> str | None:
-        """The path of what was a floating-point number and still is, but another."""
-        return self.guards.changed_float(self.answer)
+    def number(self) -> tuple[str, type] | None:
+        """The path and type of what was a number and still is, but another."""
+        return self.guards.changed_number(self.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +139,13 @@ class Static:
         return leaf is self.value or (type(leaf) is self.kind and bool(leaf == self.value))
 
 
-def key_of(leaves: Sequence[Any], spec: optree.PyTreeSpec) -> Hashable:
-    """What arguments have in common that can share programs: structure, types, and static values."""
-    return spec, *[native_type(x) if is_traceable(x) else _static_key(x) for x in leaves]
+def key_of(leaves: Sequence[Any], spec: optree.PyTreeSpec, numbers: Container[int] = ()) -> Hashable:
+    """What arguments have in common that can share programs: structure, types, and static values; the whole numbers at
+    the positions ``numbers`` may have any value."""
+    return spec, *[
+        native_type(x) if is_traceable(x) or (i in numbers and is_whole(x)) else _static_key(x)
+        for i, x in enumerate(leaves)
+    ]
 
 
 def _static_key(leaf: Any) -> Hashable:
@@ -124,11 +158,11 @@ class Signature:
 
     def __init__(
         self, leaves: Sequence[Any], spec: optree.PyTreeSpec, guards: Guards, guard: GuardFunction,
-        captured: Sequence[Type], arguments: tuple[str, ...], *, effects: bool,
+        captured: Sequence[Type], arguments: tuple[str, ...], traced: Container[int], *, effects: bool,
     ) -> None:  # fmt: skip
         self.spec, self.guards, self.guard, self.captured = spec, guards, guard, captured
         self.arguments = arguments  # in words
-        self.static = {i: Static(leaf) for i, leaf in enumerate(leaves) if not is_traceable(leaf)}
+        self.static = {i: Static(x) for i, x in enumerate(leaves) if not (i in traced or is_traceable(x))}
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
         args = spec.child(0)
         bare = args.num_leaves == len(leaves) - 1 and all(child.is_leaf() for child in args.children())
@@ -164,6 +198,13 @@ class Signature:
             return self._misfit(result, values)
         return self._follow(result, (f, args, kwargs, leaves, values) if self.effects else (*leaves, *values))
 
+    def rehearse(self, variant: Variant, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        """The ``Rehearsal`` of a call by one of the programs, or a ``Refusal``."""
+        values, leaves = self.guard(f), self._leaves(args, kwargs, seed)
+        if type(values) is list or leaves is None:
+            return Refusal.MISFIT
+        return variant.rehearse(*((f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)))
+
     def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
         """The refusal, and which captured value is to blame, if it is one."""
         for expression, value, t in zip(self.guards.captured, values, self.captured, strict=True):
@@ -172,7 +213,10 @@ class Signature:
         return refusal
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> list[Any] | None:
-        leaves, spec = flatten((args, dict(kwargs), seed))
+        try:
+            leaves, spec = flatten((args, dict(kwargs), seed))
+        except RecursionError:  # containers that hold themselves
+            return None
         if spec != self.spec:
             return None
         static = self.static
@@ -217,9 +261,8 @@ class Signature:
             and self.guards.asks_the_same(guards)
         )
 
-    def other_argument(self, arguments: tuple[Sequence[Any], optree.PyTreeSpec]) -> str | None:
+    def other_argument(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> str | None:
         """Which argument of a call is not as in this signature, in words; ``None`` if they differ in structure."""
-        leaves, spec = arguments
         if spec != self.spec:
             return None
         for i, (known, leaf) in enumerate(zip(self.arguments, leaves, strict=False)):
@@ -247,6 +290,21 @@ class Signature:
             variant.nodes.append(node)
         self.variants.append(variant)
         self._prefer(variant, *variant.nodes)
+
+    def variant_of(self, program: Any) -> Variant:
+        """The path that this program belongs to."""
+        return next(variant for variant in self.variants if variant.program is program)
+
+    def all_due(self) -> None:
+        """Let all programs be audited when they are to serve a call."""
+        for variant in self.variants:
+            if variant.program is not None:
+                variant.program.limit = 0
+
+    @property
+    def audits(self) -> int:
+        """Calls that were audited."""
+        return sum(v.audits.count for v in self.variants)
 
     @property
     def calls(self) -> int:

@@ -17,7 +17,8 @@ import numpy as np
 
 from . import collection
 from .captures import Captures
-from .errors import YotaError
+from .errors import Abandoned, YotaError
+from .leftovers import Leftovers
 from .patching import state
 
 # Modules of C functions whose answer is not a function of their arguments.
@@ -47,12 +48,35 @@ def watched(captures: Captures) -> Iterator[None]:
         before = _drawn()
         with collection.off, hook:
             yield
+        if captures.given_up:  # and the function has gone on
+            raise YotaError(captures.problems[-1])
         if _drawn() != before and not any("random" in problem for problem in captures.problems):
             captures.problems.append("a function of a library draws random numbers")
+    except Abandoned as reason:
+        raise YotaError(str(reason)) from None
     finally:
         if tool is not None:
             _monitoring.free_tool_id(tool)
-        captures.exchange.restore()
+        _restore(captures)
+
+
+def _restore(captures: Captures) -> None:
+    """Let everything be as it was, but for what the function has stored; traced values among that become plain ones,
+    unless the trace is one with effects: then they are its effects."""
+    rebound = captures.exchange.restore()
+    if captures.trace.effects:
+        return
+    if rebound:
+        captures.problems.append("it rebinds or replaces a captured array while it runs")
+    leftovers = Leftovers(captures.trace)
+    for holder, key, value in list(captures.exchange.changes()):
+        if (plain := leftovers.plain(value)) is not value:
+            holder.put(key, plain)
+    for value in captures.unwatched:
+        leftovers.plain(value)
+    leftovers.clear()
+    if leftovers.found:
+        captures.problems.append("it stores traced values outside of itself")
 
 
 def _drawn() -> Any:
@@ -146,7 +170,7 @@ def _profiled(captures: Captures) -> Iterator[None]:
     finally:
         if sys.getprofile() is profile:
             sys.setprofile(None)
-        else:
+        elif not captures.given_up:
             captures.problems.append("it sets a profiler of its own")
         state.unwatched = _NOTHING
 
@@ -172,13 +196,18 @@ class _Unprofiled:
 
 def _note(captures: Captures, function: Any) -> None:
     """A C function is called during the trace."""
+    problem = ""
     if function is builtins.print:
-        captures.problems.append("it prints")
+        problem = "it prints"
     elif function is builtins.input:
-        captures.problems.append("it asks for input")
+        problem = "it asks for input"
     elif _is_outside(function) or function is np.fromfile:
         name = getattr(function, "__qualname__", function)
-        captures.problems.append(f"it calls {name}, whose answer may differ next time")
+        problem = f"it calls {name}, whose answer may differ next time"
+    if problem and captures.trace.effects:  # before it has happened
+        captures.give_up(problem)
+    elif problem:
+        captures.problems.append(problem)
 
 
 def _is_outside(function: Any) -> bool:

@@ -25,13 +25,15 @@ class Refusal:
     Either ``MISFIT``: another type, dtype or shape than it was compiled for; or ``OUT_OF_BOUNDS``: an index is, the
     interpreter says which; or ``RAISED``: a step has raised an exception, which the traced function may catch; or
     another branch is taken: the first decision that differs, by its number, was met with this value. All decisions
-    before it are as traced. No program answers a call that is refused for ``good``: the function itself must run.
+    before it are as traced. No program answers a call that is refused for ``good``: the function itself must run. A
+    program that has reached its limit of calls, and runs again when it has another one, is ``due``.
     """
 
     number: int = -1
     value: Any = None
     why: Any = "another branch is taken"  # prints as the reason
     good: bool = False
+    due: Program | None = None
 
     MISFIT: ClassVar[Refusal]
     OUT_OF_BOUNDS: ClassVar[Refusal]

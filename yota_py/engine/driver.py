@@ -6,7 +6,8 @@ bindings, puts pointers and numbers into the frame, makes the output arrays, and
 lock released if the program asks, up to the first that reports a fault. Where Python code must help, it is called:
 
 =========  ========================  ==========================================================================
-again      ``again(*values)``        with the answer of the call, if a value does not fit its binding
+again      ``again(*values)``        with the answer of the call, if a value does not fit its binding, or the program
+                                     has reached its limit
 MORE       ``more()``                returns the address of another frame
 STEPS      ``steps(frame, *values,   Python steps and the kernels behind them; returns the fault, or 0
            *outputs)``
@@ -61,11 +62,13 @@ ARRAY, FLOAT64, NUMBER = range(3)  # kinds of binding: to a slot goes the addres
 OK = 0
 
 # Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
-# well; the first free frame, of which each leads to the next; functions in Python.
+# well, and with how many it refuses further ones; the first free frame, of which each leads to the next; functions in
+# Python.
 (
-    COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, FREE,
+    COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, LIMIT, FREE,
     MORE, STEPS, REFUSE, BUILD, BINDINGS,
-) = range(15)  # fmt: skip
+) = range(16)  # fmt: skip
+UNLIMITED = 2**62
 
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
 
@@ -174,6 +177,7 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
     program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
     frame = _emit_take(w, program, no_frame)
     w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
+    w.require(b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
     _emit_bind(w, program, frame, values, misfit)
 
     output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
@@ -353,7 +357,7 @@ def describe(
     made = [w for (slot, t), shape in zip(outputs, shapes, strict=True) for w in (slot, id(shape), id(native(t)))]
     tables = [np.array(words, np.int64) for words in (made, recipe)]
     words = [0] * BINDINGS
-    words[COUNT], words[RELEASE] = len(inputs), int(release)
+    words[COUNT], words[RELEASE], words[LIMIT] = len(inputs), int(release), UNLIMITED
     words[KERNELS], words[KERNEL_WORDS] = kernels
     words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
     words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2

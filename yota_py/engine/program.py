@@ -17,7 +17,7 @@ from ..show import name_of
 from ..tape import Tape
 from ..types import ArrayType, Type, typeof
 from . import Refusal
-from .driver import CALLS, OK, Helpers, caller, describe, native, resume
+from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
 from .emit import OUT_OF_BOUNDS
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
@@ -91,6 +91,15 @@ class Program:
         return int(self._table[CALLS])
 
     @property
+    def limit(self) -> int:
+        """With so many calls it is due: it refuses further ones."""
+        return int(self._table[LIMIT])
+
+    @limit.setter
+    def limit(self, calls: int) -> None:
+        self._table[LIMIT] = calls
+
+    @property
     def nbytes(self) -> int:
         """The memory that it keeps: constants, tables and frames."""
         kept = [self._template, self._table, *self._tables, *self._kept, *self._owned.values(), *self._frames.values()]
@@ -103,7 +112,9 @@ class Program:
     # -- what the driver asks for
 
     def _again(self, *values: Any) -> Any:
-        """With values that do not fit at once."""
+        """With values that do not fit at once, or when the program is due."""
+        if self.calls >= self.limit:
+            return Refusal(why="the program is due for an audit", due=self)
         converted = self._converted(values)
         return Refusal.MISFIT if converted is None else self._run_as_is(*converted)
 
@@ -236,9 +247,10 @@ def _misfit(*values: Any) -> Refusal:
 
 
 def _without_captured(tape: Tape) -> Tape:
-    """The same tape without the values of what it has captured, so that they do not live as long as it does."""
+    """The same tape without the values of what it has captured, and without the objects among its arguments, so that
+    they do not live as long as it does."""
     ops = [replace(op, value=None) if isinstance(op, Constant) and op.captured is not None else op for op in tape.ops]
-    return replace(tape, ops=ops)
+    return replace(tape, ops=ops, leaves=[leaf if isinstance(leaf, Variable) else None for leaf in tape.leaves])
 
 
 def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:

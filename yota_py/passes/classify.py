@@ -49,9 +49,14 @@ _TESTS: dict[Any, Callable[..., Any]] = {
     np.all: lambda k, x, expected: k.truth(x),
     int: lambda k, x, expected: k.eq(k.trunc(x), expected),
     operator.index: lambda k, x, expected: k.eq(x, expected),
-    float: lambda k, x, expected: k.eq(x, expected),
+    float: lambda k, x, expected: _same_number(k, x, expected),
     decided: lambda k, x, expected: k.eq(x, expected),
 }  # fmt: skip
+
+
+def _same_number(k: Any, x: Any, expected: Any) -> Any:
+    """Equal, and of the same sign: that of zeros counts."""
+    return k.logical_and(k.eq(x, expected), k.logical_not(k.logical_xor(k.signbit(x), k.signbit(expected))))
 
 
 def checkable(tape: Tape) -> bool:
@@ -75,7 +80,8 @@ def require(tape: Tape, var: Variable, op: Guard) -> Item | None:
         return None
     if op.test is not original(np.all) and t.shape != ():
         return None
-    test = operator.index if op.test is int and t.dtype.kind in "biu" else op.test
+    test = operator.index if op.test in (int, float) and t.dtype.kind in "biu" else op.test
+    test = float if test is decided and t.dtype.kind == "f" else test
     return Item(var, "require", ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
@@ -96,6 +102,8 @@ def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
     assert isinstance(op.type, ArrayType)
     if op.fn is astype:
         source = type_of(tape, op.args[0]).dtype
+        if source.name not in SUPPORTED:  # a number that is known
+            return Item(var, "map", ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name)
         if source.kind == "f" and op.type.dtype.kind in "iu":
             return None
         return Item(var, "map", ((op.args[0], source.name),), op.type.dtype.name)
