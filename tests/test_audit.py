@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from performing import assert_same, sharing
+from audits import Patch, served
+from performing import assert_same
 
 import yota_py.effects
 import yota_py.modes
 import yota_py.step
 from yota_py import explain, grad, jit
 from yota_py.captures import Captures
-from yota_py.errors import AuditWarning, CompileError
+from yota_py.errors import AuditWarning
 from yota_py.guards import Guards
-from yota_py.operations import Call, Constant, Guard
+from yota_py.operations import Constant, Guard
 from yota_py.passes import optimise
 from yota_py.tape import Tape
 
 pytestmark = pytest.mark.audited
-
-Patch = pytest.MonkeyPatch
 
 
 class Model:
@@ -38,42 +35,6 @@ class Model:
         self.w, self.t, self.last = np.ones(3), 0, 0.0
         self.stats, self.sizes = {"n": 0, "loss": 1.0}, [1.0, 2.0]
         self.power = 2
-
-
-def served(fault: Callable[[Patch], None], f: Any, plain: Any, state: Any, change: Callable[[Any], Any] = lambda s: s,
-           *args: Any, calls: int = 4) -> str:  # fmt: skip
-    """What an audit says of a function compiled with a fault; its results and its state are always those of the plain
-    function."""
-    own, said = copy.deepcopy(state), []
-    for i in range(2 + calls):
-        with Patch.context() as patch, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", AuditWarning)
-            fault(patch)
-            given, plain_given = copy.deepcopy(args), copy.deepcopy(args)
-            have, want = outcome(f, own, *given), outcome(plain, state, *plain_given)
-            said += [str(warning.message) for warning in caught]
-        assert_same((have, given, own), (want, plain_given, state))
-        assert sharing((have, given, own)) == sharing((want, plain_given, state))
-        if i == 0:
-            change(own), change(state)
-    (text,) = said
-    name = getattr(plain, "__name__", "")
-    assert f"test_audit.py:{outcome.__code__.co_firstlineno + 3}: {name}: the compiled program is wrong: " in text
-    (told,) = explain(f)
-    assert not told.entries and text.partition("is wrong: ")[2].partition(". This call")[0] in told.problems[0]
-    misses = told.misses
-    with pytest.raises(CompileError, match="its program was wrong"):
-        f.compile(own, *copy.deepcopy(args)) if hasattr(f, "compile") else grad.compile(plain, own, *args)
-    assert explain(f)[0].misses == misses
-    return text
-
-
-def outcome(f: Any, *args: Any) -> Any:
-    """The result of a call, or the exception that it raises."""
-    try:
-        return f(*args)
-    except ValueError as error:
-        return type(error), str(error)
 
 
 # ----------------------------------------------------------------------------------------------- what the program reads
@@ -108,7 +69,9 @@ def test_a_captured_integer(monkeypatch: Patch) -> None:
         return np.sum(x**POWER)
 
     text = served(numbers_are_not_guarded, jit(f), f, np.arange(3.0), change)
+    line = f.__code__.co_firstlineno + 1
     assert "the result is np.float64(5.0), and should be np.float64(9.0)" in text
+    assert f"; it comes from sum (test_audit.py:{line})" in text
 
 
 def test_a_captured_integer_under_a_gradient(monkeypatch: Patch) -> None:
@@ -287,123 +250,3 @@ def test_an_attribute_that_is_added() -> None:
     with pytest.warns(AuditWarning, match=r"m\.extra is left nothing, and should be 1.0"):
         compiled(model, np.ones(2))
     assert model.extra == 1.0
-
-
-# ---------------------------------------------------------------------------------------------------- what is computed
-
-
-def results_narrowed(patch: Patch) -> None:
-    right = yota_py.step._Writer.body
-
-    def body(self: Any) -> Any:
-        *effects, result = right(self)
-        return *effects, f"{result}.astype('f4')"
-
-    patch.setattr(yota_py.step._Writer, "body", body)
-
-
-def constants_changed(patch: Patch) -> None:
-    def wrong(tape: Tape) -> Tape:
-        low = optimise(tape)
-        ops = [dataclasses.replace(op, args=tuple(1.001 * a if type(a) is float else a for a in op.args))
-               if isinstance(op, Call) else op for op in low.ops]
-        return dataclasses.replace(low, ops=ops)
-
-    patch.setattr(yota_py.step, "optimise", wrong)
-    patch.setattr(yota_py.modes, "optimise", wrong)
-
-
-def results_copied(patch: Patch) -> None:
-    right = yota_py.step._Writer.text
-    patch.setattr(
-        yota_py.step._Writer, "text",
-        lambda self, value: f"{right(self, value)}.copy()" if is_root(self, value) else right(self, value),
-    )  # fmt: skip
-
-
-def is_root(writer: Any, value: Any) -> bool:
-    return id(value) in writer.tracers
-
-
-def results_shared(patch: Patch) -> None:
-    right = yota_py.step._Writer._traced
-    patch.setattr(
-        yota_py.step._Writer, "_traced",
-        lambda self, tracer: "x0" if np.ndim(tracer.current()[1]) == 1 else right(self, tracer),
-    )  # fmt: skip
-
-
-def test_a_wrong_dtype() -> None:
-    def f(w: Any) -> Any:
-        return np.sin(w) * 2.0
-
-    text = served(results_narrowed, jit(f), f, np.ones(3))
-    assert "the result is float32[3], and should be float64[3]" in text
-
-
-def test_a_wrong_constant() -> None:
-    def f(w: Any) -> Any:
-        w *= 1.5
-        return np.sum(w) * 3.0
-
-    assert "should be" in served(constants_changed, jit(f), f, np.ones(3))
-
-
-def test_a_wrong_constant_beside_a_decision_on_equality() -> None:
-    """Numbers that are moved for a probe take the other path there; rounding does not."""
-
-    def f(x: Any, rate: Any) -> Any:
-        return np.sum(x) * 3.0 if rate == 2 else np.sum(x) * 4.0
-
-    assert "should be" in served(constants_changed, jit(f), f, np.ones(3), lambda s: s, 2.0)
-
-
-def test_a_wrong_constant_under_a_gradient() -> None:
-    def f(x: Any) -> Any:
-        return np.sum(x * 2.0)
-
-    with Patch.context() as patch:
-        constants_changed(patch)
-        grad(f, np.ones(3))
-    with pytest.warns(AuditWarning, match=r"the result\[0\] is .*6.00(6|5).*, and should be .*6.0\)"):
-        value, (dx,) = grad(f, np.ones(3))
-    assert value == 6 and np.array_equal(dx, [2, 2, 2])
-
-
-def test_a_copy_where_an_argument_is_returned() -> None:
-    def f(w: Any) -> Any:
-        w += 1.0
-        return w
-
-    text = served(results_copied, jit(f), f, np.ones(3))
-    assert "the result is another object than it was before, and should be the same" in text
-
-
-def test_an_argument_where_a_new_array_is_returned() -> None:
-    def f(w: Any) -> Any:
-        return w * 1.0
-
-    text = served(results_shared, jit(f), f, np.ones(3))
-    assert "the result is what another place holds, and should not be the same" in text
-
-
-def test_a_fault_beside_other_threads() -> None:
-    """While another thread lives, a difference has to come twice; each time, the caller gets the right result."""
-
-    def f(x: Any) -> Any:
-        return np.sum(x * 2.0)
-
-    compiled, stop = jit(f), threading.Event()
-    with Patch.context() as patch:
-        constants_changed(patch)
-        compiled(np.ones(3))
-    idle = threading.Thread(target=stop.wait)
-    idle.start()
-    try:
-        assert compiled(np.ones(3)) == 6.0
-        with pytest.warns(AuditWarning, match="the result is"):
-            assert compiled(np.ones(3)) == 6.0
-        assert compiled(np.ones(3)) == 6.0
-    finally:
-        stop.set()
-        idle.join()

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import locks
+from .blame import origin
 from .check import Comparison, explained, largest, precision_of
 from .engine import Refusal
 from .guards import Guards
@@ -157,8 +158,13 @@ class _Audit:
         if self.others and not places & self.variant.audits.suspect:  # once more, as soon as possible
             self.variant.audits.suspect = places
             return self._of(result, error, "")
-        said = "; ".join(map(str, self.comparison.differences[:3]))
-        return Finding(result, error, said + self._reason(guards))
+        return Finding(result, error, self._fault(guards))
+
+    def _fault(self, guards: Guards | None) -> str:
+        """What is wrong, where it comes from, and what the program does not know of, in words."""
+        found, tape = self.comparison.differences, self.variant.program.tape
+        said = "; ".join(map(str, found[:3]))
+        return said + origin(tape, self.inputs, self.rehearsal.outputs, found) + self._reason(guards)
 
     def _of(self, result: Any, error: BaseException | None, fault: str) -> Finding:
         """A finding without a fault: of a function without effects, it is the program's result."""

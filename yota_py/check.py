@@ -213,8 +213,9 @@ def explained(
     eps = float(np.finfo(f"f{precision_of(tape)}").eps)
     have, _ = flatten(outputs)
     spread = [_Spread(x) for x in have]
-    made, refused = _probe(spread, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
-    made, refused = _probe(spread, lambda: _noisy(tape, rng, inputs))
+    _probe(spread, have, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
+    exact = _played(tape, inputs)  # a kernel that is wrong is no rounding
+    made, refused = _probe(spread, exact, lambda: _played(_noisy(tape, rng), inputs))
     if 0 < refused < made:
         return True
     found = {id(x): s for x, s in zip(have, spread, strict=True)}
@@ -224,20 +225,20 @@ def explained(
 class _Spread:
     """How far a result moves, and where it does so to or from what is not finite."""
 
-    def __init__(self, have: Any) -> None:
-        self._have = have
-        self.far, self.wild = np.zeros(np.shape(have)), np.zeros(np.shape(have), bool)
+    def __init__(self, result: Any) -> None:
+        self.far, self.wild = np.zeros(np.shape(result)), np.zeros(np.shape(result), bool)
 
-    def note(self, other: Any) -> None:
-        """Another one."""
-        distance = _distance(self._have, other)
+    def note(self, known: Any, other: Any) -> None:
+        """A result, and what it is with moved numbers."""
+        distance = _distance(known, other)
         finite = np.isfinite(distance)
         self.far = np.maximum(self.far, np.where(finite, distance, 0.0))
         self.wild = self.wild | ~finite
 
 
-def _probe(spread: list[_Spread], run: Callable[[], Any]) -> tuple[int, int]:
-    """Note results of many probes; returns their number, and how many had none."""
+def _probe(spread: list[_Spread], known: Any, run: Callable[[], Any]) -> tuple[int, int]:
+    """Note how far results of many probes are from the known ones, if there are any; returns the number of probes, and
+    how many had no results."""
     made, refused, start = 0, 0, perf_counter()
     while made < _FEW_PROBES or (made < _PROBES and perf_counter() - start < _SECONDS):
         with np.errstate(all="ignore"):
@@ -245,32 +246,45 @@ def _probe(spread: list[_Spread], run: Callable[[], Any]) -> tuple[int, int]:
             made += 1
             if type(results) is Refusal:
                 refused += 1
-                continue
-            for known, other in zip(spread, flatten(results)[0], strict=True):
-                known.note(other)
+            elif type(known) is not Refusal:
+                for moves, result, other in zip(spread, known, flatten(results)[0], strict=True):
+                    moves.note(result, other)
     return made, refused
 
 
-def _noisy(tape: Tape, rng: np.random.Generator, inputs: Sequence[Any]) -> Any:
-    """The results of a tape if each operation rounds badly; a ``Refusal`` if it takes another path."""
+def _noisy(tape: Tape, rng: np.random.Generator) -> Tape:
+    """The tape with operations that round badly."""
 
     def rounded(fn: Callable[..., Any], vary: list[bool], *args: Any, **kwargs: Any) -> Any:
         moved = (_moved(x, rng) if varies else x for x, varies in zip(args, vary, strict=True))
         return _moved(fn(*moved, **kwargs), rng)
 
-    count = len(tape.inputs)
     ops: list[Any] = []
     for op in tape.ops:
-        if isinstance(op, Constant) and op.captured is not None:
-            op = replace(op, value=inputs[count + op.captured])
-        elif isinstance(op, Call) and not isinstance(op.fn, Variable) and not _is_comparison(op):
+        if isinstance(op, Call) and not isinstance(op.fn, Variable) and not _is_comparison(op):
             vary = [isinstance(arg, Variable) for arg in op.args]
             op = replace(op, fn=functools.partial(rounded, op.fn, vary))
         ops.append(op)
+    return replace(tape, ops=ops)
+
+
+def _played(tape: Tape, inputs: Sequence[Any]) -> Any:
+    """The results of a tape; a ``Refusal`` if it takes another path."""
     try:
-        return replace(tape, ops=ops).play_flat(inputs[:count])
+        with np.errstate(all="ignore"):
+            return with_captured(tape, inputs).play_flat(inputs[: len(tape.inputs)])
     except Exception:  # any: where a function raises is a decision, too
         return Refusal.MISFIT
+
+
+def with_captured(tape: Tape, inputs: Sequence[Any]) -> Tape:
+    """A program's tape with the values of what it captures, which it is given behind those of its inputs."""
+    count = len(tape.inputs)
+    ops = [
+        replace(op, value=inputs[count + op.captured]) if isinstance(op, Constant) and op.captured is not None else op
+        for op in tape.ops
+    ]
+    return replace(tape, ops=ops)
 
 
 def _is_comparison(op: Call) -> bool:
