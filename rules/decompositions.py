@@ -169,13 +169,6 @@ def matrix_power_rule(a: Any, n: int) -> tuple[Any, Pullback]:
     return y, lambda dy: from_inverse(back(dy))
 
 
-# --------------------------------------------------------------------------------------- determinants
-
-
-def inverse_adjoint(a: Any) -> Any:
-    return adjoint(np.linalg.inv(a))
-
-
 # ------------------------------------------------------------------------------------- decompositions
 
 

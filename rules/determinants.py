@@ -10,7 +10,8 @@ from yota_py.dispatch import dispatching
 from yota_py.registry import case
 from yota_py.tangents import conj, like
 
-from .decompositions import inverse_adjoint, square_cases, well_conditioned
+from .decompositions import square_cases, well_conditioned
+from .linalg import adjoint
 from .reductions import product_of_others
 from .support import Pullback, array_rule, dtype_of, shape_of
 
@@ -43,7 +44,7 @@ def cofactors_rule(a: Any, det: Any) -> tuple[Any, Pullback]:
     """``cofactors``, of regular matrices: a product with the inverse. ``LinAlgError`` for others."""
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        inverse = inverse_adjoint(a)
+        inverse = adjoint(np.linalg.inv(a))
         turned = np.swapaxes(np.multiply(wide(conj(det)), dy), -1, -2)
         da = np.negative(np.matmul(np.matmul(inverse, turned), inverse))
         return like(da, a), like(np.sum(np.multiply(dy, inverse), axis=(-2, -1)), det)
@@ -68,6 +69,6 @@ def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
         if dsign is not None and dtype_of(a).kind == "c":  # the sign of a real matrix is constant
             angle = np.multiply(np.imag(np.multiply(np.conj(dsign), y[0])), -1j)
             g = angle if g is None else np.add(g, angle)
-        return (None if g is None else like(np.multiply(wide(g), inverse_adjoint(a)), a),)
+        return (None if g is None else like(np.multiply(wide(g), adjoint(np.linalg.inv(a))), a),)
 
     return y, pullback

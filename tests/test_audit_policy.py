@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -315,11 +316,8 @@ def test_threads(monkeypatch: Patch) -> None:
             if not (np.allclose(value, want) and np.allclose(own, plain)):
                 failures.append((k, i))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        [*pool.map(work, range(4))]
     assert not failures
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -189,11 +189,8 @@ def test_large_arrays_and_threads() -> None:
             if not all(np.allclose(a, b, rtol=1e-9) for a, b in zip(have, want, strict=True)):
                 failures.append(f"thread {seed}")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        [*pool.map(work, range(4))]
     assert not failures
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -240,11 +240,8 @@ def test_threads() -> None:
             if not (np.allclose(out, want) and np.isclose(value, np.sum(want))):
                 failures.append((k, i))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        [*pool.map(work, range(4))]
     assert not failures and explain(f)[0].calls > 60
 
 

@@ -24,14 +24,14 @@ from .check import Comparison, explained, largest, precision_of
 from .engine import Refusal
 from .guards import Guards
 from .modes import AnyMode, Call
+from .policy import MUCH_MEMORY
 from .settings import config, reference
 from .trees import flatten
 from .variants import Audits, Rehearsal, Signature, Variant
 from .world import MISSING, World
 
 SHARE = 0.02  # of the time that a program has served
-CERTAIN = 2  # audits that are made whatever they cost,
-MUCH_MEMORY = 2**25  # unless the program takes more bytes than these: interpreted, it might need a multiple of them
+CERTAIN = 2  # audits that are made whatever they cost, unless the program takes much memory
 _PAUSE = 0.005, 0.2  # seconds, at least and at most, in which other threads show whether they write what is compared
 _UNJUDGED = (MemoryError, RecursionError, Warning)
 
@@ -144,8 +144,8 @@ class _Audit:
         if isinstance(error, _UNJUDGED):
             return self._of(result, error, "")
         if error is not None:
-            said = f"{type(error).__name__}: {error}"
-            self.comparison.differ("the call", f"returns {_short(self.rehearsal.result)}, and should raise {said}")
+            has, said = reprlib.repr(self.rehearsal.result), f"{type(error).__name__}: {error}"
+            self.comparison.differ("the call", f"returns {has}, and should raise {said}")
         else:
             self.comparison.compare(self.rehearsal.result, result, "the result")
         if error is None:
@@ -187,7 +187,7 @@ class _Audit:
                 self.comparison.compare(value, elsewhere[-1], _where(key, item))
         for holder, key, old, new in self.world.changes():
             if (id(holder.obj), key) not in planned and not any(new is value for value in elsewhere):
-                stays = f"is left {_short(old)}, and should be {_short(new)}"
+                stays = f"is left {reprlib.repr(old)}, and should be {reprlib.repr(new)}"
                 self.comparison.differ(holder.place(key), stays)
         for (of_id, key), value in planned.items():
             if (holder := self.world.holders.get(of_id)) is not None:
@@ -238,10 +238,6 @@ class _Audit:
 
 def _where(key: Any, item: bool) -> str:
     return f"the item {key!r}" if item else f"the attribute {key}"
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)
 
 
 def _bits(value: Any) -> Any:

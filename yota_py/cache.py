@@ -22,7 +22,7 @@ from .dispatch import mode_of
 from .engine import Refusal
 from .errors import YotaError
 from .modes import AnyMode, Call, TracedCall
-from .policy import Account
+from .policy import MUCH_MEMORY, Account
 from .registry import listeners
 from .settings import config, reference
 from .shelf import Shelf
@@ -33,7 +33,6 @@ from .varying import Varying
 MAX_SIGNATURES = 64  # per function
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_FUNCTIONS = 2048
-MUCH_MEMORY = 2**25  # bytes
 BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 

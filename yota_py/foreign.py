@@ -288,7 +288,7 @@ def _agree_nearby(call: Callable[..., Any], moved: Any) -> bool:
             return True
         try:
             return _paired(_quietly(call, moved), want) is not NotImplemented
-        except Exception:
+        except Exception:  # any: what the library does with numbers, it does not do with arrays
             return False
 
 

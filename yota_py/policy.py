@@ -14,6 +14,7 @@ from time import perf_counter
 from .settings import config
 
 STARTUP_SECONDS = 0.3  # loading the compiler
+MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 

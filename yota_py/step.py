@@ -2,9 +2,9 @@
 
 ``make_step`` writes that function as text, line by line: look whether the arrays are as they were traced, run the
 program, copy results into the caller's arrays, rebind places, build the result; and the same without the effects, as a
-``Rehearsal``. In it ``x0``, ``x1``, … are the leaves
-of the arguments, ``c0``, … captured arrays, ``y0``, … what the program returns, ``w0``, … views, ``l0``, … containers
-and ``h0``, … the holders of rebound places; constants and reads have the names that the guards gave them.
+``Rehearsal``. In it ``x0``, ``x1``, … are the leaves of the arguments, ``c0``, … captured arrays, ``y0``, … what the
+program returns, ``w0``, … views, ``l0``, … containers and ``h0``, … the holders of rebound places; constants and reads
+have the names that the guards gave them.
 """
 
 from __future__ import annotations
