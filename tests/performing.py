@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -21,7 +22,7 @@ def arrays_in(tree: Any) -> Iterator[np.ndarray]:
     """All arrays of a nest of containers and objects, in order."""
     if isinstance(tree, np.ndarray):
         yield tree
-    elif isinstance(tree, tuple | list):
+    elif isinstance(tree, tuple | list | deque):
         for item in tree:
             yield from arrays_in(item)
     elif isinstance(tree, dict):
@@ -42,7 +43,7 @@ def assert_same(have: Any, want: Any) -> None:
     if isinstance(want, dict):
         assert list(have) == list(want)
         have, want = [*have.values()], [*want.values()]
-    if isinstance(want, tuple | list):
+    if isinstance(want, tuple | list | deque):
         assert len(have) == len(want)
         for a, b in zip(have, want, strict=True):
             assert_same(a, b)

@@ -141,8 +141,8 @@ def step_of(stores: bool = True, copies: bool = True) -> Callable[[Patch], None]
     right = yota_py.step._Writer.body
 
     def body(self: Any) -> Any:
-        written, stored, result = right(self)
-        return written[not copies :], stored[not stores :], result
+        written, stored, grown, result = right(self)
+        return written[not copies :], stored[not stores :], grown, result
 
     return lambda patch: patch.setattr(yota_py.step._Writer, "body", body)
 

@@ -23,7 +23,7 @@ LAYERS = [
     "operations show tape trees recorder verify",
     "cases tangents functional registry contents",
     "disguise patching tracer foreign libraries views trace mutation ufuncs operators sampling",
-    "exchange guards instructions conversion kinds attributes items classes memos leftovers",
+    "exchange guards instructions conversion kinds attributes items classes memos leftovers sinks",
     "captures watch recording effects",
     "gradient",
     "passes",

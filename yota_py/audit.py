@@ -7,6 +7,7 @@ itself, once, and what it does stands. What the program would have done and retu
 
 from __future__ import annotations
 
+import copy
 import reprlib
 import threading
 import time
@@ -128,6 +129,7 @@ class _Audit:
         self.world = World(call.f, call.args, call.kwargs)
         targets = [target for target, _ in rehearsal.copies]
         self.inputs = [x.copy(order="K") if any(x is target for target in targets) else x for x in rehearsal.inputs]
+        self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
         self.others = threading.active_count() > 1
         outputs = flatten(rehearsal.outputs)[0]
         precision = precision_of(variant.program.tape)
@@ -186,13 +188,28 @@ class _Audit:
                 elsewhere.append(of[key] if item else getattr(of, key))
                 self.comparison.compare(value, elsewhere[-1], _where(key, item))
         for holder, key, old, new in self.world.changes():
+            if id(holder.obj) in self.grown:
+                continue
             if (id(holder.obj), key) not in planned and not any(new is value for value in elsewhere):
                 stays = f"is left {reprlib.repr(old)}, and should be {reprlib.repr(new)}"
                 self.comparison.differ(holder.place(key), stays)
         for (of_id, key), value in planned.items():
             if (holder := self.world.holders.get(of_id)) is not None:
                 self.comparison.compare(value, holder.read().get(key, MISSING), holder.place(key))
+        self._compare_grown()
         self._compare_contents()
+
+    def _compare_grown(self) -> None:
+        """What would be in lists to which something was appended, with what is there now."""
+        for of, method, value in self.rehearsal.appended:
+            getattr(self.grown[id(of)][1], method)(value)
+        for of, planned in self.grown.values():
+            path = self.world.holders[id(of)].path if id(of) in self.world.holders else "a list"
+            if len(planned) != len(of):
+                self.comparison.differ(path, f"has {len(planned)} items, and should have {len(of)}")
+            for i, (have, want) in enumerate(zip(planned, of, strict=False)):
+                if have is not want:
+                    self.comparison.compare(have, want, f"{path}[{i}]")
 
     def _compare_contents(self) -> None:
         written = [target for target, _ in self.rehearsal.copies]

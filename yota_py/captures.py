@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import reprlib
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from .memos import Memos
 from .operations import Site, Variable, site_of
 from .ownership import is_library, is_library_code
 from .patching import MEMO, stand_in_for
+from .sinks import Lists, Sinks
 from .trace import Trace
 from .tracer import Tracer
 
@@ -43,8 +43,9 @@ class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
 
     def __init__(
-        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset()
-    ) -> None:
+        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
+        lists: Lists | None = None,
+    ) -> None:  # fmt: skip
         self.trace = trace
         self.f = f
         self.arguments = arguments  # names of the leaves
@@ -55,6 +56,7 @@ class Captures:
         self.guards = Guards()
         self.values: list[Any] = []  # the captured ones, in the order of capture
         self.exchange = Exchange(trace)
+        self.sinks = Sinks(trace, self.guards, self.exchange, lists, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.identities = False  # whether objects are compared by identity
         self._attributes = Attributes(self.guards, self.exchange, self._read)
@@ -99,6 +101,7 @@ class Captures:
 
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
+        self.sinks.heed(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key in self._codes:
@@ -211,6 +214,7 @@ class Captures:
         """The names in a code object and those nested in it, after a note of what they assign to."""
         names = [names_of(part) for part in nested(code)]
         self._rebound.update(*(found.rebound for found in names))
+        self.sinks.names.update(*(found.grown for found in names))
         return names
 
     def _names(self, names: Names, namespace: dict[str, Any]) -> None:
@@ -265,12 +269,13 @@ class Captures:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         known = self.guards.local(expression, path, site)
         rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
-        new = self._number(value, known) if rebound else self._value(value, known)
+        new = self._number(value, known) if rebound else self._value(value, known, name)
         if new is not value:
             self.exchange.put(value, new, place)
 
-    def _value(self, value: Any, expression: str) -> Any:
-        """Guard one value; returns what takes its place while tracing (itself, unless there are arrays in it)."""
+    def _value(self, value: Any, expression: str, name: str = "") -> Any:
+        """Guard one value, perhaps found under a name; returns what takes its place while tracing (itself, unless there
+        are arrays in it)."""
         if self.guards.reads > MAX_READS:
             if len(self.problems) < 5:
                 self.problems.append(f"it reads more than {MAX_READS} captured values")
@@ -285,6 +290,8 @@ class Captures:
             return value
         if isinstance(value, np.ndarray):
             return self._array(value, expression)
+        if (sink := self.sinks.stand_in(value, expression, name)) is not None:
+            return sink
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(expression, value)
             return stand_in
@@ -378,8 +385,8 @@ class Captures:
         return tracer
 
     def _immutable(self, value: Any, expression: str) -> Any:
-        """The same object, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only. A
-        number that is known to change becomes an input, like an array."""
+        """The same object, or an equal number or string. A number that is known to change becomes an input, like an
+        array."""
         guards = self.guards
         if not kinds.is_of_library(type(value)):
             guards.require_is(expression, value)
@@ -389,12 +396,5 @@ class Captures:
         number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
         if number and guards.path(expression) in self.inputs:
             return self._number(value, expression)
-        constant, cls = guards.constant(value), guards.constant(type(value))
-        condition = f"{expression} is {constant}"
-        if isinstance(value, int | str | bytes | float | np.number):
-            condition += f" or (type({expression}) is {cls} and {expression} == {constant})"
-        if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
-            digits = guards.constant(repr(value))
-            condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
-        guards.require(condition, expression, reprlib.repr(value), number=number)
+        guards.require_equal(expression, value, number=number)
         return value

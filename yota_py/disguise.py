@@ -21,6 +21,8 @@ class _TypeOfTypes(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not Type:  # a metaclass that derives from it
             return super().__call__(*args, **kwargs)
+        if len(args) == 1 and hasattr(type(args[0]), "__yota_open__"):  # it stands for a list
+            args = (args[0].__yota_open__(),)
         found = args[0].__class__ if len(args) == 1 and is_traced(args[0]) else type(*args, **kwargs)
         return Type if found in (type, _TypeOfTypes) else found
 
@@ -54,7 +56,7 @@ def identity(obj: Any) -> int:
     if is_traced(obj):
         raise YotaError(f"{user_site()}: id(x) of a traced value tells nothing about x. Compare with `is`, or use "
                         "names as keys")
-    return id(obj)
+    return id(obj.__yota_open__() if hasattr(type(obj), "__yota_open__") else obj)
 
 
 originals[id(Type)], originals[id(identity)] = type, id

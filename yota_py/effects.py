@@ -25,6 +25,7 @@ from .kinds import is_of_library
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
+from .sinks import Lists
 from .tracer import Tracer
 from .trees import opened
 
@@ -69,8 +70,18 @@ def perform(
     """
     if tracing() or sys.getprofile() is not None:
         raise UntraceableError("another function is being traced, or a profiler is active")
+    lists = Lists()
+    while (performance := _attempt(f, args, kwargs, inputs, lists)) is None:
+        pass
+    return performance
+
+
+def _attempt(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str | int], lists: Lists
+) -> Performance | None:
+    """``perform``; ``None``, and nothing has happened, if more is known of lists now, so that another trace may do."""
     try:
-        recording = Recording(f, args, kwargs, lambda argnum: False, inputs, effects=True)
+        recording = Recording(f, args, kwargs, lambda argnum: False, inputs, effects=True, lists=lists)
         performance = Performance(recording, None)
         for i, (copy, own) in enumerate(zip(recording.given[0], args, strict=True)):
             _pair(performance, copy, own, f"args[{i}]")
@@ -81,17 +92,26 @@ def perform(
     if any(isinstance(leaf, np.ndarray) and not is_traced(leaf) for leaf in recording.trace.tape.leaves):
         recording.trace.problems.append("an argument is an array that holds no numbers")
     failure: BaseException | None = None
+    captures = recording.captures
     try:
         performance.output = recording.run()
     except BaseException as error:
         failure = error
     try:
-        if failure is not None and not _is_own(failure):
+        captures.sinks.finish()
+        if captures.sinks.was_read:
+            raise UntraceableError("it reads a list to which it appends")
+        if failure is not None and (captures.given_up or not _is_own(failure)):
             said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
             raise UntraceableError(f"{said}{failure}") from failure
+        if failure is None and _has_grown(performance, lists):
+            captures.exchange.undo()
+            return None
         _happen(performance, failure)
     except UntraceableError:
-        recording.captures.exchange.undo()
+        captures.exchange.undo()
+        if captures.sinks.holders and lists.again(captures.sinks):
+            return None
         raise
     if failure is not None:
         try:
@@ -99,6 +119,16 @@ def perform(
         finally:
             failure = None  # its traceback holds this frame
     return performance
+
+
+def _has_grown(performance: Performance, lists: Lists) -> bool:
+    """Whether the function has appended to lists that it was thought to read, and perhaps does not."""
+    if performance.problems or lists.read is None:
+        return False
+    grown = [holder.obj for holder in performance.recording.captures.exchange.holders.values()
+             if type(holder.obj) is list and id(holder.obj) not in lists.read and holder.has_grown()]
+    lists.grown.update((id(value), value) for value in grown)
+    return bool(grown) and lists.again(None)
 
 
 def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
@@ -157,7 +187,11 @@ def _happen(performance: Performance, failure: BaseException | None) -> None:
     for holder in _restructured(performance):
         trace.problems.append(f"it adds or removes items of a {type(holder.target).__name__}")
     own = {id(holder.target) for holder in performance.copies.values()}
-    if own & exchange.holders.keys() and any(holder.target is not holder.obj for holder, _, _ in changed):
+    if own & recording.captures.sinks.holders.keys():
+        raise UntraceableError("it is given a list to which it also appends")
+    both = own & exchange.holders.keys()
+    touched = [*(holder for holder, _, _ in changed), *_restructured(performance)]
+    if both and any(holder.target is not holder.obj or id(holder.target) in both for holder in touched):
         raise UntraceableError("it is given a container that it also reads from elsewhere")
     if recording.captures.identities and (own & exchange.holders.keys() or recording.same_twice()):
         raise UntraceableError("it compares objects by identity, one of which it is given in two places")
@@ -165,6 +199,7 @@ def _happen(performance: Performance, failure: BaseException | None) -> None:
     values = [plain(value) for _, _, value in changed]
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}
                 for holder in _restructured(performance) if holder.obj is not holder.target}
+    appended = [(sink, method, plain(value)) for sink, method, value in recording.captures.sinks.noted]
     plain(failure)
     performance.result = plain(performance.output)
     performance.changes = changed
@@ -177,6 +212,8 @@ def _happen(performance: Performance, failure: BaseException | None) -> None:
     for holder in performance.copies.values():
         if id(holder) in contents:
             Holder(holder.target, [], None, holder.names).hold(contents[id(holder)])
+    for sink, method, value in appended:
+        getattr(sink, method)(value)
 
 
 def _restructured(performance: Performance) -> Iterator[Holder]:

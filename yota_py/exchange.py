@@ -98,6 +98,11 @@ class Holder:
         """Whether a traced value is a key, which nobody can ask for its hash any more when the trace has ended."""
         return self.names is None and isinstance(self.obj, dict) and any(map(is_traced, dict.__iter__(self.obj)))
 
+    def has_grown(self) -> bool:
+        """Whether items have been appended to those that it held before, which it still does."""
+        now, before = [*self.read().values()], [*self.before.values()]
+        return len(now) > len(before) and all(a is b for a, b in zip(now, before, strict=False))
+
     def put(self, key: Any, value: Any) -> None:
         """Replace an item of the caller's."""
         if self.names is None:

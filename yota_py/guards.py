@@ -125,6 +125,17 @@ class Guards:
         known = self.reference(value, self.path(expression))
         self.require(f"{expression} is {known} is not None", expression, _short(value), minor=minor)
 
+    def require_equal(self, expression: str, value: Any, *, number: type | None) -> None:
+        """``require_is``, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only."""
+        constant, cls = self.constant(value), self.constant(type(value))
+        condition = f"{expression} is {constant}"
+        if isinstance(value, int | str | bytes | float | np.number):
+            condition += f" or (type({expression}) is {cls} and {expression} == {constant})"
+        if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
+            digits = self.constant(repr(value))
+            condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
+        self.require(condition, expression, reprlib.repr(value), number=number)
+
     # -- the whole
 
     def reads_of(self, text: str) -> list[str]:

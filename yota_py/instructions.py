@@ -27,6 +27,8 @@ _UNTRACEABLE = {
 }
 _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
+GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
+_NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
@@ -38,7 +40,8 @@ class Names:
 
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
     those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
-    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are. ``sets_errors`` tells
+    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
+    those of what something is appended to, in the same expression. ``sets_errors`` tells
     whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
     a constant).
     """
@@ -50,6 +53,7 @@ class Names:
     asked: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
+    grown: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
     identities: bool = False
@@ -100,6 +104,10 @@ def _read(code: CodeType) -> Names:
             if kind == "DELETE_GLOBAL":
                 names.problems.append(f"{code.co_name} deletes the global name {name}")
         elif kind in _READS or kind == "STORE_ATTR":
+            if name in GROWING and (before := instructions[i - 1]).opname in _NAMES:
+                names.grown.add(before.argval)
+            elif name in GROWING and (before.opname == "BINARY_SUBSCR" or before.argrepr == "[]"):
+                names.grown.add("[]")
             if of and kind != "STORE_ATTR":
                 names.of_globals.setdefault((of, name), site)
             else:

@@ -25,6 +25,7 @@ from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .patching import installed, noticing, state, tracing
 from .registry import load_pending, patched
 from .show import name_of
+from .sinks import Lists
 from .tape import Tape
 from .trace import RAISES_ERRORS, Trace, raises_errors
 from .tracer import Tracer, shadow
@@ -78,7 +79,8 @@ class Recording:
     """One call to be traced: its inputs are on the tape, and ``run`` runs ``f`` on their tracers.
 
     With ``effects`` the function may write into captured arrays, and what it has stored when it ends, also by an
-    exception, is left standing (``captures.exchange`` knows it). ``arrays`` are the caller's own objects behind the
+    exception, is left standing (``captures.exchange`` knows it), but for what it appends to lists, of which ``lists``
+    tells what is known (``captures.sinks``). ``arrays`` are the caller's own objects behind the
     roots of the trace; ``given`` is what ``f`` gets.
     """
 
@@ -91,6 +93,7 @@ class Recording:
         inputs: frozenset[str | int] = frozenset(),
         *,
         effects: bool = False,
+        lists: Lists | None = None,
     ) -> None:
         adopt()
         self.f = f
@@ -113,7 +116,7 @@ class Recording:
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
-        self.captures = Captures(trace, f, [name for _, name in names], inputs)
+        self.captures = Captures(trace, f, [name for _, name in names], inputs, lists)
 
     def run(self) -> Any:
         """Run the function; its results are the tape's."""

@@ -9,7 +9,8 @@ have the names that the guards gave them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 Step = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[Any]], Any]
 
 
+_Body = tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], list[tuple[str, str, str]], str]
+
 PLAIN = Refusal.OUT_OF_BOUNDS  # the function itself must be called, no other program fits
 
 
@@ -65,6 +68,7 @@ class _Writer:
         self.holders = {
             **{id(holder.obj): holder for holder in self.captures.exchange.holders.values() if holder.names is None},
             **performance.copies,
+            **{id(holder.obj): holder for holder in self.captures.sinks.holders.values()},
         }
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
         self.roots = {var: self._root(var) for var in self.trace.roots}
@@ -83,12 +87,14 @@ class _Writer:
         """The program, the function that runs it, and the one that rehearses."""
         return self._assemble(*self.body())
 
-    def body(self) -> tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], str]:
-        """The arrays that are written into, and with what; holders, keys, values and whether they are items; the
-        result."""
+    def body(self) -> _Body:
+        """The arrays that are written into, and with what; holders, keys, values and whether they are items; lists,
+        methods and what is appended; the result."""
         copies = [(self.roots[var], self._output(self.trace.roots[var].current()[0])) for var in self.trace.written]
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
-        return copies, stores, self.text(self.performance.output)
+        grown = [(self._holder(self.holders[id(sink)]), method, self.text(value))
+                 for sink, method, value in self.captures.sinks.noted]
+        return copies, stores, grown, self.text(self.performance.output)
 
     # -- expressions
 
@@ -175,8 +181,9 @@ class _Writer:
     # -- the function
 
     def _assemble(
-        self, copies: list[tuple[str, str]], stores: list[tuple[str, str, str, bool]], result: str
-    ) -> tuple[Program, Step, Step]:
+        self, copies: list[tuple[str, str]], stores: list[tuple[str, str, str, bool]],
+        grown: list[tuple[str, str, str]], result: str,
+    ) -> tuple[Program, Step, Step]:  # fmt: skip
         tape = self.trace.tape
         types = [tape[var].type for var in self.outputs]
         tape.results, tape.out_spec = [*self.outputs], optree.treespec_tuple(
@@ -199,8 +206,11 @@ class _Writer:
                   f"{'set_item' if item else 'set_attribute'}({of}, {key}, {value})"
                   for of, key, value, item in stores]
         effects = f"({_listed(map(_listed, copies))}), ({_listed(_listed(map(str, store)) for store in stores)})"
-        step = self._function([*lines, *written, *self.lines, *stored, f"return {result}"], program)
-        rehearsal = [*lines, *self.lines, f"return Rehearsal({result}, {effects}, ({inputs}{', ' * bool(inputs)}), y)"]
+        appended = [f"{of}.{method}({value})" for of, method, value in _joined(grown)]
+        step = self._function([*lines, *written, *self.lines, *stored, *appended, f"return {result}"], program)
+        added = _listed(f"{of}, {method!r}, {value}" for of, method, value in grown)
+        effects += f", ({inputs}{', ' * bool(inputs)}), y, ({added})"
+        rehearsal = [*lines, *self.lines, f"return Rehearsal({result}, {effects})"]
         return program, step, self._function(rehearsal, program)
 
     def _function(self, lines: list[str], program: Program) -> Step:
@@ -241,8 +251,10 @@ class _Writer:
         return lines + self._identities()
 
     def _identities(self) -> list[str]:
-        """Containers whose items are replaced are reached by the same ways as in the trace, and by no others."""
-        changed = {id(holder): holder for holder, _, _ in self.performance.changes}.values()
+        """Containers whose items are replaced, and lists that grow, are reached by the same ways as in the trace, and
+        by no others."""
+        grown = [self.holders[id(sink)] for sink, _, _ in self.captures.sinks.noted]
+        changed = {id(holder): holder for holder in (*(x for x, _, _ in self.performance.changes), *grown)}.values()
         every = [*self.captures.exchange.holders.values(), *self.performance.copies.values()]
         lines = []
         for holder in changed:
@@ -261,6 +273,16 @@ def _alike(a: Holder, b: Holder) -> bool:
 def _fixed(text: str) -> bool:
     """Whether an expression is a constant of the guards or its namespace, or an argument's own."""
     return text.removesuffix(".__dict__")[1:].isdigit() and text[0] == "k"
+
+
+def _joined(grown: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """What is appended to a list, in one call if nothing else is in between."""
+    for (of, method), group in groupby(grown, lambda entry: entry[:2]):
+        values = [value for _, _, value in group]
+        if len(values) > 1:
+            yield of, method.replace("append", "extend"), f"({', '.join(values)})"
+        else:
+            yield of, method, values[0]
 
 
 def _is_array(t: Type) -> bool:

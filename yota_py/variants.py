@@ -41,7 +41,8 @@ class Rehearsal:
     """A call that a program could serve, and what it would do.
 
     The result; the arrays that would be written into, with their contents; the items and attributes that would be
-    replaced: holder, key, value, and whether it is an item; what the program was given, and what it has returned.
+    replaced: holder, key, value, and whether it is an item; what the program was given, and what it has returned; what
+    would be appended to lists and deques, in order: list, method and value.
     """
 
     result: Any
@@ -49,6 +50,7 @@ class Rehearsal:
     stores: Sequence[tuple[Any, Any, Any, bool]]
     inputs: Sequence[Any]
     outputs: Any
+    appended: Sequence[tuple[Any, str, Any]] = ()
 
 
 @dataclass(slots=True)

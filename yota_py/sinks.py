@@ -1,0 +1,194 @@
+"""Lists that a traced function only appends to, such as the history of a loss, which is longer at each call.
+
+While the function is traced, a ``Sink`` stands in the place of such a list. What is appended to it is noted, in order,
+and appended to the list itself when the trace has ended. The list is never read, so that a program does not depend on
+what it holds. A function that does read it is traced once more, with the list itself in its place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, MutableSequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FrameType
+from typing import Any, NoReturn
+
+from .containers import items_of
+from .exchange import Exchange, Holder
+from .guards import Guards
+from .instructions import GROWING
+from .ownership import is_library_frame
+from .patching import state
+from .trace import Trace
+
+MAX_ATTEMPTS = 5  # to trace one call
+MAX_DEPTH = 4  # of containers in which a library may find a list
+_KINDS = (list, deque)
+
+
+@dataclass(slots=True)
+class Lists:
+    """What is known of the caller's lists when a call is traced once more: by identity, those that it has ``read``
+    (``None`` if no list is to be exchanged), and those that it has appended to. ``items`` tells whether items of
+    containers are taken for lists that are only appended to where the code says so."""
+
+    read: dict[int, Any] | None = field(default_factory=dict)
+    grown: dict[int, Any] = field(default_factory=dict)
+    items: bool = True
+    attempts: int = 0
+
+    def again(self, failed: Sinks | None) -> bool:
+        """Whether there may be another attempt, perhaps after one that has ``failed``; the last one, and one after
+        another failure than that a list was read, is made without sinks."""
+        self.attempts += 1
+        if self.attempts == MAX_ATTEMPTS - 1 or (failed is not None and not failed.was_read):
+            self.read = None
+        return self.attempts < MAX_ATTEMPTS
+
+
+class Sink:
+    """What stands in the place of a list or deque; to other threads, and when the trace has ended, it is that."""
+
+    __slots__ = ("_list", "_sinks")
+
+    def __init__(self, of: Any, sinks: Sinks) -> None:
+        self._list, self._sinks = of, sinks
+
+    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
+    def __class__(self) -> Any:
+        return type(self._list)
+
+    def __yota_open__(self) -> Any:
+        """The list itself, to be read."""
+        if self._sinks.is_tracing():
+            self._sinks.read(self)
+        return self._list
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(self._list, name):
+            return getattr(self._list, name)  # raises what the list does
+        if name in GROWING and self._sinks.is_tracing():
+            return partial(self._sinks.grow, self, name)
+        return getattr(self.__yota_open__(), name)
+
+    def __iadd__(self, values: Iterable[Any]) -> Any:
+        if self._sinks.is_tracing():
+            self._sinks.grow(self, "extend", values)
+            return self
+        self._list += values
+        return self._list
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self.__yota_open__()
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    def method(self: Sink, *args: Any) -> Any:
+        return getattr(self.__yota_open__(), name)(*args)
+
+    return method
+
+
+# All other special methods of lists, which Python looks up in the class.
+for _name in (
+    "add contains delitem eq format ge getitem gt hash imul iter le len lt mul ne reduce reduce_ex repr reversed "
+    "rmul setitem sizeof str"
+).split():
+    setattr(Sink, f"__{_name}__", _reading(f"__{_name}__"))
+MutableSequence.register(Sink)  # for ``match``
+
+
+class Sinks:
+    """Those of one trace. ``names`` are those of what the code appends to (``"[]"`` for items), ``noted`` what it has
+    appended: sink, method and value."""
+
+    def __init__(
+        self, trace: Trace, guards: Guards, exchange: Exchange, lists: Lists | None, give_up: Callable[[str], NoReturn]
+    ) -> None:
+        self._trace, self._guards, self._exchange, self._give_up = trace, guards, exchange, give_up
+        self._lists = lists or Lists(read=None)
+        self.names: set[str] = set()
+        self.holders: dict[int, Holder] = {}  # by the identity of the list: its sink, and where it is found
+        self.noted: list[tuple[Sink, str, Any]] = []
+        self.was_read = False
+        self._items: set[int] = set()  # identities of lists that are items of containers
+
+    def stand_in(self, value: Any, expression: str, name: str) -> Sink | None:
+        """What takes the place of a list that was found under a name; ``None`` if it stays."""
+        if type(value) is Sink:  # in a container that is reached by two ways
+            value = value._list
+        elif type(value) not in _KINDS:
+            return None
+        if (known := self.holders.get(id(value))) is not None:
+            if not name:  # among defaults, it is on its way into the function already
+                self.read(known.obj)
+            first = known.texts[0]
+            self._guards.require(f"{expression} is {first}", expression, f"the same as {self._guards.path(first)}")
+            return known.obj  # type: ignore[no-any-return]
+        if not (name and self._only_grows(value, name)) or id(value) in self._exchange.holders:
+            return None
+        kind = self._guards.constant(type(value))
+        self._guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}")
+        sink = Sink(value, self)
+        self.holders[id(value)] = Holder(sink, [expression], value, before=dict(enumerate(value)))
+        self._items |= {id(value)} if name == "[]" else set()
+        return sink
+
+    def _only_grows(self, value: Any, name: str) -> bool:
+        """Whether it is believed of a list, until it is read."""
+        lists = self._lists
+        if lists.read is None or id(value) in lists.read:
+            return False
+        return id(value) in lists.grown or (name in self.names and (lists.items or name != "[]"))
+
+    def is_tracing(self) -> bool:
+        """Whether this is the thread that traces, and it still does."""
+        return self._trace.alive and self._trace.thread == threading.get_ident()
+
+    def grow(self, sink: Sink, method: str, value: Any) -> None:
+        """Note what is appended."""
+        if state.traces[-1] is not self._trace:  # a function that is differentiated does it, and perhaps not always
+            self.read(sink)
+        if method.startswith("append"):
+            self.noted.append((sink, method, value))
+            return
+        for item in value:  # one after the other, as the list would take them before one raises
+            self.noted.append((sink, method.replace("extend", "append"), item))
+
+    def read(self, sink: Sink) -> NoReturn:
+        """End the trace: it needs to know what is in the list."""
+        self._note_read(sink)
+        self._give_up("it reads a list that it appends to")
+
+    def _note_read(self, sink: Sink) -> None:
+        self.was_read = True
+        if self._lists.read is not None:
+            self._lists.items &= id(sink._list) not in self._items
+            self._lists.read[id(sink._list)] = sink._list
+
+    def finish(self) -> None:
+        """After the trace: let lists be as they were that the function has found by another way, and changed."""
+        for holder in self.holders.values():
+            own, before = Holder(holder.target, [], holder.target), [*holder.before.values()]
+            if [*map(id, own.read().values())] != [*map(id, before)]:
+                own.hold(holder.before)
+                self._note_read(holder.obj)
+
+    def heed(self, frame: FrameType) -> None:
+        """A function is called that may look into its arguments past their methods, as C code does."""
+        if self.holders and is_library_frame(frame) and not frame.f_globals["__name__"].startswith(__package__):
+            found = _find(frame.f_locals.values(), MAX_DEPTH)
+            if found is not None:
+                self.read(found)
+
+
+def _find(values: Iterable[Any], depth: int) -> Sink | None:
+    """A sink among values, or in containers in them."""
+    for value in [*values]:
+        if type(value) is Sink:
+            return value
+        if depth and (items := items_of(value)) and (found := _find(items, depth - 1)) is not None:
+            return found
+    return None
