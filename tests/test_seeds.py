@@ -1,0 +1,104 @@
+"""Cotangents of results: seeds, and pullbacks that are called with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from yota_py import grad, pullback
+from yota_py.errors import SeedError
+
+CALLS = 4  # traced, compiled, and run twice
+
+
+# ----------------------------------------------------------------------------------------------------------- seeds
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        np.ones(3),
+        [1.0, 1, 1],
+        (1.0, 1.0, 1.0),
+        np.ones(3, np.float32),
+        np.ones(3, int),
+        np.ones(6)[::2],
+        np.ones(3, ">f8"),
+    ],
+)
+def test_seeds_of_the_outputs_shape(seed: Any) -> None:
+    for i in range(CALLS):
+        value, (g,) = grad(lambda x: x * x, np.arange(3.0) + i, seed=seed)
+        assert_array_equal(value, (np.arange(3.0) + i) ** 2)
+        assert_array_equal(g, 2 * (np.arange(3.0) + i))
+
+
+def test_seeds_change_from_call_to_call() -> None:
+    def f(x: Any, y: Any) -> dict[str, Any]:
+        return {"p": x * y, "q": [np.sum(x), 3.0]}
+
+    for i in range(5):
+        seed = {"p": np.arange(3.0) * i, "q": [float(i), 1.0]}
+        _, (g, h) = grad(f, np.ones(3), np.arange(3.0), seed=seed)
+        assert_array_equal(g, np.arange(3.0) ** 2 * i + i)
+        assert_array_equal(h, np.arange(3.0) * i)
+
+
+def test_complex_seeds_for_complex_outputs() -> None:
+    for s in (1.0, 1j, 2 - 1j, 1):
+        _, (g,) = grad(lambda z: z * (1 + 2j), 1 + 1j, seed=s)
+        assert g == s * np.conj(1 + 2j)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [1.0, np.ones(2), np.ones((3, 1)), np.ones(3) * 1j, "abc", np.array(["a"] * 3), {"a": np.ones(3)}, (1.0, 1.0), []],
+)
+def test_seeds_that_do_not_fit(seed: Any) -> None:
+    def f(x: Any) -> Any:
+        return x * 2
+
+    for _ in range(3):
+        with pytest.raises(SeedError, match=r"test_seeds.py:\d+: the seed .*f"):
+            grad(f, np.ones(3), seed=seed)
+        assert_array_equal(grad(f, np.ones(3), seed=np.ones(3))[1][0], np.full(3, 2.0))
+
+
+def test_seeds_of_another_structure() -> None:
+    for seed in ((np.ones(2),), [np.ones(2), 1.0], (np.ones(2), np.ones(1)), {"a": 1.0}, 1.0):
+        with pytest.raises(SeedError):
+            grad(lambda x: (x, np.sum(x)), np.ones(2), seed=seed)
+        with pytest.raises(SeedError):
+            pullback(lambda x: (x, np.sum(x)), np.ones(2))[1](seed)
+
+
+# -------------------------------------------------------------------------------------------------------- pullback
+
+
+def test_pullbacks_are_called_as_often_as_wanted() -> None:
+    x = np.arange(1.0, 4.0)
+    y, back = pullback(lambda x, k: (x * x * k, np.sum(x)), x, 2.0)
+    assert_array_equal(y[0], 2 * x * x)
+    assert y[1] == 6.0
+    for i in range(CALLS):
+        g, k = back((np.full(3, float(i)), 1.0))
+        assert_allclose(g, 4 * x * i + 1)
+        assert_allclose(k, np.sum(x * x) * i)
+
+
+def test_a_pullback_remembers_its_arguments() -> None:
+    x = np.arange(1.0, 4.0)
+    _, back = pullback(lambda x: np.sum(x * x), x)
+    x[:] = 100.0
+    assert_array_equal(back(1.0)[0], 2 * np.arange(1.0, 4.0))
+
+
+def test_a_pullback_with_structure_and_without_influence() -> None:
+    y, back = pullback(lambda p, n: {"a": p["w"] * n, "b": 5}, {"w": np.ones(2), "u": 3.0}, 2)
+    assert y["b"] == 5
+    grads = back({"a": np.ones(2), "b": None})
+    assert_array_equal(grads[0]["w"], np.full(2, 2.0))
+    assert grads[0]["u"] == 0.0 and grads[1] is None
