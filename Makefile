@@ -24,7 +24,7 @@ test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences, all pairs of dtypes, a memory checker
-	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) $(STRESS)
+	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(STRESS)
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run
