@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from performing import assert_same, sharing
 
+import yota_py.modes
+import yota_py.step
 from yota_py import explain, grad
 from yota_py.errors import AuditWarning, CompileError
+from yota_py.guards import Guards
+from yota_py.operations import Constant, Guard
+from yota_py.passes import optimise
+from yota_py.tape import Tape
 
 Patch = pytest.MonkeyPatch
 
@@ -50,3 +58,17 @@ def outcome(f: Any, *args: Any) -> Any:
         return f(*args)
     except ValueError as error:
         return type(error), str(error)
+
+
+def nothing_is_guarded(patch: Patch) -> None:
+    patch.setattr(Guards, "require", lambda *args, **kwargs: None)
+
+
+def decisions_are_not_checked(patch: Patch) -> None:
+    def unguarded(tape: Tape) -> Tape:
+        low = optimise(tape)
+        kept = [Constant(np.True_, op.type) if isinstance(op, Guard) else op for op in low.ops]
+        return dataclasses.replace(low, ops=kept)
+
+    patch.setattr(yota_py.step, "optimise", unguarded)
+    patch.setattr(yota_py.modes, "optimise", unguarded)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from audits import Patch, served
+from audits import Patch, decisions_are_not_checked, nothing_is_guarded, served
 from performing import assert_same
 
 import yota_py.effects
@@ -18,10 +17,6 @@ import yota_py.step
 from yota_py import explain, grad, jit
 from yota_py.captures import Captures
 from yota_py.errors import AuditWarning
-from yota_py.guards import Guards
-from yota_py.operations import Constant, Guard
-from yota_py.passes import optimise
-from yota_py.tape import Tape
 
 pytestmark = pytest.mark.audited
 
@@ -42,20 +37,6 @@ class Model:
 
 def numbers_are_not_guarded(patch: Patch) -> None:
     patch.setattr(Captures, "_immutable", lambda self, value, expression: value)
-
-
-def nothing_is_guarded(patch: Patch) -> None:
-    patch.setattr(Guards, "require", lambda *args, **kwargs: None)
-
-
-def decisions_are_not_checked(patch: Patch) -> None:
-    def unguarded(tape: Tape) -> Tape:
-        low = optimise(tape)
-        kept = [Constant(np.True_, op.type) if isinstance(op, Guard) else op for op in low.ops]
-        return dataclasses.replace(low, ops=kept)
-
-    patch.setattr(yota_py.step, "optimise", unguarded)
-    patch.setattr(yota_py.modes, "optimise", unguarded)
 
 
 POWER = 2
