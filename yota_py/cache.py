@@ -319,7 +319,7 @@ class FunctionCache:
             self.varying.replaced(call.leaves, now.leaves, now.spec)
         if self.varying.inputs(call.spec) > recording.inputs:
             return ["it counts in what it reads; the next program takes the number as an input"]
-        types = [native_type(value) for value in recording.captures.values]
+        types = [native_type(value) for value in recording.captures.captured.values]
         leaves = call.leaves
         known = self.signatures.get(key, ())
         signature = next((s for s in known if s.serves(leaves, guards, types)), None)

@@ -18,7 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import kinds
+from .attempts import Attempts
 from .attributes import Attributes
+from .captured import Captured
 from .classes import Classes
 from .contents import copy_of, parts_of, unchanged
 from .conversion import Conversions
@@ -33,9 +35,8 @@ from .memos import Memos
 from .operations import Site, Variable, site_of
 from .ownership import is_library, is_library_code
 from .patching import MEMO, stand_in_for
-from .sinks import Lists, Sinks
+from .sinks import Sinks
 from .trace import Trace
-from .tracer import Tracer
 
 MAX_READS = 3000
 
@@ -44,7 +45,7 @@ class Captures:
 
     def __init__(
         self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
-        lists: Lists | None = None,
+        attempts: Attempts | None = None,
     ) -> None:  # fmt: skip
         self.trace = trace
         self.f = f
@@ -54,9 +55,9 @@ class Captures:
         self.given_up = False
         self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
         self.guards = Guards()
-        self.values: list[Any] = []  # the captured ones, in the order of capture
+        self.captured = Captured(trace, self.guards, attempts.tied if attempts is not None else {})
         self.exchange = Exchange(trace)
-        self.sinks = Sinks(trace, self.guards, self.exchange, lists, self.give_up)
+        self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.identities = False  # whether objects are compared by identity
         self._attributes = Attributes(self.guards, self.exchange, self._read)
@@ -68,7 +69,6 @@ class Captures:
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self._functions: set[int] = set()
-        self._tracers: dict[int, tuple[Any, Tracer, str]] = {}
 
     # -- the walk
 
@@ -87,10 +87,8 @@ class Captures:
 
     def finish(self) -> None:
         """After the trace: arrays that the function has told apart are still different ones."""
-        arrays = [known for value, _, known in self._tracers.values() if isinstance(value, np.ndarray)]
-        if self.identities and len(arrays) > 1:
-            different = f"len({{{', '.join(f'id({x})' for x in arrays)}}}) == {len(arrays)}"
-            self.guards.require(different, arrays[0], "an array under one name")
+        if self.identities:
+            self.captured.require_different()
         self.items.finish()
 
     def give_up(self, problem: str) -> NoReturn:
@@ -269,7 +267,7 @@ class Captures:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         known = self.guards.local(expression, path, site)
         rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
-        new = self._number(value, known) if rebound else self._value(value, known, name)
+        new = self.captured.number(value, known) if rebound else self._value(value, known, name)
         if new is not value:
             self.exchange.put(value, new, place)
 
@@ -281,15 +279,11 @@ class Captures:
                 self.problems.append(f"it reads more than {MAX_READS} captured values")
             return value
         if is_traced(value):
-            for _, tracer, known in self._tracers.values():
-                if tracer is value:  # in a container that is reached by two ways
-                    was = f"the same as {self.guards.path(known)}"
-                    self.guards.require(f"{expression} is {known}", expression, was)
-                    return value
-            self.problems.append("it reads a traced value of an enclosing differentiation")
+            if not self.captured.again(value, expression):
+                self.problems.append("it reads a traced value of an enclosing differentiation")
             return value
         if isinstance(value, np.ndarray):
-            return self._array(value, expression)
+            return self.captured.array(value, expression)
         if (sink := self.sinks.stand_in(value, expression, name)) is not None:
             return sink
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
@@ -361,29 +355,6 @@ class Captures:
         self._classes.read(type(value))
         return value
 
-    def _array(self, value: np.ndarray, expression: str) -> Any:
-        if type(value) not in (np.ndarray, np.memmap) or value.dtype.kind not in "fcbiu":
-            self.guards.require_is(expression, value)
-            self.problems.append(f"it reads an array of type {type(value).__name__} with dtype {value.dtype}")
-            return value
-        if id(value) in self._tracers:  # two names of one array
-            _, tracer, known = self._tracers[id(value)]
-            self.guards.require(f"{expression} is {known}", expression, f"the array {self.guards.path(known)}")
-            return tracer
-        self.guards.captured.append(expression)
-        self.values.append(value)
-        tracer = self.trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
-        self._tracers[id(value)] = value, tracer, expression
-        return tracer
-
-    def _number(self, value: Any, expression: str) -> Any:
-        """A number of which it is known that it will be another one: an input, like an array."""
-        self.guards.captured.append(expression)
-        self.values.append(value)
-        tracer = self.trace.capture(value)
-        self._tracers[id(tracer)] = value, tracer, expression
-        return tracer
-
     def _immutable(self, value: Any, expression: str) -> Any:
         """The same object, or an equal number or string. A number that is known to change becomes an input, like an
         array."""
@@ -395,6 +366,6 @@ class Captures:
             self.problems.append("it reads a frozenset of objects, which cannot be watched")
         number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
         if number and guards.path(expression) in self.inputs:
-            return self._number(value, expression)
+            return self.captured.number(value, expression)
         guards.require_equal(expression, value, number=number)
         return value

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .attempts import Attempts
 from .containers import slots_of, with_items
 from .dispatch import is_traced
 from .errors import YotaError
@@ -25,7 +26,6 @@ from .kinds import is_of_library
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
-from .sinks import Lists
 from .tracer import Tracer
 from .trees import opened
 
@@ -70,18 +70,19 @@ def perform(
     """
     if tracing() or sys.getprofile() is not None:
         raise UntraceableError("another function is being traced, or a profiler is active")
-    lists = Lists()
-    while (performance := _attempt(f, args, kwargs, inputs, lists)) is None:
+    attempts = Attempts()
+    while (performance := _attempt(f, args, kwargs, inputs, attempts)) is None:
         pass
     return performance
 
 
 def _attempt(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str | int], lists: Lists
-) -> Performance | None:
-    """``perform``; ``None``, and nothing has happened, if more is known of lists now, so that another trace may do."""
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str | int],
+    attempts: Attempts,
+) -> Performance | None:  # fmt: skip
+    """``perform``; ``None``, and nothing has happened, if more is known now, so that another attempt may do."""
     try:
-        recording = Recording(f, args, kwargs, lambda argnum: False, inputs, effects=True, lists=lists)
+        recording = Recording(f, args, kwargs, lambda argnum: False, inputs, effects=True, attempts=attempts)
         performance = Performance(recording, None)
         for i, (copy, own) in enumerate(zip(recording.given[0], args, strict=True)):
             _pair(performance, copy, own, f"args[{i}]")
@@ -104,13 +105,13 @@ def _attempt(
         if failure is not None and (captures.given_up or not _is_own(failure)):
             said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
             raise UntraceableError(f"{said}{failure}") from failure
-        if failure is None and _has_grown(performance, lists):
+        if failure is None and _has_grown(performance, attempts) and attempts.again():
             captures.exchange.undo()
             return None
         _happen(performance, failure)
     except UntraceableError:
         captures.exchange.undo()
-        if captures.sinks.holders and lists.again(captures.sinks):
+        if _has_learned(recording, attempts) and attempts.again():
             return None
         raise
     if failure is not None:
@@ -121,14 +122,27 @@ def _attempt(
     return performance
 
 
-def _has_grown(performance: Performance, lists: Lists) -> bool:
+def _has_grown(performance: Performance, attempts: Attempts) -> bool:
     """Whether the function has appended to lists that it was thought to read, and perhaps does not."""
-    if performance.problems or lists.read is None:
+    if performance.problems or attempts.read is None:
         return False
     grown = [holder.obj for holder in performance.recording.captures.exchange.holders.values()
-             if type(holder.obj) is list and id(holder.obj) not in lists.read and holder.has_grown()]
-    lists.grown.update((id(value), value) for value in grown)
-    return bool(grown) and lists.again(None)
+             if type(holder.obj) is list and id(holder.obj) not in attempts.read and holder.has_grown()]
+    attempts.grown.update((id(value), value) for value in grown)
+    return bool(grown)
+
+
+def _has_learned(recording: Recording, attempts: Attempts) -> bool:
+    """Whether a failed attempt tells how the next one may do better."""
+    sinks = recording.captures.sinks
+    if sinks.was_read:
+        return True
+    tied = {id(owner): owner for owner in recording.tied()}
+    if tied.keys() - attempts.tied.keys():
+        attempts.tied |= tied
+        return True
+    attempts.read = None  # whatever it is, it does not come of lists then
+    return bool(sinks.holders)
 
 
 def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
@@ -231,6 +245,7 @@ class _Plain:
         self.trace = performance.recording.trace
         self.guards = performance.recording.captures.guards
         self.reals = {id(root): performance.recording.real(var) for var, root in self.trace.roots.items()}
+        self.reals |= {key: view for key, (view, _) in performance.recording.captures.captured.views.items()}
         exchange = performance.recording.captures.exchange
         tuples = {key: old for key, (_, old, _) in performance.recording.captures.items.tuples.items()}
         copies = {key: holder.target for key, holder in performance.copies.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from types import CodeType
 from typing import Any
@@ -13,6 +13,7 @@ import optree
 from . import locks
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
+from .attempts import Attempts
 from .captures import Captures
 from .containers import items_of
 from .dispatch import is_traced
@@ -22,10 +23,10 @@ from .kinds import is_whole
 from .leftovers import Leftovers
 from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
+from .parts import owner_of
 from .patching import installed, noticing, state, tracing
 from .registry import load_pending, patched
 from .show import name_of
-from .sinks import Lists
 from .tape import Tape
 from .trace import RAISES_ERRORS, Trace, raises_errors
 from .tracer import Tracer, shadow
@@ -79,8 +80,8 @@ class Recording:
     """One call to be traced: its inputs are on the tape, and ``run`` runs ``f`` on their tracers.
 
     With ``effects`` the function may write into captured arrays, and what it has stored when it ends, also by an
-    exception, is left standing (``captures.exchange`` knows it), but for what it appends to lists, of which ``lists``
-    tells what is known (``captures.sinks``). ``arrays`` are the caller's own objects behind the
+    exception, is left standing (``captures.exchange`` knows it), but for what it appends to lists (``captures.sinks``);
+    ``attempts`` tells what is known from earlier ones. ``arrays`` are the caller's own objects behind the
     roots of the trace; ``given`` is what ``f`` gets.
     """
 
@@ -93,7 +94,7 @@ class Recording:
         inputs: frozenset[str | int] = frozenset(),
         *,
         effects: bool = False,
-        lists: Lists | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         adopt()
         self.f = f
@@ -116,7 +117,7 @@ class Recording:
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
-        self.captures = Captures(trace, f, [name for _, name in names], inputs, lists)
+        self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts)
 
     def run(self) -> Any:
         """Run the function; its results are the tape's."""
@@ -158,7 +159,7 @@ class Recording:
         op = self.trace.tape[var]
         if isinstance(op, Constant):
             assert op.captured is not None
-            return self.captures.values[op.captured]
+            return self.captures.captured.values[op.captured]
         return self.leaves[self.positions[var]]
 
     def same_twice(self) -> bool:
@@ -168,12 +169,19 @@ class Recording:
 
     def shared_memory(self) -> tuple[str, str] | None:
         """The names of a root that the function has written into and of another one that shares memory with it."""
+        return next(((self._called(var), self._called(other)) for var, other in self._sharing()), None)
+
+    def tied(self) -> list[Any]:
+        """The arrays at which two captured ones look, one of which the function has written into."""
+        pairs = (pair for pair in self._sharing() if all(isinstance(self.trace.tape[var], Constant) for var in pair))
+        return [owner_of(self.real(var)) for var, _ in pairs]
+
+    def _sharing(self) -> Iterator[tuple[Variable, Variable]]:
         trace = self.trace
         for var in trace.written:
             for other in trace.roots:
                 if other != var and overlap(shadow(self.real(var)), shadow(self.real(other))):
-                    return self._called(var), self._called(other)
-        return None
+                    yield var, other
 
     def _called(self, var: Variable) -> str:
         op = self.trace.tape[var]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, MutableSequence
-from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
+from .attempts import Attempts
 from .containers import items_of
 from .exchange import Exchange, Holder
 from .guards import Guards
@@ -23,29 +23,8 @@ from .ownership import is_library_frame
 from .patching import state
 from .trace import Trace
 
-MAX_ATTEMPTS = 5  # to trace one call
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
-
-
-@dataclass(slots=True)
-class Lists:
-    """What is known of the caller's lists when a call is traced once more: by identity, those that it has ``read``
-    (``None`` if no list is to be exchanged), and those that it has appended to. ``items`` tells whether items of
-    containers are taken for lists that are only appended to where the code says so."""
-
-    read: dict[int, Any] | None = field(default_factory=dict)
-    grown: dict[int, Any] = field(default_factory=dict)
-    items: bool = True
-    attempts: int = 0
-
-    def again(self, failed: Sinks | None) -> bool:
-        """Whether there may be another attempt, perhaps after one that has ``failed``; the last one, and one after
-        another failure than that a list was read, is made without sinks."""
-        self.attempts += 1
-        if self.attempts == MAX_ATTEMPTS - 1 or (failed is not None and not failed.was_read):
-            self.read = None
-        return self.attempts < MAX_ATTEMPTS
 
 
 class Sink:
@@ -105,10 +84,11 @@ class Sinks:
     appended: sink, method and value."""
 
     def __init__(
-        self, trace: Trace, guards: Guards, exchange: Exchange, lists: Lists | None, give_up: Callable[[str], NoReturn]
-    ) -> None:
+        self, trace: Trace, guards: Guards, exchange: Exchange, attempts: Attempts | None,
+        give_up: Callable[[str], NoReturn],
+    ) -> None:  # fmt: skip
         self._trace, self._guards, self._exchange, self._give_up = trace, guards, exchange, give_up
-        self._lists = lists or Lists(read=None)
+        self._attempts = attempts or Attempts(read=None)
         self.names: set[str] = set()
         self.holders: dict[int, Holder] = {}  # by the identity of the list: its sink, and where it is found
         self.noted: list[tuple[Sink, str, Any]] = []
@@ -138,10 +118,10 @@ class Sinks:
 
     def _only_grows(self, value: Any, name: str) -> bool:
         """Whether it is believed of a list, until it is read."""
-        lists = self._lists
-        if lists.read is None or id(value) in lists.read:
+        known = self._attempts
+        if known.read is None or id(value) in known.read:
             return False
-        return id(value) in lists.grown or (name in self.names and (lists.items or name != "[]"))
+        return id(value) in known.grown or (name in self.names and (known.items or name != "[]"))
 
     def is_tracing(self) -> bool:
         """Whether this is the thread that traces, and it still does."""
@@ -164,9 +144,9 @@ class Sinks:
 
     def _note_read(self, sink: Sink) -> None:
         self.was_read = True
-        if self._lists.read is not None:
-            self._lists.items &= id(sink._list) not in self._items
-            self._lists.read[id(sink._list)] = sink._list
+        if self._attempts.read is not None:
+            self._attempts.items &= id(sink._list) not in self._items
+            self._attempts.read[id(sink._list)] = sink._list
 
     def finish(self) -> None:
         """After the trace: let lists be as they were that the function has found by another way, and changed."""

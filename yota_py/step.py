@@ -73,6 +73,7 @@ class _Writer:
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
         self.roots = {var: self._root(var) for var in self.trace.roots}
         self.tracers = {id(root): self.roots[var] for var, root in self.trace.roots.items()}
+        self.tracers |= {key: text for key, (_, text) in self.captures.captured.views.items()}
         self.shared = shared
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
