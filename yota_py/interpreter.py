@@ -10,6 +10,7 @@ import numpy as np
 from .dispatch import is_traced
 from .mutation import traced_result
 from .operations import Input, Variable
+from .patching import as_constant
 from .recorder import Recorder
 from .tape import Tape
 from .trees import unflatten
@@ -49,13 +50,14 @@ def collect(gradient: Recorder) -> Any:
 
 
 def settle(value: Any, t: Type) -> Any:
-    """A result as its type says, sharing no memory with anything."""
+    """A result as its type says, sharing no memory with anything. To the trace of a function around it, an array that
+    nothing traced went into is a constant."""
     if not isinstance(t, ArrayType):
         return value
     if is_traced(value):
         return traced_result(value, t)
     if t.kind == "array":
-        return np.array(value, dtype=t.dtype, order="C")
+        return as_constant(np.array(value, dtype=t.dtype, order="C"))
     if t.kind == "scalar":
         return t.dtype.type(value)
     return np.asarray(value).item() if isinstance(value, np.ndarray | np.generic) else value

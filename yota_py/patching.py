@@ -159,11 +159,20 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
             state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
         if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
-        trace = state.traces[-1]
-        return trace.tracer(trace.constant(result))  # made from nothing but numbers: known to be the same next time
+        return as_constant(result)  # made from nothing but numbers
 
     originals[id(stand_in)] = fn
     return stand_in
+
+
+def as_constant(array: np.ndarray) -> Any:
+    """An array that is known to be the same next time, as it stands on the tapes of all traces."""
+    if state.suspended:
+        return array
+    constant: Any = array
+    for trace in state.traces:
+        constant = trace.tracer(trace.constant(constant))
+    return constant
 
 
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
