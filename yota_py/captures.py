@@ -86,10 +86,18 @@ class Captures:
         self._attributes.settle()
 
     def finish(self) -> None:
-        """After the trace: arrays that the function has told apart are still different ones."""
+        """After the trace: arrays and containers that the function has told apart are still different ones."""
         if self.identities:
             self.captured.require_different()
+            if len(places := self.containers()) > 1:
+                different = f"len({{{', '.join(f'id({place})' for place in places)}}}) == {len(places)}"
+                self.guards.require(different, places[0], "a container under one name")
         self.items.finish()
+
+    def containers(self) -> list[str]:
+        """Where lists, deques and dicts are found that the function may compare by identity."""
+        found = (expression for _, expression in self.items.containers.values())
+        return [*found, *(holder.texts[0] for holder in self.sinks.holders.values())]
 
     def give_up(self, problem: str) -> NoReturn:
         """End the trace: the function itself has to be called."""

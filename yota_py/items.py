@@ -22,6 +22,7 @@ class Items:
         self._guards, self._exchange, self._problems = guards, exchange, problems
         self._read, self._value = read_place, value
         self.tuples: dict[int, tuple[Any, Any, str]] = {}  # by identity: in whose place they stand, and where that is
+        self.containers: dict[int, tuple[Any, str]] = {}  # lists and dicts by identity, and where they are found
         self._sets: list[tuple[set[Any], set[Any]]] = []  # with what was in them
         self._path: list[int] = []  # the containers around the one being read
 
@@ -43,6 +44,10 @@ class Items:
             self._problems.append(f"it reads a {type(value).__name__} that contains itself")
             return value
         kind, guards = type(value), self._guards
+        if (known := self.containers.get(id(value))) is not None:
+            guards.require(f"{expression} is {known[1]}", expression, f"the same as {guards.path(known[1])}")
+            self._exchange.look_after(value, expression)
+            return value
         base: Any = base_of(kind)
         guards.require(f"type({expression}) is {guards.constant(kind)}", expression, f"a {kind.__name__}", minor=True)
         if isinstance(value, dict):
@@ -55,6 +60,7 @@ class Items:
             length = "len" if base is kind else guards.constant(base.__len__)
             guards.require(f"{length}({expression}) == {size}", expression, f"a {kind.__name__} of {size}")
         if not isinstance(value, tuple):
+            self.containers[id(value)] = value, expression
             self._exchange.look_after(value, expression)
         self._path.append(id(value))
         new = []

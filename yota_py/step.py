@@ -245,6 +245,9 @@ class _Writer:
         if self.captures.identities and len(arrays) > 1:
             ids = ", ".join(f"id({name})" for name in arrays)
             lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
+        given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
+        if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
+            lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
         if self.trace.writes or any(line[0] == "w" for line in self.lines):  # what reshape gives depends on strides
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
