@@ -75,6 +75,7 @@ class Captures:
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
         self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
+        self.sinks.expect(self.f)
         self.f = self._callable(self.f, "f")
         for leaf, name in zip(self.trace.tape.leaves, self.arguments, strict=True):
             if isinstance(leaf, MEMO):

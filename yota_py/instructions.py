@@ -6,6 +6,7 @@ import dis
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
 from .operations import Site, site_of
@@ -29,6 +30,7 @@ _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME",
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
+_LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
@@ -127,6 +129,21 @@ def _read(code: CodeType) -> Names:
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
+
+
+def only_grown(code: CodeType) -> frozenset[str]:
+    """The parameters of a function of which it does nothing but append to them, if all of its parameters have names."""
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) or code.co_posonlyargcount:
+        return frozenset()
+    grown, others = set[str](), {*code.co_cellvars}
+    instructions = list(dis.get_instructions(code))
+    for instruction, after in zip(instructions, [*instructions[1:], None], strict=True):
+        if "FAST" in instruction.opname:
+            appends = after is not None and after.opname in _READS and after.argval in GROWING
+            found = (instruction.argval,) if isinstance(instruction.argval, str) else instruction.argval
+            (grown if appends and instruction.opname in _LOCAL else others).update(found)
+    return frozenset(grown.intersection(names) - others)
 
 
 def _last_argument(instructions: Sequence[dis.Instruction]) -> str:

@@ -13,6 +13,7 @@ from .guards import Guards
 from .modes import Call, Compiled, TracedCall
 from .operations import user_site
 from .patching import noticing, state
+from .sinks import appending
 from .step import UnrepeatableError, make_step
 from .transforms import Compilable, compilable
 from .variants import refuse
@@ -80,7 +81,7 @@ def jit(f: Callable[..., Any]) -> Compilable:
     """
     if not callable(f):
         raise TypeError(f"{user_site()}: jit wants a function; got {type(f).__name__}")
-    cache = cache_for(f, _WHOLE)
+    cache, given = cache_for(f, _WHOLE), appending(f)
 
     @wraps(f)
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -88,4 +89,10 @@ def jit(f: Callable[..., Any]) -> Compilable:
             return noticing(f)(*args, **kwargs)
         return cache(f, args, kwargs, None)
 
-    return compilable(compiled, f, cache)
+    @wraps(f)
+    def compiled_appending(*args: Any, **kwargs: Any) -> Any:
+        if state.traces or given is None:
+            return noticing(f)(*args, **kwargs)
+        return cache(*given(args, kwargs), None)
+
+    return compilable(compiled if given is None else compiled_appending, f, cache, given)

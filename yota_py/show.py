@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -43,6 +44,8 @@ def name_of(fn: Any) -> str:
             return _NAMES[fn]
     except TypeError:  # unhashable callables
         pass
+    if isinstance(fn, functools.partial):
+        return name_of(fn.func)
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 

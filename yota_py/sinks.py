@@ -9,22 +9,47 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from functools import partial
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NoReturn
 
 from .attempts import Attempts
 from .containers import items_of
 from .exchange import Exchange, Holder
 from .guards import Guards
-from .instructions import GROWING
+from .instructions import GROWING, only_grown
 from .ownership import is_library_frame
 from .patching import state
 from .trace import Trace
 
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
+Arguments = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]  # a function with what it is called with
+
+
+class Appending(partial[Any]):
+    """A function with those of its arguments to which it only appends, which are so what it reads."""
+
+
+def appending(f: Callable[..., Any]) -> Callable[..., Arguments] | None:
+    """What makes a call of ``f`` one of an ``Appending`` if lists or deques are among its arguments to which it only
+    appends; ``None`` if it has no such parameters. A list that is longer at each call would be another argument."""
+    function = getattr(f, "__func__", f)
+    if not isinstance(function, FunctionType) or not (grown := only_grown(function.__code__)):
+        return None
+    code = function.__code__
+    names = code.co_varnames[int(function is not f) : code.co_argcount]
+
+    def given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        named = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or not named.keys().isdisjoint(kwargs):  # f raises
+            return f, args, kwargs
+        named |= kwargs
+        lists = {name: named.pop(name) for name in grown if type(named.get(name)) in _KINDS}
+        return (Appending(f, **lists), (), named) if lists else (f, args, kwargs)
+
+    return given
 
 
 class Sink:
@@ -93,6 +118,7 @@ class Sinks:
         self.holders: dict[int, Holder] = {}  # by the identity of the list: its sink, and where it is found
         self.noted: list[tuple[Sink, str, Any]] = []
         self.was_read = False
+        self._expected: set[int] = set()  # identities of lists among the arguments
         self._items: set[int] = set()  # identities of lists that are items of containers
 
     def stand_in(self, value: Any, expression: str, name: str) -> Sink | None:
@@ -121,7 +147,13 @@ class Sinks:
         known = self._attempts
         if known.read is None or id(value) in known.read:
             return False
-        return id(value) in known.grown or (name in self.names and (known.items or name != "[]"))
+        if id(value) in known.grown or id(value) in self._expected:
+            return True
+        return name in self.names and (known.items or name != "[]")
+
+    def expect(self, f: Any) -> None:
+        """The function to be traced, perhaps with lists to which it only appends."""
+        self._expected.update(map(id, f.keywords.values()) if type(f) is Appending else ())
 
     def is_tracing(self) -> bool:
         """Whether this is the thread that traces, and it still does."""

@@ -25,6 +25,7 @@ from .patching import state
 from .recorder import Recorder
 from .recording import record_call
 from .show import name_of
+from .sinks import Arguments
 from .tape import Tape
 from .trees import flatten, unflatten
 
@@ -133,12 +134,16 @@ def value_and_grad(
     return compilable(value_and_gradient, f, cache)
 
 
-def compilable(fn: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache) -> Compilable:
-    """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache."""
+def compilable(
+    fn: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache,
+    given: Callable[..., Arguments] | None = None,
+) -> Compilable:  # fmt: skip
+    """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache;
+    ``given`` tells what the cache is asked for."""
 
     def compile(*args: Any, **kwargs: Any) -> None:
         """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
-        cache.compile(Call(f, args, kwargs))
+        cache.compile(Call(*(given(args, kwargs) if given is not None else (f, args, kwargs))))
 
     wrapped: Any = fn
     wrapped.compile, wrapped.__yota_cache__ = compile, cache
