@@ -228,6 +228,20 @@ def test_identities() -> None:
     runs_as_plain(make, 12, compiled=9)
 
 
+@pytest.mark.default_policy
+def test_when_it_pays() -> None:
+    model, plain = Tied(), Tied()
+    step = jit(model.step)
+    for i in range(10):
+        assert np.allclose(step(*points(i))[1], plain.step(*points(i))[1])
+    step.compile(*points(10))
+    plain.step(*points(10))
+    for i in range(11, 21):
+        assert np.allclose(step(*points(i))[1], plain.step(*points(i))[1])
+    assert np.array_equal(model.out, model.emb.T) and np.allclose(model.emb, plain.emb)
+    assert explain(step)[0].calls >= 10
+
+
 def test_audits() -> None:
     config.audit = "always"
 

@@ -58,7 +58,7 @@ class Captured:
         base = self.array(owner, self._guards.local(f"{expression}.base"))
         part, layout = self._guards.constant(is_part), self._guards.constant(layout_of(value, owner))
         _, _, known = self._known[id(owner)]
-        same = f"{part}({expression}, {known}, {layout})"
+        same = f"{part}({expression}, {known}, {layout}, {self._guards.reference(value)})"
         self._guards.require(same, expression, f"a view of {self._guards.path(known)}")
         tracer: Tracer = made(base)
         self._known[id(value)] = value, tracer, expression

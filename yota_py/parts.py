@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 Index = tuple[Any, ...]
+Layout = tuple[int, tuple[Any, ...]]
 
 
 def owner_of(array: np.ndarray) -> np.ndarray:
@@ -16,16 +17,23 @@ def owner_of(array: np.ndarray) -> np.ndarray:
     return base if type(base) is np.ndarray and base.base is None else array
 
 
-def layout_of(part: np.ndarray, owner: np.ndarray) -> tuple[Any, ...]:
-    """Where and how ``part`` looks at the memory of ``owner``."""
-    return _address(part) - _address(owner), part.shape, part.strides, part.dtype, owner.shape, owner.strides
+def layout_of(part: np.ndarray, owner: np.ndarray) -> Layout:
+    """Where ``part`` looks at the memory of ``owner``, in bytes from its start, and how."""
+    return _address(part) - _address(owner), _form(part, owner)
 
 
-def is_part(part: Any, owner: Any, layout: tuple[Any, ...]) -> bool:
-    """Whether an array looks at the memory of ``owner`` as ``layout`` says, and may be written through."""
+def _form(part: np.ndarray, owner: np.ndarray) -> tuple[Any, ...]:
+    return part.shape, part.strides, part.dtype, owner.shape, owner.strides
+
+
+def is_part(part: Any, owner: Any, layout: Layout, known: Any = None) -> bool:
+    """Whether an array looks at the memory of ``owner`` as ``layout`` says, and may be written through; a ``known`` one
+    does not begin at another place than before."""
     if type(part) is not np.ndarray or type(owner) is not np.ndarray or part.base is not owner:
         return False
-    return part.flags.writeable and layout_of(part, owner) == layout
+    if not part.flags.writeable or _form(part, owner) != layout[1]:
+        return False
+    return part is known or _address(part) - _address(owner) == layout[0]
 
 
 def expression_of(part: np.ndarray, owner: np.ndarray) -> Callable[[Any], Any] | None:
