@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 from caching import agree
 
-from yota_py import cache, config, errors, explain, grad, gradient, policy, value_and_grad
+from yota_py import cache, config, errors, explain, grad, gradient, jit, modes, policy, value_and_grad
 from yota_py.cache import MAX_SIGNATURES, FunctionCache
 from yota_py.policy import Account
 from yota_py.shelf import Shelf
+from yota_py.trees import flatten
 from yota_py.variants import MAX_VARIANTS
 
 RNG = np.random.default_rng(0)
@@ -122,7 +124,30 @@ def test_calls_that_always_differ_are_mentioned(monkeypatch: pytest.MonkeyPatch)
         for n in range(200):
             agree(power, 1.5, "a" * n)
     (message,) = (str(w.message) for w in caught)
-    assert "its calls differ in shapes or in arguments like strings, in 64 ways" in message
+    assert "its calls differ in shapes, in lengths of lists or in arguments like strings, in 64 ways" in message
+
+
+@pytest.mark.default_policy
+@pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning")
+def test_calls_that_always_differ_are_looked_at_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And when they differ no more, they are compiled."""
+    looked = []
+    monkeypatch.setattr(modes, "flatten", lambda tree: (looked.append(1), flatten(tree))[1])
+    monkeypatch.setattr(policy.price, "of", lambda operations: 50.0)
+    monkeypatch.setattr(cache, "perf_counter", count().__next__)
+
+    @jit
+    def last(history: Any, x: Any) -> Any:
+        return len(history) * x
+
+    history: list[float] = []
+    for i in range(4000):
+        assert last(history, 0.5) == 0.5 * i
+        history.append(0.5)
+    assert 64 <= len(looked) <= 500
+    for _ in range(4000):
+        assert last(history, 0.5) == 2000.0
+    assert explain(last)[0].calls > 500
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from .dispatch import mode_of
 from .engine import Refusal
 from .errors import YotaError
 from .modes import AnyMode, Call, TracedCall
-from .policy import MUCH_MEMORY, Account
+from .policy import MUCH_MEMORY, Account, Accounts
 from .registry import listeners
 from .settings import config, reference
 from .shelf import Shelf
@@ -31,7 +31,6 @@ from .variants import MAX_VARIANTS, Change, Signature, Variant, key_of
 from .varying import Varying
 
 MAX_SIGNATURES = 64  # per function
-MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_FUNCTIONS = 2048
 BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
@@ -113,7 +112,7 @@ class FunctionCache:
         self.last_miss = ""
         self._recent: Signature | None = None
         self._previous: Signature | None = None  # the one that served before another one did
-        self.accounts: dict[Hashable, Account] = {}
+        self.accounts = Accounts()
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._said = False
         self.distrusted = ""  # why its programs are used no more
@@ -135,7 +134,12 @@ class FunctionCache:
 
     def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
         """The result of a call that the signature used last does not fit, or that it wants to be audited."""
-        if config.compile == "never" or reference.active or call.endless:
+        if config.compile == "never" or reference.active:
+            return self.mode.interpret(call)
+        if config.compile == "auto" and self.accounts.resting():
+            self.misses += 1
+            return self.mode.interpret(call)
+        if call.endless:
             return self.mode.interpret(call)
         if self.distrusted:
             self.misses, self.last_miss = self.misses + 1, self.distrusted
@@ -262,15 +266,12 @@ class FunctionCache:
 
     def _open(self, key: Hashable, call: Call) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""
-        account = self.accounts[key] = Account()
-        while len(self.accounts) > MAX_ACCOUNTS:
-            self.accounts.pop(next(iter(self.accounts)), None)
-        if len(self.accounts) % MANY_ACCOUNTS == 0 and not self.signatures and config.compile == "auto":
-            known = list(self.accounts.values())
-            if sum(other.balance for other in known) > sum(other.price for other in known) / len(known):
-                differ = f"its calls differ in shapes or in arguments like strings, in {len(known)} ways so far"
-                self.problems = [f"{differ}, and none has come often enough (numbers and arrays may have any values)"]
-                self._say(call)
+        account = self.accounts.open(key)
+        if not self.signatures and config.compile == "auto" and self.accounts.too_many() and self.accounts.cost_much:
+            ways = f"in {len(self.accounts)} ways so far"
+            differ = f"its calls differ in shapes, in lengths of lists or in arguments like strings, {ways}"
+            self.problems = [f"{differ}, and none has come often enough (numbers and arrays may have any values)"]
+            self._say(call)
         return account
 
     def _note(self, key: Hashable, call: Call, refusal: Refusal) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
+import optree
 
 from . import kinds
 from .captures import Captures
@@ -33,20 +34,33 @@ Compiled: TypeAlias = tuple[Any, Runner, Runner, str]
 class Call:
     """A function and its arguments; ``seed`` is the cotangent of its result.
 
-    ``leaves`` are the flattened arguments as they were before the function has changed any of them, and ``spec`` is
-    their structure; ``endless`` are containers that hold themselves, for which there are no programs.
+    It is flattened once, before the function has changed its arguments.
     """
-
-    __slots__ = ("args", "endless", "f", "kwargs", "leaves", "seed", "spec")
 
     def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None):
         self.f, self.args, self.kwargs, self.seed = f, args, kwargs, seed
-        self.endless = False
+
+    @cached_property
+    def _flat(self) -> tuple[list[Any], optree.PyTreeSpec] | None:
         try:
-            self.leaves, self.spec = flatten((args, dict(kwargs), seed))
+            return flatten((self.args, dict(self.kwargs), self.seed))
         except RecursionError:
-            self.endless = True
-            self.leaves, self.spec = flatten(())
+            return None
+
+    @property
+    def endless(self) -> bool:
+        """Whether containers hold themselves; there are no programs for them."""
+        return self._flat is None
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The flattened arguments, as they are when this is first asked for."""
+        return self._flat[0] if self._flat is not None else []
+
+    @property
+    def spec(self) -> optree.PyTreeSpec:
+        """Their structure."""
+        return self._flat[1] if self._flat is not None else flatten(())[1]
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.f, self.args, self.kwargs, self.seed))

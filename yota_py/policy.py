@@ -7,7 +7,7 @@ what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
@@ -15,6 +15,8 @@ from .settings import config
 
 STARTUP_SECONDS = 0.3  # loading the compiler
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
+MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
+MAX_RESTS = 16
 _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
@@ -85,3 +87,42 @@ class Account:
     def price(self) -> float:
         """What compiling is expected to cost, in seconds."""
         return price.of(self.operations)
+
+
+class Accounts(dict[Hashable, Account]):
+    """Those of one function, by what calls that may share a program have in common.
+
+    Where more and more are opened and none ever comes to a program, it is a waste to look what calls have in common:
+    ever longer, calls are ``resting``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened = self._rests = self._rest = 0
+
+    def open(self, key: Hashable) -> Account:
+        """A new one; old ones give way."""
+        self._opened += 1
+        account = self[key] = Account()
+        while len(self) > MAX_ACCOUNTS:
+            self.pop(next(iter(self)), None)
+        return account
+
+    def too_many(self) -> bool:
+        """Whether so many were opened that the next calls rest; asked where there are no programs."""
+        if self._opened < MANY_ACCOUNTS:
+            return False
+        self._opened, self._rests = 0, min(self._rests + 1, MAX_RESTS)
+        self._rest = MANY_ACCOUNTS * 2**self._rests
+        return True
+
+    @property
+    def cost_much(self) -> bool:
+        """Whether these calls have cost more than a program would have."""
+        known = list(self.values())
+        return sum(account.balance for account in known) > sum(account.price for account in known) / len(known)
+
+    def resting(self) -> bool:
+        """Whether this call is one of those that rest."""
+        self._rest -= self._rest > 0
+        return self._rest > 0
