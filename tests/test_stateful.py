@@ -236,16 +236,20 @@ class Session(RuleBasedStateMachine):
         self.names, self.f = names, types.FunctionType(self.f.__code__, names, "f", self.f.__defaults__)
 
 
-TestSession = Session.TestCase
-TestSession.settings = settings(
-    max_examples=SEQUENCES,
-    stateful_step_count=12,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=SEQUENCES == 20,
-)
+PARTS = 4 if SEQUENCES > 100 else 1  # for workers that run side by side
+for _part in range(PARTS):
+    _test = type(f"Session{_part}", (Session,), {}).TestCase  # type: ignore[attr-defined]
+    _test.settings = settings(
+        max_examples=SEQUENCES // PARTS,
+        stateful_step_count=12,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=SEQUENCES == 20,
+    )
+    globals()[f"TestSession{_part}"] = _test
+    del _test
 
 
 def teardown_module() -> None:
     """The sequences have met compiled programs."""
-    assert served > SEQUENCES
+    assert served > SEQUENCES // PARTS
