@@ -214,6 +214,21 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: grad(lambda x: np.sum(x), np.ma.array(X)),
         ["argument x", "MaskedArray", "np.asarray"],
     ),
+    "masked output": (
+        errors.OutputError,
+        lambda: grad(lambda x: x * np.ma.array(X, mask=X == 1), np.ones(3), seed=np.ones(3)),
+        ["masked elements", "filled"],
+    ),
+    "masked constant output": (
+        errors.OutputError,
+        lambda: grad(lambda x: np.ma.masked, np.ones(3)),
+        ["masked elements", "filled"],
+    ),
+    "masked operand": (
+        errors.LostDerivativeError,
+        lambda: grad(lambda x: np.sum(x[0] * np.ma.masked), np.ones(3)),
+        ["MaskedConstant", "Compute with its numbers"],
+    ),
     "not a function": (TypeError, lambda: grad(2.0, 2.0), ["function to differentiate", "float"]),  # type: ignore[arg-type]
     "argnums": (TypeError, lambda: value_and_grad(lambda x: x, 2)(1.0), ["argnums=2", "1 positional"]),
 }

@@ -19,7 +19,7 @@ import numpy as np
 
 from .containers import with_items
 from .dispatch import find_traced, is_traced
-from .errors import LostDerivativeError, NotDifferentiableError, YotaError
+from .errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
 from .operations import user_site
 from .ownership import is_library
 from .patching import state, suspended
@@ -179,6 +179,12 @@ def has_foreign(structure: Any) -> bool:
         elif kind_of(type(item)) not in ("", "sparse"):
             return True
     return False
+
+
+def masked_output(x: Any, site: Any, name: str) -> OutputError:
+    """The error for a result of a function that has masked elements."""
+    return OutputError(f"{site}: {name} returned a {type(x).__name__} with masked elements, which have no value; "
+                       "return x.compressed() or x.filled(0.0)")
 
 
 def refused(x: Any, why: str) -> LostDerivativeError:
@@ -361,6 +367,8 @@ def _paired(plain: Any, ours: Any) -> Any:
         items = [_paired(a, b) for a, b in zip(plain, ours, strict=True)]
         return NotImplemented if any(x is NotImplemented for x in items) else with_items(plain, items)
     a, b = numbers_of(plain), numbers_of(shadow(ours))
+    if plain is np.ma.masked:  # no number at all
+        return NotImplemented
     if a is None or b is None:
         return plain if not is_traced(ours) and type(plain) is type(ours) and bool(plain == ours) else NotImplemented
     if a.shape != b.shape or a.dtype != b.dtype or not _equal(a, b):

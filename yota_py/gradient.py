@@ -15,6 +15,7 @@ import optree
 from .containers import NAMESPACE, item
 from .dispatch import is_traced
 from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
+from .foreign import masked_output
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder, is_large
 from .registry import apply_rule, primitive_of
@@ -241,14 +242,21 @@ def _check_type(op: Call, have: Type, want: Type) -> None:
 # -------------------------------------------------------------------------------------------- seeds
 
 
-def seed_for(z: Any, site: Site | None, name: str) -> Any:
-    """The default seed: one, of the kind of a real scalar output; raises if the output is no real scalar."""
+def _type_of_output(z: Any, site: Site | None, name: str) -> ArrayType:
     t = typeof(z)
     if not isinstance(t, ArrayType):
         raise OutputError(
             f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number "
             "to differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
         )
+    if np.ma.is_masked(z):
+        raise masked_output(z, site, name)
+    return t
+
+
+def seed_for(z: Any, site: Site | None, name: str) -> Any:
+    """The default seed: one, of the kind of a real scalar output; raises if the output is no real scalar."""
+    t = _type_of_output(z, site, name)
     if t.dtype.kind in "biu":
         raise NonScalarOutputError(f"{site}: {name} returns {t}, which has no derivative; return a float")
     if t.shape != () or t.dtype.kind != "f":
@@ -269,9 +277,7 @@ def one_of(t: ArrayType) -> Any:
 
 def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
     """The seed as an array of the output's dtype; raises ``SeedError`` if its shape or kind differs."""
-    want = typeof(z)
-    if not isinstance(want, ArrayType):
-        raise OutputError(f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array")
+    want = _type_of_output(z, site, name)
     if is_traced(seed):
         return seed
     given = np.asarray(seed)
