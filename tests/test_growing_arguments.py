@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,39 @@ def test_other_things_than_lists() -> None:
         return trainer.step, lambda i: (point(i), logs[i % 5]), lambda: [vars(trainer), [[*log] for log in logs]]
 
     runs_as_plain(make, 15, compiled=6)
+
+
+@pytest.mark.parametrize("kind", [dict, lambda log: defaultdict(list, log)])
+def test_dicts_of_lists(kind: Any) -> None:
+    def make() -> Any:
+        w = np.ones(3)
+        logs = [kind({"loss": [], "norm": deque([1.0], maxlen=3), "w": w, "rate": 0.5}), kind({"loss": [], "norm": []})]
+
+        def step(x: Any, log: Any) -> Any:
+            value, dw = value_and_grad(loss)(w, x)
+            w[:] = w - 0.05 * dw
+            log["loss"].append(value)
+            log["norm"].extend([np.sum(dw * dw), float(value)])
+            return value
+
+        return step, lambda i: (point(i), logs[i % 5 == 4]), lambda: [w, logs]
+
+    runs_as_plain(make, 14, compiled=12)
+
+
+def test_lists_of_lists_and_new_keys() -> None:
+    def make() -> Any:
+        logs: list[Any] = [[[], 1.0], [[2.0], 1.0]]
+        made: Any = defaultdict(list)
+
+        def step(x: Any, several: Any, log: Any) -> Any:
+            several[0].append(np.sum(x))
+            log["loss"].append(x[0])
+            return x * 2.0
+
+        return step, lambda i: (point(i), logs[i % 5 == 4], made), lambda: [logs, dict(made)]
+
+    runs_as_plain(make, 14, compiled=8)
 
 
 def test_exceptions_on_the_way() -> None:

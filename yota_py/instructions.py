@@ -108,7 +108,7 @@ def _read(code: CodeType) -> Names:
         elif kind in _READS or kind == "STORE_ATTR":
             if name in GROWING and (before := instructions[i - 1]).opname in _NAMES:
                 names.grown.add(before.argval)
-            elif name in GROWING and (before.opname == "BINARY_SUBSCR" or before.argrepr == "[]"):
+            elif name in GROWING and _is_subscript(before):
                 names.grown.add("[]")
             if of and kind != "STORE_ATTR":
                 names.of_globals.setdefault((of, name), site)
@@ -132,18 +132,29 @@ def _read(code: CodeType) -> Names:
 
 
 def only_grown(code: CodeType) -> frozenset[str]:
-    """The parameters of a function of which it does nothing but append to them, if all of its parameters have names."""
+    """The parameters of a function of which it does nothing but append to them, or to items of them, if all of its
+    parameters have names."""
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) or code.co_posonlyargcount:
         return frozenset()
     grown, others = set[str](), {*code.co_cellvars}
     instructions = list(dis.get_instructions(code))
-    for instruction, after in zip(instructions, [*instructions[1:], None], strict=True):
+    for i, instruction in enumerate(instructions):
         if "FAST" in instruction.opname:
-            appends = after is not None and after.opname in _READS and after.argval in GROWING
             found = (instruction.argval,) if isinstance(instruction.argval, str) else instruction.argval
-            (grown if appends and instruction.opname in _LOCAL else others).update(found)
+            (grown if instruction.opname in _LOCAL and _appends(instructions[i + 1 : i + 4]) else others).update(found)
     return frozenset(grown.intersection(names) - others)
+
+
+def _appends(after: Sequence[dis.Instruction]) -> bool:
+    """Whether instructions append to what was loaded before them, or to an item of it."""
+    if len(after) == 3 and _is_subscript(after[1]):
+        after = after[2:] if after[0].opname == "LOAD_CONST" else ()
+    return bool(after) and after[0].opname in _READS and after[0].argval in GROWING
+
+
+def _is_subscript(instruction: dis.Instruction) -> bool:
+    return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
 
 
 def _last_argument(instructions: Sequence[dis.Instruction]) -> str:

@@ -8,7 +8,7 @@ what it holds. A function that does read it is traced once more, with the list i
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from functools import partial
 from types import FrameType, FunctionType
@@ -25,6 +25,7 @@ from .trace import Trace
 
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
+_GROWING = (*_KINDS, dict, defaultdict)
 Arguments = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]  # a function with what it is called with
 
 
@@ -34,7 +35,8 @@ class Appending(partial[Any]):
 
 def appending(f: Callable[..., Any]) -> Callable[..., Arguments] | None:
     """What makes a call of ``f`` one of an ``Appending`` if lists or deques are among its arguments to which it only
-    appends; ``None`` if it has no such parameters. A list that is longer at each call would be another argument."""
+    appends, or dicts of them; ``None`` if it has no such parameters. A list that is longer at each call would be
+    another argument."""
     function = getattr(f, "__func__", f)
     if not isinstance(function, FunctionType) or not (grown := only_grown(function.__code__)):
         return None
@@ -46,7 +48,7 @@ def appending(f: Callable[..., Any]) -> Callable[..., Arguments] | None:
         if len(args) > len(names) or not named.keys().isdisjoint(kwargs):  # f raises
             return f, args, kwargs
         named |= kwargs
-        lists = {name: named.pop(name) for name in grown if type(named.get(name)) in _KINDS}
+        lists = {name: named.pop(name) for name in grown if type(named.get(name)) in _GROWING}
         return (Appending(f, **lists), (), named) if lists else (f, args, kwargs)
 
     return given
