@@ -75,6 +75,8 @@ RIGHT: dict[str, Function] = {
     "deque": lambda w: np.sum(np.concatenate([w, deque([1.0, 2.0])]) ** 2) + np.dot(deque(V), w) ** 2,
     "UserList": lambda w: np.sum(w * UserList([1.0, 2.0, 4.0])),
     "outer": lambda w: np.sum(np.multiply.outer(w, SERIES.to_numpy()) ** 2),
+    "Series * list": lambda w: np.sum((w * SERIES) * [1.0, 2.0, 4.0]) + np.sum([w[0], 2.0, w[1]] * (w * SERIES)),
+    "DataArray * list": lambda w: np.sum((w * LABELLED) * [1.0, 2.0, 4.0]),
     "Index": lambda w: np.sum(w * pd.Index([1.5, 2.0, 4.0])),
     "numbers that a Series gives": lambda w: sum(v * v for v in w * SERIES),
     "Series of objects": lambda w: np.sum(SERIES.apply(lambda v: v * w[0])) ** 2,
@@ -158,6 +160,7 @@ PLAIN_ERRORS: dict[str, Function] = {
     "truth of a Series": lambda w: w[0] if w * SERIES else w[1], "label": lambda w: (w * SERIES)[99],
     "array * tensor": lambda w: np.sum((w * TENSOR).numpy()),
     "two axes": lambda w: np.sum(np.outer(w, w)[None] * FRAME),
+    "ufunc of a DataArray and a list": lambda w: np.sum(np.logaddexp(w * LABELLED, [1.0, 2.0, 4.0])),
     "float of a Series": lambda w: float(w * SERIES), "missing attribute": lambda w: (w * SERIES).nothing,
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: A
         return NotImplemented
     if method == "at":
         return ufuncs.apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
-    inputs = tuple(map(_operand, inputs)) if state.traces else inputs
+    inputs = _operands(inputs)
     if kwargs or method != "__call__":
         return ufuncs.apply(ufunc, method, inputs, kwargs)
     return record(ufunc, inputs, kwargs)
@@ -92,8 +92,7 @@ def _binary(python: Any, ufunc: Any, *answer: str) -> tuple[Callable[..., Any], 
     """
 
     def apply(x: Any, y: Any) -> Any:
-        if state.traces:
-            x, y = _operand(x), _operand(y)
+        x, y = _operands((x, y))
         kinds = kind_of(type(x)), kind_of(type(y))
         if kinds != ("", ""):
             return with_sparse(ufunc, x, y) if "sparse" in kinds else meet(python, (x, y))
@@ -138,6 +137,13 @@ def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, 
     return ufunc, (x, p)
 
 
+def _operands(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lists beside traced arrays as arrays; what they are beside foreign objects is for their libraries to say."""
+    if not state.traces or any(kind_of(type(x)) == "foreign" for x in given):
+        return given
+    return tuple(map(_operand, given))
+
+
 def _operand(x: Any) -> Any:
     """A list beside a traced array, as the array that NumPy makes of it."""
     if not isinstance(x, list | tuple):
@@ -164,7 +170,7 @@ def _defers(x: Any, other: Any) -> bool:
 
 def _repeats(x: Any, other: Any, python: Any) -> bool:
     """Whether a list beside ``x`` stays one: ``3 * [0.0]``; for Python's numbers it is never an array."""
-    if not isinstance(other, list | tuple) or isinstance(x, np.ndarray):
+    if not isinstance(other, list | tuple) or isinstance(x, np.ndarray) or type(x) is Foreign:
         return False
     return python is operator.mul or not isinstance(x, np.generic)
 
