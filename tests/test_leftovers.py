@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from roads import Make, Program, agrees_under_grad, as_it_is, left_behind, served, x_of
 
 from yota_py import grad, jit
@@ -252,3 +253,16 @@ def test_objects_made_in_the_call(make: Any) -> None:
     for i in range(3):
         f(x_of(i))
         assert left_behind() == []
+
+
+def test_values_of_a_differentiation_inside_another_one() -> None:
+    box = Box(seen=None)
+
+    def inner(w: Any) -> Any:
+        box.seen = [w * 2.0]
+        return np.sum(w**2)
+
+    for i in range(3):
+        grad(lambda x: np.sum(grad(inner, x)[1][0] * x), x_of(i))
+        assert left_behind() == []
+        assert_array_equal(box.seen[0], x_of(i) * 2.0)

@@ -27,6 +27,8 @@ from yota_py.interpreter import result_types
 from yota_py.passes import optimise
 from yota_py.passes.lower import lower
 from yota_py.recording import record_call
+from yota_py.tape import Tape
+from yota_py.trace import Trace
 
 Job = Callable[[], None]
 
@@ -125,7 +127,7 @@ def test_a_program_is_compiled_while_another_thread_traces(name: str) -> None:
     installed, done = threading.Event(), threading.Event()
 
     def other() -> None:
-        with patching.installed(None):
+        with patching.Installed(Trace(Tape("other", None))):
             installed.set()
             done.wait(60)
 
@@ -148,7 +150,7 @@ def test_a_program_is_compiled_while_another_thread_traces(name: str) -> None:
 
 
 def test_rules_that_are_written_while_another_thread_traces() -> None:
-    with patching.installed(None):
+    with patching.Installed(Trace(Tape("f", None))):
         stand_in = np.where
         assert stand_in is not dispatch.original(np.where)
     assert dispatch.original(stand_in) is np.where
@@ -349,6 +351,9 @@ class Watched:
 
     def __exit__(self, *error):
         self.release()
+
+    def _is_owned(self):
+        return self.lock._is_owned()
 """
 
 

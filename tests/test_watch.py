@@ -23,8 +23,8 @@ from numpy.testing import assert_allclose
 from yota_py import grad, gradtape, watch
 from yota_py.captures import Captures
 from yota_py.operations import Guard
-from yota_py.patching import state
 from yota_py.recording import record_call, record_watched
+from yota_py.unwinding import state
 
 WAYS = ["monitoring", "profile"] if hasattr(sys, "monitoring") else ["profile"]
 TOOL_IDS = watch._TOOL_IDS

@@ -11,9 +11,6 @@ import copy
 import reprlib
 import threading
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +23,9 @@ from .engine import Refusal
 from .guards import Guards
 from .modes import AnyMode, Call
 from .policy import MUCH_MEMORY
-from .settings import config, reference
+from .settings import Uncompiled, config
 from .trees import flatten
+from .unwinding import Holding, Passing, Quiet
 from .variants import Audits, Rehearsal, Signature, Variant
 from .world import MISSING, World
 
@@ -77,7 +75,7 @@ def audit(mode: AnyMode, signature: Signature, variant: Variant, call: Call) -> 
     program.limit = 2 * calls + 1
     if not (config.audits_all or (_is_time(audits, calls) and _nbytes(signature, call) <= MUCH_MEMORY)):
         return None
-    with _unlimited(program), locks.held_for(locks.tracing, 0.0) as alone:  # tracers of other threads stand nowhere
+    with _Unlimited(program), Holding(locks.tracing, 0.0) as alone:  # tracers of other threads stand nowhere
         if not alone:
             return None
         start = time.perf_counter()
@@ -95,14 +93,17 @@ def audit(mode: AnyMode, signature: Signature, variant: Variant, call: Call) -> 
     return finding
 
 
-@contextmanager
-def _unlimited(program: Any) -> Iterator[None]:
+class _Unlimited(Passing):
     """The program is not due in the block."""
-    limit, program.limit = program.limit, 2**62
-    try:
-        yield
-    finally:
-        program.limit = limit
+
+    def __init__(self, program: Any) -> None:
+        self._program, self._limit = program, program.limit
+
+    def begin(self) -> None:
+        self._program.limit = 2**62
+
+    def end(self) -> None:
+        self._program.limit = self._limit
 
 
 def _is_time(audits: Audits, calls: int) -> bool:
@@ -138,7 +139,7 @@ class _Audit:
     def finding(self) -> Finding:
         """Interpret the call and compare."""
         result, error, guards = None, None, None
-        with reference, np.errstate(all="ignore"), _silence(self.others):
+        with Uncompiled(), Quiet(warnings=self.others):
             try:
                 result, guards = self.mode.reference(self.call)
             except Exception as raised:
@@ -259,14 +260,3 @@ def _where(key: Any, item: bool) -> str:
 
 def _bits(value: Any) -> Any:
     return value.tobytes() if isinstance(value, np.ndarray | np.generic) else repr(value)
-
-
-@contextmanager
-def _silence(others: bool) -> Iterator[None]:
-    """Programs do not warn; filters belong to all threads."""
-    if others:
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

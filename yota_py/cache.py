@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -27,6 +26,7 @@ from .registry import listeners
 from .settings import config, reference
 from .shelf import Shelf
 from .types import native_type
+from .unwinding import Holding, unwinding
 from .variants import MAX_VARIANTS, Change, Signature, Variant, key_of
 from .varying import Varying
 
@@ -144,6 +144,11 @@ class FunctionCache:
         if self.distrusted:
             self.misses, self.last_miss = self.misses + 1, self.distrusted
             return self.mode.interpret(call)
+        return self._select(call, refusal, *refused)
+
+    @unwinding
+    def _select(self, call: Call, refusal: Refusal, *refused: Signature) -> Any:
+        """The result of another program, or of a trace."""
         if refused:
             result = self._audited(refused[0], call, refusal)
             if type(result) is not Refusal:
@@ -165,7 +170,7 @@ class FunctionCache:
             return self.mode.interpret(call)
         if config.compile != "always":
             return self._trace(key, call, result)
-        with _alone(WAIT_SECONDS):
+        with Holding(locks.compiling, WAIT_SECONDS):
             late = self._find(key, call)  # compiled while this call waited
             return self._trace(key, call, result) if type(late) is Refusal else late
 
@@ -232,7 +237,7 @@ class FunctionCache:
             recording.result()
         account.interpreted(perf_counter() - start, recording.operations)
         if force or at_once or account.due:
-            with _alone(WAIT_SECONDS if force else 0.0) as alone:
+            with Holding(locks.compiling, WAIT_SECONDS if force else 0.0) as alone:
                 if alone:
                     self.problems = self._try_to_keep(key, call, recording, account)
                     if at_once and not self.problems:
@@ -308,7 +313,7 @@ class FunctionCache:
         assert recording.captures is not None and recording.source is not None
         guards = recording.captures.guards
         guard = guards.function()
-        with locks.held_for(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
+        with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
             values = guard(call.f)
         if not isinstance(values, tuple):
             self.varying.changed(guards.changed_numbers(call.f), itself=True)
@@ -340,8 +345,8 @@ class FunctionCache:
                 effects=self.mode.effects,
             )  # fmt: skip
             signature.add(variant)
-            self.signatures[key] = [*known, signature]
             signature.drop = partial(self._drop, key, signature)
+            self.signatures[key] = [*known, signature]
             self._shelf.add(signature)
             _programs.add(signature)
         else:
@@ -350,9 +355,10 @@ class FunctionCache:
         self._prefer(signature)
         return [variant.problem] if variant.problem else []
 
+    @unwinding
     def compile(self, call: Call) -> None:
         """Compile for these arguments; raises ``CompileError`` if other calls could not rely on the program."""
-        with locks.compiling:
+        with Holding(locks.compiling):
             if self.distrusted:
                 self.problems = [self.distrusted]
             else:
@@ -386,13 +392,8 @@ class FunctionCache:
 
     def clear(self) -> None:
         """Forget everything."""
-        with _alone(WAIT_SECONDS):
+        with Holding(locks.compiling, WAIT_SECONDS):
             for signatures in list(self.signatures.values()):
                 for signature in signatures:
                     signature.drop()
         self.distrusted = ""
-
-
-def _alone(seconds: float) -> AbstractContextManager[bool]:
-    """One thread compiles at a time; after so many seconds without success the others go their own ways."""
-    return locks.held_for(locks.compiling, seconds)

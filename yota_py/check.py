@@ -17,6 +17,7 @@ from .operations import Call, Constant, Variable
 from .tape import Tape
 from .trees import flatten
 from .types import ArrayType
+from .unwinding import Quiet
 from .world import ATOMS, World
 
 # Compiled sums are added in another order: what results may differ by, of the largest element, without a closer look,
@@ -112,7 +113,7 @@ class Comparison:
             return
         within = self._tolerance * largest(y) + self._slack
         if y.dtype.kind in "fc":
-            with np.errstate(all="ignore"):
+            with Quiet():
                 same = np.isclose(x, y, rtol=0.0, atol=within, equal_nan=True)
         else:
             same = np.asarray(x == y, bool)
@@ -182,7 +183,7 @@ def largest(x: Any) -> float:
     values = np.asarray(x)
     if values.dtype.kind not in "fc":
         return 0.0
-    with np.errstate(all="ignore"):
+    with Quiet():
         magnitudes = np.abs(values)
         return float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
 
@@ -241,7 +242,7 @@ def _probe(spread: list[_Spread], known: Any, run: Callable[[], Any]) -> tuple[i
     how many had no results."""
     made, refused, start = 0, 0, perf_counter()
     while made < _FEW_PROBES or (made < _PROBES and perf_counter() - start < _SECONDS):
-        with np.errstate(all="ignore"):
+        with Quiet():
             results = run()
             made += 1
             if type(results) is Refusal:
@@ -271,7 +272,7 @@ def _noisy(tape: Tape, rng: np.random.Generator) -> Tape:
 def _played(tape: Tape, inputs: Sequence[Any]) -> Any:
     """The results of a tape; a ``Refusal`` if it takes another path."""
     try:
-        with np.errstate(all="ignore"):
+        with Quiet():
             return with_captured(tape, inputs).play_flat(inputs[: len(tape.inputs)])
     except Exception:  # any: where a function raises is a decision, too
         return Refusal.MISFIT

@@ -7,29 +7,27 @@ function does.
 from __future__ import annotations
 
 import gc
+from typing import ClassVar
 
 from .locks import collection
+from .unwinding import Passing
 
 
-class _Off:
+class Uncollected(Passing):
     """A block in which nothing is collected; blocks of several threads may overlap."""
 
-    def __init__(self) -> None:
-        self._blocks = 0
-        self._was_on = False
+    _blocks: ClassVar[set[Uncollected]] = set()
+    _was_on: ClassVar[bool] = False
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         with collection:
-            if self._blocks == 0:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._blocks += 1
+            if not self._blocks:
+                Uncollected._was_on = gc.isenabled()
+            self._blocks.add(self)
+            gc.disable()
 
-    def __exit__(self, *error: object) -> None:
+    def end(self) -> None:
         with collection:
-            self._blocks -= 1
-            if self._blocks == 0 and self._was_on:
+            if self._blocks == {self} and self._was_on:
                 gc.enable()
-
-
-off = _Off()
+            self._blocks.discard(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
@@ -16,6 +17,7 @@ import optree
 
 from . import locks
 from .ownership import is_library
+from .unwinding import at_once
 
 NAMESPACE = "yota_py"  # of containers registered with optree
 LEAVES: set[type] = {  # classes that are certainly none
@@ -150,12 +152,15 @@ def _register(cls: type) -> None:
     def take_apart(obj: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
         return tuple(getattr(obj, name) for name in names), None, names
 
+    def put_together(_: Any, values: Iterable[Any]) -> Any:
+        return _put_together(cls, names, values)
+
     with locks.containers:
         if cls not in _dataclasses:
-            optree.register_pytree_node(
-                cls, take_apart, lambda _, values: _put_together(cls, names, values), namespace=NAMESPACE
+            at_once(
+                partial(optree.register_pytree_node, cls, take_apart, put_together, namespace=NAMESPACE),
+                partial(_dataclasses.add, cls),
             )
-            _dataclasses.add(cls)
 
 
 def _put_together(cls: type, names: Sequence[str], values: Iterable[Any]) -> Any:

@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .patching import tracing
 from .recording import Recording
 from .tracer import Tracer
 from .trees import opened
+from .unwinding import Passing, unwinding
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
 
@@ -60,6 +62,7 @@ class Performance:
         return self.recording.trace.problems
 
 
+@unwinding
 def perform(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: frozenset[str | int] = frozenset()
 ) -> Performance:
@@ -95,22 +98,23 @@ def _attempt(
     failure: BaseException | None = None
     captures = recording.captures
     try:
-        performance.output = recording.run()
-    except BaseException as error:
-        failure = error
-    try:
-        captures.sinks.finish()
-        if captures.sinks.was_read:
-            raise UntraceableError("it reads a list to which it appends")
-        if failure is not None and (captures.given_up or not _is_own(failure)):
-            said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
-            raise UntraceableError(f"{said}{failure}") from failure
-        if failure is None and _has_grown(performance, attempts) and attempts.again():
-            captures.exchange.undo()
-            return None
-        _happen(performance, failure)
+        with _Happening(performance) as happening:
+            try:
+                performance.output = recording.run()
+            except BaseException as error:  # of the user's own, after which there are the effects up to there
+                if not isinstance(error, Exception) and not _is_own(error):  # an interrupt
+                    raise
+                failure = error
+            captures.sinks.finish()
+            if captures.sinks.was_read:
+                raise UntraceableError("it reads a list to which it appends")
+            if failure is not None and (captures.given_up or not _is_own(failure)):
+                said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
+                raise UntraceableError(f"{said}{failure}") from failure
+            if failure is None and _has_grown(performance, attempts) and attempts.again():
+                return None
+            happening.plan(failure)
     except UntraceableError:
-        captures.exchange.undo()
         if _has_learned(recording, attempts) and attempts.again():
             return None
         raise
@@ -120,6 +124,30 @@ def _attempt(
         finally:
             failure = None  # its traceback holds this frame
     return performance
+
+
+class _Happening(Passing):
+    """A block after which nothing of what the function has stored has happened, or all that is planned."""
+
+    def __init__(self, performance: Performance) -> None:
+        self._performance = performance
+        self._stores: list[Callable[[], object]] | None = None
+
+    def plan(self, failure: BaseException | None) -> None:
+        """Let the caller's arrays and objects be as the function has left their tracers."""
+        self._stores = _stores(self._performance, failure)
+
+    def begin(self) -> _Happening:
+        return self
+
+    def end(self) -> None:
+        if self._stores is None:
+            captures = self._performance.recording.captures
+            captures.sinks.finish()
+            captures.exchange.undo()
+        else:
+            for store in self._stores:
+                store()
 
 
 def _has_grown(performance: Performance, attempts: Attempts) -> bool:
@@ -173,8 +201,6 @@ def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
 
 def _is_own(error: BaseException) -> bool:
     """Whether an exception is raised by a statement of the user's code, rather than by a function given a tracer."""
-    if not isinstance(error, Exception):  # an interrupt
-        return True
     if isinstance(error, YotaError) or error.__traceback__ is None:
         return False
     traceback = error.__traceback__
@@ -186,8 +212,8 @@ def _is_own(error: BaseException) -> bool:
     return opcode.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 
 
-def _happen(performance: Performance, failure: BaseException | None) -> None:
-    """Let the caller's arrays and objects be as the function has left their tracers."""
+def _stores(performance: Performance, failure: BaseException | None) -> list[Callable[[], object]]:
+    """What is to be done so that the caller's arrays and objects are as the function has left their tracers."""
     recording = performance.recording
     trace, exchange = recording.trace, recording.captures.exchange
     if (shared := recording.shared_memory()) is not None:
@@ -213,21 +239,18 @@ def _happen(performance: Performance, failure: BaseException | None) -> None:
     values = [plain(value) for _, _, value in changed]
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}
                 for holder in _restructured(performance) if holder.obj is not holder.target}
-    appended = [(sink, method, plain(value)) for sink, method, value in recording.captures.sinks.noted]
+    appended = [*recording.captures.sinks.stores(plain)]
     plain(failure)
     performance.result = plain(performance.output)
     performance.changes = changed
-    arrays = [(recording.real(var), np.array(trace.roots[var].current()[1])) for var in trace.written]
-    for array, value in arrays:
-        np.copyto(array, value)
-    for (holder, key, _), value in zip(changed, values, strict=True):
-        if id(holder) not in contents:
-            holder.put(key, value)
-    for holder in performance.copies.values():
-        if id(holder) in contents:
-            Holder(holder.target, [], None, holder.names).hold(contents[id(holder)])
-    for sink, method, value in appended:
-        getattr(sink, method)(value)
+    stores: list[Callable[[], object]] = [
+        partial(np.copyto, recording.real(var), np.array(trace.roots[var].current()[1])) for var in trace.written
+    ]
+    stores += (partial(holder.put, key, value) for (holder, key, _), value in zip(changed, values, strict=True)
+               if id(holder) not in contents)
+    stores += (partial(Holder(holder.target, [], None, holder.names).hold, contents[id(holder)])
+               for holder in performance.copies.values() if id(holder) in contents)
+    return stores + appended
 
 
 def _restructured(performance: Performance) -> Iterator[Holder]:

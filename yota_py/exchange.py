@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import builtins
-import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from .containers import base_of
 from .dispatch import is_traced
 from .trace import Trace
 from .tracer import shadow
+from .unwinding import Passing, at_once
 
 Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
@@ -20,7 +20,7 @@ Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured valu
 def item_of(container: Any, key: Any) -> Place:
     """An item of a list or dict, past what a class of the user's has to say about it."""
     base: Any = base_of(type(container))
-    return functools.partial(base.__getitem__, container, key), functools.partial(base.__setitem__, container, key)
+    return partial(base.__getitem__, container, key), partial(base.__setitem__, container, key)
 
 
 def set_item(container: Any, key: Any, value: Any) -> None:
@@ -47,7 +47,7 @@ def _is_builtin(name: Any, value: Any) -> bool:
 
 def attribute_of(obj: Any, name: str) -> Place:
     """An attribute of an object, a module, a class, a closure's cell or a function."""
-    return functools.partial(_attribute, obj, name), functools.partial(set_attribute, obj, name)
+    return partial(_attribute, obj, name), partial(set_attribute, obj, name)
 
 
 def _attribute(obj: Any, name: str) -> Any:
@@ -115,11 +115,8 @@ class Holder:
         now = self.read()
         if self.names is None and list(now) != list(items):
             base: Any = base_of(type(self.obj))
-            base.clear(self.obj)
-            if isinstance(self.obj, dict):
-                base.update(self.obj, items)
-            else:
-                base.extend(self.obj, items.values())
+            fill, filling = (base.update, items) if isinstance(self.obj, dict) else (base.extend, items.values())
+            at_once(partial(base.clear, self.obj), partial(fill, self.obj, filling))
             return
         for key in now.keys() - items.keys():
             (type.__delattr__ if isinstance(self.obj, type) else object.__delattr__)(self.obj, key)
@@ -143,17 +140,16 @@ class Exchange:
 
     def put(self, old: Any, new: Any, place: Place) -> None:
         """Let ``new`` stand where ``old`` does."""
-        place[1](new)
         self._exchanged.append((old, new, place))
         self.originals[id(new)] = old
+        place[1](new)
 
     def take_back(self, new: Any, place: Place) -> None:
         """Let what stood in a place stand there again."""
-        mine = [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]
-        self._exchanged = [entry for entry in self._exchanged if not (entry[1] is new and entry[2] is place)]
-        for old, _, _ in mine:
+        for old, _, _ in [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]:
             if place[0]() is new:
                 place[1](old)
+        self._exchanged = [entry for entry in self._exchanged if not (entry[1] is new and entry[2] is place)]
 
     def look_after(self, obj: Any, text: str, *names: str, seldom: bool = False) -> None:
         """A list or dict (also that of an object), or attributes of an object, that the function may write into.
@@ -175,21 +171,9 @@ class Exchange:
         if text not in holder.texts:
             holder.texts.append(text)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """A block in which everything stands where it stood; what is done there is no effect of the function."""
-        pending = next(self.changes(standing=True), None) is not None
-        back = [(old, new, place) for old, new, place in self._exchanged if place[0]() is new]
-        for old, _, place in reversed(back):
-            place[1](old)
-        try:
-            yield
-        finally:
-            for holder in self.holders.values():
-                holder.before = holder.before if pending else holder.read()
-            for old, new, place in back:
-                if place[0]() is old:
-                    place[1](new)
+    def standing(self) -> list[tuple[Any, Any, Place]]:
+        """What still stands where it was put: what it stands for, itself, and the place."""
+        return [(old, new, place) for old, new, place in self._exchanged if place[0]() is new]
 
     def restore(self) -> bool:
         """Put back what still stands where it was put; whether something else stands there by now."""
@@ -198,7 +182,7 @@ class Exchange:
             if holder.obj:
                 self.holders.setdefault(key, holder)
         while self._exchanged:
-            old, new, (read, write) = self._exchanged.pop()
+            old, new, (read, write) = self._exchanged[-1]
             try:
                 untouched = read() is new
             except (AttributeError, LookupError, ValueError):  # the function has deleted it
@@ -208,17 +192,17 @@ class Exchange:
             else:
                 rebound = True
                 self._note(read)
+            self._exchanged.pop()
         for holder in self.holders.values():
             if holder.has_traced_keys():
                 self.traced_keys = True
                 items = [(shadow(key), value) for key, value in dict.items(holder.obj)]
-                dict.clear(holder.obj)
-                dict.update(holder.obj, items)
+                at_once(partial(dict.clear, holder.obj), partial(dict.update, holder.obj, items))
         return rebound or self.traced_keys
 
     def _note(self, read: Callable[[], Any]) -> None:
         """What stood in a place has been replaced, perhaps by an equal number or what had stood there before."""
-        if isinstance(read, functools.partial):
+        if isinstance(read, partial):
             obj, key = read.args
             self._replaced |= {(id(holder), key) for holder in (obj, getattr(obj, "__dict__", obj))}
 
@@ -236,3 +220,29 @@ class Exchange:
         """Take back what the function has stored; a trace that ends so has not happened."""
         for holder in self.holders.values():
             holder.hold(holder.before)
+
+
+class Paused(Passing):
+    """A block in which everything stands where it stood; what is done there is no effect of the function."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._holders = list(exchange.holders.values())
+        self._back = exchange.standing()
+        self._is_pending = next(exchange.changes(standing=True), None) is not None
+        self._held: list[dict[Any, Any]] = []
+        self._is_paused = False
+
+    def begin(self) -> None:
+        for old, _, place in reversed(self._back):
+            place[1](old)
+        self._is_paused = not self._is_pending
+
+    def end(self) -> None:
+        if self._is_paused:
+            self._held = [holder.read() for holder in self._holders]
+            self._is_paused = False
+        for holder, held in zip(self._holders, self._held, strict=False):
+            holder.before = held
+        for old, new, place in self._back:
+            if place[0]() is old:
+                place[1](new)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numbers
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -22,11 +21,12 @@ from .dispatch import find_traced, is_traced
 from .errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
 from .operations import user_site
 from .ownership import is_library
-from .patching import state, suspended
+from .patching import suspended
 from .registry import methods, properties
 from .show import name_of
 from .tracer import Tracer, shadow, tracers_in
 from .types import ArrayType, is_inexact, typeof
+from .unwinding import Quiet, state
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 _PLAIN = (np.ndarray, np.memmap)
@@ -280,14 +280,13 @@ def innermost(structure: Any) -> Any:
 
 
 def _quietly(call: Callable[..., Any], given: tuple[Any, dict[str, Any]]) -> Any:
-    with suspended, np.errstate(all="ignore"):
+    with suspended, Quiet():
         return call(*given[0], **given[1])
 
 
 def _agree_nearby(call: Callable[..., Any], moved: Any) -> bool:
     """Whether the library and NumPy agree on other values too: at zero, for example, too many functions do."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with Quiet(warnings=False):
         try:
             want = _quietly(call, _map(_numbers_or_self, moved))
         except Exception:  # any: these values are not the user's

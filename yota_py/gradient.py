@@ -24,6 +24,7 @@ from .tangents import MISSING, add, getfield, zeros_like
 from .tape import Tape
 from .trees import flatten, unflatten
 from .types import ArrayType, StructType, TupleType, Type, is_inexact, typeof
+from .unwinding import quietly
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -81,7 +82,7 @@ def _differentiable(op: Call, tape: Tape) -> bool:
     return not isinstance(op.type, ArrayType) or op.type.inexact
 
 
-@np.errstate(all="ignore")  # tracing has warned already
+@quietly  # tracing has warned already
 def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest.
 
@@ -112,7 +113,7 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     return lin
 
 
-@np.errstate(all="ignore")
+@quietly
 def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dict[Variable, Variable]:
     """Walk back from the seeded results, calling pullbacks and adding where a variable has several paths.
 
@@ -299,7 +300,7 @@ def require_active(tape: Tape, site: Site | None) -> None:
         )
 
 
-@np.errstate(all="ignore")  # the function itself has warned already, while it was traced
+@quietly  # the function itself has warned already, while it was traced
 def differentiate(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
     out: Recorder | None = None,

@@ -12,10 +12,11 @@ from .effects import UntraceableError, perform
 from .guards import Guards
 from .modes import Call, Compiled, TracedCall
 from .operations import user_site
-from .patching import noticing, state
+from .patching import noticing
 from .sinks import appending
 from .step import UnrepeatableError, make_step
 from .transforms import Compilable, compilable
+from .unwinding import state
 from .variants import refuse
 
 

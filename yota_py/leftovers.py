@@ -6,6 +6,7 @@ import gc
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from .dispatch import is_traced
 from .exchange import item_of, set_attribute
 from .kinds import IMMUTABLE
 from .trace import Trace
-from .tracer import shadow
+from .tracer import shadow, tracers_in
+from .unwinding import at_once
 
 MAX_OBJECTS = 100_000  # looked into
 _NOTHING_LEFT = (*IMMUTABLE, np.ndarray, type, types.ModuleType, types.BuiltinFunctionType)
@@ -33,7 +35,7 @@ class Leftovers:
     def plain(self, value: Any) -> Any:
         """What a value is to the caller: itself, unless it is a tracer or a tuple of them; ``clear`` looks into it."""
         if is_traced(value):
-            if value._trace is not self._trace:
+            if not self._is_ours(value):
                 return value
             self.found = True
             return shadow(value)
@@ -46,6 +48,11 @@ class Leftovers:
             self._todo.append(value)
         return value
 
+    def _is_ours(self, traced: Any) -> bool:
+        """Whether a value belongs to the trace, or to one within it."""
+        trace = tracers_in(traced)[0]._trace
+        return trace is self._trace or (trace.level > self._trace.level and trace.thread == self._trace.thread)
+
     def clear(self) -> None:
         """Take tracers out of all that has been met, and of what that holds."""
         while self._todo:
@@ -57,8 +64,8 @@ class Leftovers:
             elif isinstance(value, set):
                 items = {id(item): item for item in value}
                 if any(self.plain(item) is not item for item in items.values()):
-                    value.clear()
-                    value.update(map(self.plain, items.values()))
+                    plain = [self.plain(item) for item in items.values()]
+                    at_once(partial(value.clear), partial(value.update, plain))
             elif isinstance(value, types.FunctionType):
                 for cell in value.__closure__ or ():
                     self._attributes(cell, ["cell_contents"])

@@ -15,10 +15,10 @@ from .errors import MutationError, YotaError
 from .foreign import FIRST, Foreign, innermost, kind_of, meet, refused
 from .functional import sparse_matmul
 from .operations import user_site
-from .patching import state
 from .registry import patched
 from .show import name_of
 from .tracer import Tracer
+from .unwinding import state
 
 _MATMUL, _MULTIPLY = np.matmul, np.multiply
 
@@ -99,11 +99,11 @@ def adopt() -> None:
             continue
         if getattr(getattr(module, "__spec__", None), "_initializing", False):  # another thread is importing it
             continue
-        _adopted.add(library)
         for _, cls, name, stand_in in (entry for entry in _METHODS if entry[0] == library):
             owner = next((base for base in getattr(module, cls).__mro__ if name in vars(base)), None)
             if owner is not None:
                 patched[owner, name] = stand_in
+        _adopted.add(library)  # when the rest is done
 
 
 # --------------------------------------------------------------------------------------------- PyTorch

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -57,12 +55,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
-@contextmanager
-def held_for(lock: Any, seconds: float) -> Iterator[bool]:
-    """Whether the lock, waited for so long, is held in the block."""
-    held = lock.acquire(timeout=seconds)
-    try:
-        yield held
-    finally:
-        if held:
+def held() -> list[Any]:
+    """The locks that this thread holds."""
+    return [lock for lock in IN_ORDER if lock._is_owned()]
+
+
+def release_all_but(kept: list[Any]) -> None:
+    """Let go of all locks that this thread holds, but for some."""
+    for lock in IN_ORDER:
+        while lock not in kept and lock._is_owned():
             lock.release()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .dispatch import find_held, find_traced
-from .exchange import Exchange
+from .exchange import Exchange, Paused
 from .guards import Guards
-from .patching import state, suspended
+from .patching import suspended
 from .trace import Trace
+from .unwinding import state
 
 
 class Memos:
@@ -46,7 +47,7 @@ class Memos:
                 stored = any(True for _ in self._exchange.changes(standing=True))
                 if self._trace.effects and (self._trace.writes or stored):
                     self._give_up(f"it calls {name} with arguments that {name} has not met yet")
-                with self._exchange.paused(), state.unwatched, suspended:
+                with Paused(self._exchange), state.unwatched, suspended:
                     result = memo(*args, **kwargs)
                 memory = next((memory for memory in _memories(memo) if key in memory), None)
                 if kwargs or memory is None:

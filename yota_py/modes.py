@@ -25,6 +25,7 @@ from .recording import record_watched
 from .tape import Tape
 from .trace import Trace
 from .trees import flatten
+from .unwinding import unwinding
 from .variants import Rehearsal, Runner, refuse
 from .views import overlapping
 
@@ -161,6 +162,7 @@ class Mode:
         """Value and gradients from a fresh trace, played with NumPy."""
         return self.reference(call)[0]
 
+    @unwinding
     def reference(self, call: Call) -> tuple[Any, Guards | None]:
         """The same, and what was read."""
         source, captures = record_watched(call.f, call.args, call.kwargs, self.active)

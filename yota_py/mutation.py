@@ -16,11 +16,11 @@ from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
 from .functional import accumulated, setitem
 from .operations import user_site
-from .patching import state
 from .registry import methods
 from .tangents import as_array, astype
 from .tracer import Tracer, guarded_masks, shadow, unsupported
 from .types import ArrayType, typeof
+from .unwinding import state
 
 
 def assign(x: Tracer, index: Any, value: Any) -> None:

@@ -21,11 +21,11 @@ from .foreign import Foreign, kind_of, meet
 from .functional import copied
 from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
-from .patching import state
 from .show import name_of
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
 from .types import overrides
+from .unwinding import state
 
 _NUMBERS = (int, float, complex)
 

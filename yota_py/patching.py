@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import builtins
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,24 +23,9 @@ from .disguise import Builtins, Type, identity
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
 from .registry import listeners, patched
+from .unwinding import Passing, state
 
 Owner: TypeAlias = ModuleType | type
-
-
-class _State(threading.local):
-    """Per thread: the traces in progress, innermost last, and how often patching is suspended."""
-
-    def __init__(self) -> None:
-        self.traces: list[Any] = []
-        self.suspended = 0
-        self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
-
-
-state = _State()
-
-
-_installed: list[tuple[Owner, str, Any]] = []
-_users = 0
 
 
 def tracing() -> bool:
@@ -63,35 +46,41 @@ class _Suspended:
 suspended = _Suspended()
 
 
-@contextmanager
-def installed(trace: Any) -> Iterator[None]:
+class Installed(Passing):
     """Stand-ins in the places of their originals for the time of a trace."""
-    global _users
-    with locks.stand_ins:
-        if _users == 0:
-            for (owner, name), stand_in in _stand_ins().items():
-                _exchange(owner, name, stand_in, _installed)
-        _users += 1
-    state.traces.append(trace)
-    try:
-        yield
-    finally:
-        state.traces.pop()
+
+    _users: ClassVar[set[Installed]] = set()
+    _exchanged: ClassVar[dict[tuple[Owner, str], Any]] = {}  # the originals
+    _are_all: ClassVar[bool] = False  # exchanged
+
+    def __init__(self, trace: Any) -> None:
+        self._trace = trace
+        self._depth, self._suspended = len(state.traces), state.suspended
+
+    def begin(self) -> Callable[[], bool]:
+        """What tells whether all is as at the beginning: the block has caught no exception that came in between."""
         with locks.stand_ins:
-            _users -= 1
-            if _users == 0:
-                _restore(_installed)
+            self._users.add(self)
+            if not self._are_all:
+                for (owner, name), stand_in in _stand_ins().items():
+                    self._exchanged.setdefault((owner, name), vars(owner)[name])
+                    setattr(owner, name, stand_in)
+                Installed._are_all = True
+        state.traces.append(self._trace)
+        return lambda: self.is_innermost() and state.suspended == self._suspended
 
-
-def _exchange(owner: Owner, name: str, new: Any, log: list[tuple[Owner, str, Any]]) -> None:
-    log.append((owner, name, vars(owner)[name]))
-    setattr(owner, name, new)
-
-
-def _restore(log: list[tuple[Owner, str, Any]]) -> None:
-    while log:
-        owner, name, original = log.pop()
-        setattr(owner, name, original)
+    def end(self) -> None:
+        self._trace.alive = False
+        del state.traces[self._depth :]
+        state.suspended = self._suspended
+        with locks.stand_ins:
+            self._users.discard(self)
+            if not self._users:
+                Installed._are_all = False
+                while self._exchanged:
+                    (owner, name), original = next(reversed(self._exchanged.items()))
+                    setattr(owner, name, original)
+                    del self._exchanged[owner, name]
 
 
 MEMO = type(lru_cache(lambda: None))
@@ -107,15 +96,15 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.stand_ins:
         for place, traced in patched.items() if len(patched) != len(_known) else ():
-            _known.add(place)
-            if _traced.get(place) is traced:
-                continue
-            owner, name = place
-            make = _method_gate if isinstance(owner, type) else _gate
-            if place in _gates:
-                _retired.append(_gates[place])
-            _gates[place] = gate = make(original(getattr(owner, name)), traced)
-            _traced[place], _by_original[id(original(gate))] = traced, gate
+            if _traced.get(place) is not traced:
+                owner, name = place
+                make = _method_gate if isinstance(owner, type) else _gate
+                if place in _gates:
+                    _retired.append(_gates[place])
+                _gates[place] = gate = make(original(getattr(owner, name)), traced)
+                _by_original[id(original(gate))] = gate
+                _traced[place] = traced
+            _known.add(place)  # when the rest is done
         return _gates
 
 

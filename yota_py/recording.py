@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from types import CodeType
 from typing import Any
 
@@ -24,7 +23,7 @@ from .leftovers import Leftovers
 from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .parts import owner_of
-from .patching import installed, noticing, state, tracing
+from .patching import Installed, noticing, tracing
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
@@ -32,6 +31,7 @@ from .trace import RAISES_ERRORS, Trace, raises_errors
 from .tracer import Tracer, shadow
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact
+from .unwinding import Holding, state, unwinding
 from .views import overlap
 from .watch import watched
 
@@ -119,30 +119,22 @@ class Recording:
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
         self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts)
 
+    @unwinding
     def run(self) -> Any:
         """Run the function; its results are the tape's."""
-        trace, (args, kwargs) = self.trace, self.given
-        with locks.held_for(locks.tracing, LOCK_SECONDS) as alone:
+        trace = self.trace
+        with Holding(locks.tracing, LOCK_SECONDS) as alone:
             if not alone:
                 if trace.effects:
                     raise YotaError("another thread has been tracing for a long time")
                 trace.problems.append("another thread was tracing for a long time")
             if raises_errors():
                 trace.problems.append(RAISES_ERRORS)
-            watch = nullcontext() if tracing() or not alone else watched(self.captures)
-            with installed(trace), watch:
-                try:
-                    out = noticing(self.captures.f)(*args, **kwargs)
-                except Exception as error:
-                    if trace.lost is not None and not isinstance(error, YotaError):
-                        raise trace.lost from error  # C code that has called a function may not heed its errors
-                    if not trace.effects and state.traces[0] is trace:
-                        leftovers = Leftovers(trace)
-                        leftovers.plain(error)
-                        leftovers.clear()
-                    raise
-                finally:
-                    trace.alive = False
+            is_watched = alone and not tracing()
+            with Installed(trace) as is_undisturbed:
+                out = watched(self.captures, self._call) if is_watched else self._call()
+                if not is_undisturbed():
+                    trace.problems.append("an exception has interrupted it")
         self.captures.finish()
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
@@ -158,6 +150,22 @@ class Recording:
         if np.ma.is_masked(result.plain) and not self.trace.effects:
             raise masked_output(result.plain, self.trace.tape.site, name_of(self.f))
         return result.array
+
+    def _call(self) -> Any:
+        """The result of the function."""
+        trace, (args, kwargs) = self.trace, self.given
+        try:
+            return noticing(self.captures.f)(*args, **kwargs)
+        except Exception as error:
+            if trace.lost is not None and not isinstance(error, YotaError):
+                raise trace.lost from error  # C code that has called a function may not heed its errors
+            if not trace.effects and state.traces[0] is trace:
+                leftovers = Leftovers(trace)
+                leftovers.plain(error)
+                leftovers.clear()
+            raise
+        finally:
+            trace.alive = False
 
     def real(self, var: Variable) -> Any:
         """The caller's own object behind a root of the trace."""

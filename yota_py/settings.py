@@ -4,42 +4,49 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 from . import locks
+from .unwinding import Passing
 
 _CHOICES = {"compile": ("always", "auto", "never"), "audit": ("sampled", "always", "off")}
 
 
 class Reference(threading.local):
-    """The block in which this thread compiles nothing and uses nothing compiled: what programs are compared with."""
+    """Whether this thread compiles nothing and uses nothing compiled: what programs are compared with."""
 
     active = False
-    threads = 0  # that are in such a block
-
-    def __enter__(self) -> None:
-        self.active = True
-        self._count(1)
-
-    def __exit__(self, *error: object) -> None:
-        self.active = False
-        self._count(-1)
-
-    @staticmethod
-    def _count(change: int) -> None:
-        with locks.reference:
-            Reference.threads += change
-            config.settle()
+    threads: ClassVar[set[int]] = set()  # those of which this is so
 
     def forked(self) -> None:
         """In the child of a fork there is this thread only."""
-        Reference.threads = int(self.active)
+        self.threads.intersection_update({threading.get_ident()} if self.active else ())
         config.settle()
 
 
 reference = Reference()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=reference.forked)
+
+
+class Uncompiled(Passing):
+    """A block in which this thread compiles nothing and uses nothing compiled."""
+
+    def __init__(self) -> None:
+        self._was_active = reference.active
+
+    def begin(self) -> None:
+        self._set(True)
+
+    def end(self) -> None:
+        self._set(self._was_active)
+
+    @staticmethod
+    def _set(active: bool) -> None:
+        with locks.reference:
+            (reference.threads.add if active else reference.threads.discard)(threading.get_ident())
+            config.settle()
+        reference.active = active
 
 
 class Config:
@@ -81,7 +88,7 @@ class Config:
 
     def settle(self) -> None:
         """Find out whether calls leave the usual path."""
-        self.special = reference.threads > 0 or self.audits_all or getattr(self, "compile", "") == "never"
+        self.special = bool(reference.threads) or self.audits_all or getattr(self, "compile", "") == "never"
 
     @property
     def audits_all(self) -> bool:

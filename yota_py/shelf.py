@@ -34,7 +34,7 @@ class Shelf(Generic[T]):
         return sum(self._size(item) for item, _ in list(self._queue))
 
     def add(self, item: T) -> None:
-        """Put an item on the shelf; ``drop`` is told who gives way, and has to remove it."""
+        """Put an item on the shelf; ``drop`` is told who gives way."""
         self._queue.append((item, item.calls))
         self.make_room()
 
@@ -42,13 +42,15 @@ class Shelf(Generic[T]):
         """Let items give way until the limit is kept."""
         excess, chances = self.total - self._limit(), len(self._queue) - 1
         while excess > 0 and len(self._queue) > 1:
-            item, calls = self._queue.popleft()
+            item, calls = self._queue[0]
             if item.calls != calls and chances > 0:
-                self._queue.append((item, item.calls))
+                self._queue.rotate(-1)
+                self._queue[-1] = item, item.calls
                 chances -= 1
                 continue
             excess -= self._size(item)
             self._drop(item)
+            self.remove(item)
 
     def remove(self, item: T) -> None:
         """Take an item off the shelf, if it is there."""

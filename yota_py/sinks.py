@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, NoReturn
@@ -20,8 +20,8 @@ from .exchange import Exchange, Holder
 from .guards import Guards
 from .instructions import GROWING, only_grown
 from .ownership import is_library_frame
-from .patching import state
 from .trace import Trace
+from .unwinding import state
 
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
@@ -189,6 +189,15 @@ class Sinks:
             if [*map(id, own.read().values())] != [*map(id, before)]:
                 own.hold(holder.before)
                 self._note_read(holder.obj)
+
+    def stores(self, plain: Callable[[Any], Any]) -> Iterator[Callable[[], None]]:
+        """What appends to the lists what was noted, made ``plain``; done again, it makes no difference."""
+        for holder in self.holders.values():
+            grown = holder.target.copy()
+            for sink, method, value in self.noted:
+                if sink is holder.obj:
+                    getattr(grown, method)(plain(value))
+            yield partial(Holder(holder.target, [], holder.target).hold, dict(enumerate(grown)))
 
     def heed(self, frame: FrameType) -> None:
         """A function is called that may look into its arguments past their methods, as C code does."""

@@ -25,7 +25,7 @@ from .errors import LostDerivativeError, MissingRuleError, MutationError
 from .foreign import Foreign, has_foreign, meet, refused
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library
-from .patching import state, suspended
+from .patching import suspended
 from .recorder import Recorder, is_large
 from .registry import Primitive, deciding, missing_rule, primitive_of, raising
 from .show import name_of
@@ -33,6 +33,7 @@ from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
+from .unwinding import state
 from .views import follow_views, read_only
 
 T = TypeVar("T")

@@ -21,13 +21,13 @@ from .gradient import (
 from .interpreter import collect, result_types, settle
 from .modes import Call, Mode
 from .operations import user_site
-from .patching import state
 from .recorder import Recorder
 from .recording import record_call
 from .show import name_of
 from .sinks import Arguments
 from .tape import Tape
 from .trees import flatten, unflatten
+from .unwinding import Quiet, quietly, state
 
 _GRAD = Mode()
 _known = caches.get  # grad's are known by the identity of the function's code
@@ -183,12 +183,12 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     source = record_call(f, args, kwargs)
     tape, site = source.tape, user_site()
     require_active(tape, site)
-    with np.errstate(all="ignore"):  # the function itself has warned already
+    with Quiet():  # the function itself has warned already
         forward = to_rrules(source)
     leaves = forward.values(source, tape.results)
     assert tape.out_spec is not None
 
-    @np.errstate(all="ignore")
+    @quietly
     def run(seeds: Sequence[Any]) -> Recorder:
         lin = forward.copy()
         given = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]

@@ -22,6 +22,7 @@ from .tangents import astype
 from .trace import record
 from .tracer import elsewhere, shadow, tracers_in, unsupported
 from .types import typeof
+from .unwinding import Quiet
 
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
@@ -49,7 +50,7 @@ def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, An
         elif kwargs.get("dtype") is not None and is_traced(inputs[0]):
             inputs = (astype(inputs[0], np.dtype(kwargs["dtype"])), *inputs[1:])  # as NumPy does, whatever is lost
     where = kwargs.pop("where", True) if method in ("__call__", "outer") else True
-    with np.errstate(all="ignore"):  # NumPy has warned
+    with Quiet():  # NumPy has warned
         results = _METHODS[method](ufunc, inputs, kwargs)
         given = [
             _given(result, want, where, kwargs.get("order"), f"{name_of(ufunc)}.{method}({', '.join(kwargs)})")

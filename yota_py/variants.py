@@ -282,16 +282,15 @@ class Signature:
         return node.recent if node is not None and not node.children and list(path) == node.recent.path else None
 
     def add(self, variant: Variant) -> None:
-        """Another path."""
-        if self.root is None:
-            self.root = Node(variant)
-        node = self.root
-        variant.nodes.append(node)
+        """Another path. It is linked from its end, so that nobody meets a part of it."""
+        variant.nodes = nodes = [self.root or Node(variant)]
         for step in variant.path:
-            node = node.children.setdefault(step, Node(variant))
-            variant.nodes.append(node)
+            nodes.append(nodes[-1].children.get(step) or Node(variant))
         self.variants.append(variant)
-        self._prefer(variant, *variant.nodes)
+        for node, step, child in reversed([*zip(nodes, variant.path, nodes[1:], strict=False)]):
+            node.children[step] = child
+        self.root = nodes[0]
+        self._prefer(variant, *nodes)
 
     def variant_of(self, program: Any) -> Variant:
         """The path that this program belongs to."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, TypeVar
 
 import numpy as np
 
-from . import collection
 from .captures import Captures
+from .collection import Uncollected
 from .errors import Abandoned, YotaError
 from .leftovers import Leftovers
-from .patching import state
+from .unwinding import Passing, state
+
+R = TypeVar("R")
 
 # Modules of C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(
@@ -33,31 +35,37 @@ _TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
 _C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
-@contextmanager
-def watched(captures: Captures) -> Iterator[None]:
-    """Follow what a function reads while it is traced in the block."""
-    tool = _own_tool()
-    busy = tool is None and sys.getprofile() is not None
-    if busy:
-        captures.problems.append("a profiler is active")
+def watched(captures: Captures, call: Callable[[], R]) -> R:
+    """Call a function, and follow what it reads while it is traced."""
     try:
-        captures.start()
-        if captures.trace.effects and captures.problems:  # it can never be compiled, and may do what nobody can follow
-            raise YotaError(captures.problems[0])
-        hook = nullcontext() if busy else _profiled(captures) if tool is None else _monitored(captures, tool)
-        before = _drawn()
-        with collection.off, hook:
-            yield
-        if captures.given_up:  # and the function has gone on
-            raise YotaError(captures.problems[-1])
-        if _drawn() != before and not any("random" in problem for problem in captures.problems):
-            captures.problems.append("a function of a library draws random numbers")
+        with _Restored(captures), _Tool() as tool:
+            busy = tool is None and sys.getprofile() is not None
+            if busy:
+                captures.problems.append("a profiler is active")
+            captures.start()
+            if captures.trace.effects and captures.problems:  # it is never compiled, and may do what nobody can follow
+                raise YotaError(captures.problems[0])
+            hook = Passing() if busy else _Profiled(captures) if tool is None else _Monitored(captures, tool)
+            before = _drawn()
+            with Uncollected(), hook:
+                result = call()
+            if captures.given_up:  # and the function has gone on
+                raise YotaError(captures.problems[-1])
+            if _drawn() != before and not any("random" in problem for problem in captures.problems):
+                captures.problems.append("a function of a library draws random numbers")
+            return result
     except Abandoned as reason:
         raise YotaError(str(reason)) from None
-    finally:
-        if tool is not None:
-            _monitoring.free_tool_id(tool)
-        _restore(captures)
+
+
+class _Restored(Passing):
+    """The block in which arrays are exchanged for tracers."""
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
+
+    def end(self) -> None:
+        _restore(self._captures)
 
 
 def _restore(captures: Captures) -> None:
@@ -89,58 +97,72 @@ def _drawn() -> Any:
     )
 
 
-def _own_tool() -> int | None:
-    """A tool id of ``sys.monitoring`` for this trace; ``None`` if there is none."""
-    for tool in _TOOL_IDS if _monitoring is not None else ():
-        try:
-            _monitoring.use_tool_id(tool, "yota_py")
-        except ValueError:  # in use
-            continue
-        return tool
-    return None
+class _Tool(Passing):
+    """A tool id of ``sys.monitoring`` for a trace; ``None`` if there is none."""
+
+    def __init__(self) -> None:
+        self._name = f"yota_py {id(self)}"
+
+    def begin(self) -> int | None:
+        for tool in _TOOL_IDS if _monitoring is not None else ():
+            try:
+                _monitoring.use_tool_id(tool, self._name)
+            except ValueError:  # in use
+                continue
+            return tool
+        return None
+
+    def end(self) -> None:
+        for tool in _TOOL_IDS if _monitoring is not None else ():
+            if _monitoring.get_tool(tool) == self._name:
+                _monitoring.free_tool_id(tool)
 
 
-@contextmanager
-def _monitored(captures: Captures, tool: int) -> Iterator[None]:
+class _Monitored(Passing):
     """Hear of calls through ``sys.monitoring``: of Python functions everywhere, of C functions where those call them.
 
     It tells of all threads; in another than this one the callbacks find another ``state``.
     """
-    events = _monitoring.events
-    pause = _Unmonitored()
-    ours: dict[int, types.CodeType] = {}
-    others: dict[int, types.CodeType] = {}
 
-    def enter(code: types.CodeType, *event: Any) -> None:
-        if state.unwatched is not pause or id(code) in ours:
+    def __init__(self, captures: Captures, tool: int) -> None:
+        self._captures, self._tool, self._pause = captures, tool, _Unmonitored()
+        self._ours: dict[int, types.CodeType] = {}
+        self._others: dict[int, types.CodeType] = {}
+
+    def begin(self) -> None:
+        events = _monitoring.events
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW):
+            _monitoring.register_callback(self._tool, event, self._enter)
+        _monitoring.register_callback(self._tool, events.CALL, self._call)
+        state.unwatched = self._pause
+        _monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME | events.PY_THROW)
+
+    def end(self) -> None:
+        events = _monitoring.events
+        _monitoring.set_events(self._tool, events.NO_EVENTS)
+        if state.unwatched is not self._pause:  # an exception has come in between, and was caught
+            self._captures.problems.append("an exception has interrupted it")
+        state.unwatched = _NOTHING
+        for code in self._others.values():
+            _monitoring.set_local_events(self._tool, code, events.NO_EVENTS)
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW, events.CALL):
+            _monitoring.register_callback(self._tool, event, None)
+
+    def _enter(self, code: types.CodeType, *event: Any) -> None:
+        if state.unwatched is not self._pause or id(code) in self._ours:
             return
         frame = sys._getframe(1)
-        if id(code) not in others:
+        if id(code) not in self._others:
             if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
-                ours[id(code)] = code
+                self._ours[id(code)] = code
                 return
-            others[id(code)] = code
-            _monitoring.set_local_events(tool, code, events.CALL)
-        captures.enter(frame)
+            self._others[id(code)] = code
+            _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
+        self._captures.enter(frame)
 
-    def call(code: types.CodeType, offset: int, function: Any, first: Any) -> None:
-        if type(function) in _C_FUNCTIONS and state.unwatched is pause:
-            _note(captures, function)
-
-    callbacks = {events.PY_START: enter, events.PY_RESUME: enter, events.PY_THROW: enter, events.CALL: call}
-    try:
-        for event, callback in callbacks.items():
-            _monitoring.register_callback(tool, event, callback)
-        state.unwatched = pause
-        _monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.PY_THROW)
-        yield
-    finally:
-        _monitoring.set_events(tool, events.NO_EVENTS)
-        state.unwatched = _NOTHING
-        for code in others.values():
-            _monitoring.set_local_events(tool, code, events.NO_EVENTS)
-        for event in callbacks:
-            _monitoring.register_callback(tool, event, None)
+    def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
+        if type(function) in _C_FUNCTIONS and state.unwatched is self._pause:
+            _note(self._captures, function)
 
 
 class _Unmonitored:
@@ -153,25 +175,29 @@ class _Unmonitored:
         state.unwatched = self
 
 
-@contextmanager
-def _profiled(captures: Captures) -> Iterator[None]:
+class _Profiled(Passing):
     """Hear of all calls of this thread through ``sys.setprofile``."""
 
-    def profile(frame: types.FrameType, event: str, arg: Any) -> None:
-        if event == "call":
-            captures.enter(frame)
-        elif event == "c_call":
-            _note(captures, arg)
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
 
-    state.unwatched = _Unprofiled(profile)
-    sys.setprofile(profile)
-    try:
-        yield
-    finally:
-        if sys.getprofile() is profile:
+        def profile(frame: types.FrameType, event: str, arg: Any) -> None:
+            if event == "call":
+                captures.enter(frame)
+            elif event == "c_call":
+                _note(captures, arg)
+
+        self._profile = profile
+
+    def begin(self) -> None:
+        state.unwatched = _Unprofiled(self._profile)
+        sys.setprofile(self._profile)
+
+    def end(self) -> None:
+        if sys.getprofile() is self._profile:
             sys.setprofile(None)
-        elif not captures.given_up:
-            captures.problems.append("it sets a profiler of its own")
+        elif not self._captures.given_up:
+            self._captures.problems.append("it sets a profiler of its own")
         state.unwatched = _NOTHING
 
 

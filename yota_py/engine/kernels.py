@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .. import collection, locks
+from .. import locks
+from ..collection import Uncollected
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
@@ -33,7 +34,7 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     with locks.kernels:
         missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
         if missing:
-            with collection.off:  # building IR makes many objects and no garbage
+            with Uncollected():  # building IR makes many objects and no garbage
                 names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
                 module = new_module(f"kernels_{next(_numbers)}")
                 for spec, name in names.items():

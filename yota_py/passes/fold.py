@@ -10,6 +10,7 @@ from ..operations import Call, Operation
 from ..registry import primitive_of
 from ..tape import Tape
 from ..types import ArrayType
+from ..unwinding import Quiet
 from .rewrite import call, number_of, rewrite
 
 
@@ -27,7 +28,7 @@ def _visit(out: Tape, op: Operation) -> Any:
     numbers = [number_of(out, x) for x in op.args]
     if any(n is None for n in numbers):
         return out.append(op)
-    with np.errstate(all="ignore"):
+    with Quiet():
         value = op.fn(*numbers)  # type: ignore[operator]
     value = value if op.type.kind == "python" else op.type.dtype.type(value)
     return value if op.type.kind != "array" else call(out, op, np.broadcast_to, value, op.type.shape)

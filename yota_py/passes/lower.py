@@ -23,6 +23,7 @@ from ..tape import Tape
 from ..trace import Trace
 from ..tracer import Tracer
 from ..types import ArrayType, Type, typeof
+from ..unwinding import quietly
 
 T = TypeVar("T")
 
@@ -188,7 +189,7 @@ def lower_gradient(
     return _replayed(source.tape, lambda out: differentiate(source, seed, argnums, has_aux=has_aux, out=out))
 
 
-@np.errstate(all="ignore")  # tracing has warned already
+@quietly  # tracing has warned already
 def _replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Recorder]:
     """What ``play`` writes, and what is computed on the way in primitives."""
     out = _Replay(tape, exact=False)

@@ -1,0 +1,182 @@
+"""What is changed for the time of a call only, and is changed back even if an exception comes between two bytecodes.
+
+Such an exception (Ctrl-C, the end of a time limit) may arrive when something has been changed and no ``try`` has begun
+that would change it back, or in the midst of a ``finally``. So whoever makes a change for a while notes it first; then
+it happens; its end looks at what has happened, and may be repeated. What is noted when a call ends by an exception is
+brought to its end by ``unwinding``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+
+from . import locks
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ATTEMPTS = 100  # to bring to an end what is interrupted at it
+
+
+class _State(threading.local):
+    """What a thread is in the midst of: the traces in progress and the changes that are to be changed back, the latest
+    last, and how often patching is suspended."""
+
+    def __init__(self) -> None:
+        self.traces: list[Any] = []
+        self.changes: list[Passing] = []
+        self.suspended = 0
+        self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
+
+
+state = _State()
+
+
+class Passing:
+    """A change for the time of a block, in which each object is used once.
+
+    ``end`` changes it back, whatever of ``begin`` has happened; it is called again if it was interrupted. What it has
+    to know is noted when the object is made, or before it becomes true.
+    """
+
+    _at = 0
+
+    def begin(self) -> Any:
+        """Make the change; what it returns is what the block has."""
+
+    def end(self) -> None:
+        """Change it back."""
+
+    def __enter__(self) -> Any:
+        self._at = len(state.changes)
+        state.changes.append(self)
+        try:
+            return self.begin()
+        except BaseException:  # whatever it is, the block is not entered
+            _end(self._at)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _end(self._at)
+
+    def is_innermost(self) -> bool:
+        """Whether all that was changed later has been changed back."""
+        return state.changes[-1] is self
+
+
+def _end(at: int) -> None:
+    """Change back all that was changed since there were so many changes."""
+    changes = state.changes
+    while len(changes) > at:
+        last = len(changes) - 1
+        changes[last].end()
+        del changes[last:]
+
+
+class Holding(Passing):
+    """A lock, held in the block, unless it cannot be had for so many seconds; the block has whether it is held. Who
+    holds it already keeps it."""
+
+    def __init__(self, lock: Any, seconds: float = -1.0) -> None:
+        self._lock, self._seconds = lock, seconds
+        self._is_held = lock._is_owned()
+
+    def begin(self) -> bool:
+        return self._is_held or self._lock.acquire(timeout=self._seconds)  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        if not self._is_held and self._lock._is_owned():
+            self._lock.release()
+
+
+class Quiet(Passing):
+    """A block in which NumPy does not tell of overflow and the like; without ``warnings``, which belong to all threads,
+    nobody warns of anything."""
+
+    def __init__(self, *, warnings: bool = True) -> None:
+        self._errors = np.errstate(all="ignore")
+        self._filters = None if warnings else catch_warnings()
+
+    def begin(self) -> None:
+        self._errors.__enter__()
+        if self._filters is not None:
+            self._filters.__enter__()
+            simplefilter("ignore")
+
+    def end(self) -> None:
+        if self._filters is not None:
+            with suppress(AttributeError, RuntimeError):  # it was interrupted when nothing, or not all, had changed
+                self._filters.__exit__(None, None, None)
+        with suppress(TypeError, RuntimeError):  # it has not been entered, or has been left
+            self._errors.__exit__(None, None, None)
+
+
+def unwinding(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that leaves no change for the time of its call, and no lock held, when it raises an exception."""
+
+    @wraps(function)
+    def unwound(*args: P.args, **kwargs: P.kwargs) -> R:
+        before = _Before()
+        try:
+            try:
+                return function(*args, **kwargs)
+            except BaseException:  # an interrupt, above all
+                before.again()
+                raise
+        except BaseException:  # and perhaps a second one, before the first was seen to
+            before.again()
+            raise
+
+    return unwound
+
+
+def quietly(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that is called in a ``Quiet`` block."""
+
+    @wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        with Quiet():
+            return function(*args, **kwargs)
+
+    return quiet
+
+
+class _Before:
+    """What a thread was in the midst of when a call began."""
+
+    def __init__(self) -> None:
+        self._changes, self._traces, self._locks = len(state.changes), len(state.traces), locks.held()
+        self._suspended, self._unwatched = state.suspended, state.unwatched
+
+    def again(self) -> None:
+        """Let it be so again; further interrupts are too late."""
+        late: BaseException | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                return self._restore()
+            except BaseException as error:  # what could not be changed back may be so the next time
+                late = error
+        del state.changes[self._changes :]
+        self._restore()
+        assert late is not None
+        raise late
+
+    def _restore(self) -> None:
+        _end(self._changes)
+        del state.traces[self._traces :]
+        state.suspended, state.unwatched = self._suspended, self._unwatched
+        locks.release_all_but(self._locks)
+
+
+def at_once(*calls: partial[Any]) -> None:
+    """Call functions in C one after the other; no interrupt comes in between, as that would be between two
+    bytecodes."""
+    deque(map(partial.__call__, calls), maxlen=0)
