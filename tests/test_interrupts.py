@@ -21,7 +21,7 @@ from yota_py.captures import Captures
 from yota_py.recording import record_watched
 from yota_py.unwinding import Holding, Passing, state, unwinding
 
-ROUNDS = int(os.environ.get("YOTA_SEQUENCES", "80")) // 8  # of each kind
+ROUNDS = int(os.environ.get("YOTA_SEQUENCES", "40")) // 8  # of each kind
 
 
 @pytest.fixture(autouse=True)
