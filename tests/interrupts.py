@@ -236,8 +236,7 @@ class World:
         held[""] = {name: value for name, value in self.names.items() if name != "__builtins__"}
         held |= {name: dict(vars(self.names[name])) for name in ("model", "layer", "counted") if name in self.names}
         kept = {name.partition("[")[0].rpartition(".")[2] for name in self.places}
-        return {f"{of}.{name}": id(value) for of, own in held.items() for name, value in own.items()
-                if name not in kept}
+        return {f"{of}.{name}": id(value) for of in held for name, value in held[of].items() if name not in kept}
 
 
 def _copied(value: Any) -> Any:
@@ -386,6 +385,8 @@ def play(kind: Kind, number: int, interrupter: Interrupter) -> None:
         plain.write(world.read())
     else:  # a library has caught it, or there were fewer bytecodes
         kind.compare(world, plain, number, x, have)
+    if (stale := sys.exc_info()[1]) is not None:  # of an except block that was interrupted as it ended
+        stale.__traceback__ = None
     said = f"interrupted in call {number} at {interrupter.at}: {interrupter.where}"
     assert left_behind() == [], said
     assert _outside() == outside, said
