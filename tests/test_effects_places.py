@@ -148,7 +148,7 @@ def test_objects_made_in_the_call_hold_plain_values() -> None:
     def f(x: Any) -> Any:
         return Result(np.sum(x), [x * 2.0, x])
 
-    check(stateless(f), *inputs((2,)), how="trace")
+    check(stateless(f), *inputs((2,)))
 
 
 def test_closures_made_in_the_call_hold_plain_values() -> None:

@@ -13,6 +13,7 @@ from .containers import slots_of
 from .dispatch import is_traced
 from .exchange import Exchange, attribute_of
 from .guards import Guards
+from .instructions import copies
 from .operations import Site
 
 Read = Callable[..., None]  # guards a value: ``Captures.read``
@@ -31,6 +32,8 @@ class Attributes:
         self._asked: set[str] = set()  # of which hasattr has been asked
         self._own: dict[int, dict[str, Site | None]] = {}  # by the identity of an object: attributes of it alone
         self._objects: dict[int, tuple[Any, str, set[str]]] = {}  # with the attributes that have been read
+        self._copied: set[int] = set()  # objects all of whose attributes are read
+        self.counts = False  # whether it may matter which attributes objects have besides those read by name
 
     def watch(self, obj: Any, expression: str) -> None:
         """From now on, the attributes of this object are read by the names that the code uses."""
@@ -48,6 +51,7 @@ class Attributes:
         """Names of which the code asks whether any object has attributes of these names."""
         self.add(names)
         self._asked |= names.keys()
+        self.counts |= bool(names)
 
     def store(self, names: Iterable[str]) -> None:
         """Names of attributes that the code assigns."""
@@ -61,11 +65,17 @@ class Attributes:
     def all_of_arguments(self, frame: types.FrameType) -> None:
         """A library's function is called that may read any attributes of its arguments: ``copy.copy(o)``."""
         code = frame.f_code
+        self.counts |= copies(code)
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             obj = frame.f_locals.get(name)
             if self.watches(obj) and not kinds.is_namespace(obj):
-                known = self._own.setdefault(id(obj), {})
-                known.update(dict.fromkeys([*getattr(obj, "__dict__", ()), *slots_of(type(obj))]))
+                own = getattr(obj, "__dict__", ())
+                if id(obj) not in self._copied and isinstance(own, dict):
+                    expression, names = self._objects[id(obj)][1], self._guards.constant(tuple(own))
+                    same = f"tuple({expression}.__dict__) == {names}"
+                    self._guards.require(same, expression, f"with the attributes {', '.join(own)}")
+                self._copied.add(id(obj))
+                self._own.setdefault(id(obj), {}).update(dict.fromkeys([*own, *slots_of(type(obj))]))
         self.settle()
 
     def settle(self) -> None:

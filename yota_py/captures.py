@@ -60,9 +60,9 @@ class Captures:
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.identities = False  # whether objects are compared by identity
-        self._attributes = Attributes(self.guards, self.exchange, self._read)
+        self.attributes = Attributes(self.guards, self.exchange, self._read)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
-        self._classes = Classes(self.guards, self.exchange, self._attributes, self._value)
+        self._classes = Classes(self.guards, self.exchange, self.attributes, self._value)
         self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
         self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
@@ -84,7 +84,7 @@ class Captures:
                 isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
             ):
                 self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
-        self._attributes.settle()
+        self.attributes.settle()
 
     def finish(self) -> None:
         """After the trace: arrays and containers that the function has told apart are still different ones."""
@@ -113,13 +113,13 @@ class Captures:
         key = id(code), id(namespace)
         if key in self._codes:
             if key in self._reads_all:
-                self._attributes.all_of_arguments(frame)
+                self.attributes.all_of_arguments(frame)
             return
         if is_library_code(code, namespace):
             self._codes[key] = code
             if reads_all(code) and str(namespace.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
                 self._reads_all.add(key)
-                self._attributes.all_of_arguments(frame)
+                self.attributes.all_of_arguments(frame)
             return
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if (found := self._classes.function_of(code, first)) is not None:
@@ -127,7 +127,7 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self._attributes.settle()
+        self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
 
@@ -180,7 +180,7 @@ class Captures:
             self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
             place = attribute_of(cell, "cell_contents")
             self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
-        self._attributes.watch(fn, expression)
+        self.attributes.watch(fn, expression)
         for name in ("__defaults__", "__kwdefaults__"):
             if (value := getattr(fn, name)) is not None:
                 path = f"{fn.__name__}.{name}"
@@ -197,7 +197,7 @@ class Captures:
             was = f"{expression}.__code__ is {code} and {expression}.__yota_cache__.mode == {known}"
             self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
         if mode is not None:  # it is the user's, to whom attributes of it are static variables
-            self._attributes.watch(fn, expression)
+            self.attributes.watch(fn, expression)
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
         if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
@@ -232,19 +232,19 @@ class Captures:
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():
             if self.trace.effects:  # the name may stand for something else before it is read
-                self._attributes.add({name: site})
+                self.attributes.add({name: site})
             elif of in namespace:
-                self._attributes.of(namespace[of], name, site)
+                self.attributes.of(namespace[of], name, site)
         for name, site in names.stored_globals.items():
             if self.trace.effects:
                 self._global(name, namespace, site)
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
-        self._attributes.add(names.attributes)
-        self._attributes.ask(names.asked)
-        self._attributes.store(names.stored_attributes)
+        self.attributes.add(names.attributes)
+        self.attributes.ask(names.asked)
+        self.attributes.store(names.stored_attributes)
         if not self.trace.effects:
-            self._attributes.add(dict.fromkeys(names.stored_attributes))
+            self.attributes.add(dict.fromkeys(names.stored_attributes))
         for name in names.imports:
             if (module := sys.modules.get(name)) is not None and not is_library(name):
                 self._value(module, self.guards.constant(module, name))
@@ -335,11 +335,11 @@ class Captures:
         elif isinstance(value, property):
             if self._classes.functions_of(value, expression):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif isinstance(value, kinds.BUILTIN) or kinds.is_of_module(value):
+        elif isinstance(value, kinds.BUILTIN) or kinds.is_mark(value) or kinds.is_of_module(value):
             pass  # nothing to read
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
-                self._attributes.watch(value, expression)
+                self.attributes.watch(value, expression)
         elif isinstance(value, type):
             self._classes.read(value)
         elif kind_of(type(value)) == "sparse" and parts_of(value):
@@ -358,7 +358,7 @@ class Captures:
 
     def _instance(self, value: Any, expression: str) -> Any:
         """The attributes of an object of a user's class."""
-        self._attributes.watch(value, expression)
+        self.attributes.watch(value, expression)
         kind = self.guards.constant(type(value), type(value).__name__)
         self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
         self._classes.read(type(value))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import items_of, keys_of
+from .containers import held_by, items_of, keys_of
 from .engine import Refusal
 from .operations import Call, Constant, Variable
 from .tape import Tape
@@ -144,8 +144,8 @@ class Comparison:
         elif isinstance(want, set | frozenset):
             if have != want:
                 self.differ(where, f"is {have!r}, and should be {want!r}")
-        elif isinstance(own := getattr(want, "__dict__", None), dict):
-            self.compare(getattr(have, "__dict__", None), dict(own), where)
+        elif held := held_by(want):
+            self.compare(held_by(have), held, where)
 
     # -- memory
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
@@ -127,6 +128,15 @@ def slots_of(cls: type) -> set[str]:
     them: ``__x`` in ``__slots__`` is ``_C__x``."""
     slotted = (vars(base) for base in cls.__mro__ if "__slots__" in vars(base))
     return {name for own in slotted for name, value in own.items() if isinstance(value, MemberDescriptorType)}
+
+
+def held_by(obj: Any) -> dict[str, Any]:
+    """What an object holds under names: in its dict, in the order of that, and in slots."""
+    held = dict(getattr(obj, "__dict__", ()))
+    for name in sorted(slots_of(type(obj))):
+        with suppress(AttributeError):  # an empty slot
+            held[name] = object.__getattribute__(obj, name)
+    return held
 
 
 def is_container(cls: type) -> bool:

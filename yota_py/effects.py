@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from .attempts import Attempts
-from .containers import slots_of, with_items
+from .containers import held_by, slots_of, with_items
 from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, attribute_of
-from .kinds import is_of_library
+from .kinds import is_of_library, is_plain
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
@@ -55,6 +55,10 @@ class Performance:
     changes: list[tuple[Holder, Any, Any]] = field(default_factory=list)
     pictures: dict[int, Any] = field(default_factory=dict)
     copies: dict[int, Holder] = field(default_factory=dict)
+
+    def records(self) -> Iterator[Holder]:
+        """Dataclasses among the arguments that have a dict of attributes, which may hold more than fields."""
+        return (holder for holder in self.copies.values() if holder.names and hasattr(holder.target, "__dict__"))
 
     @property
     def problems(self) -> list[str]:
@@ -220,6 +224,10 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
         raise UntraceableError(f"{shared[0]} shares memory with {shared[1]}")
     if exchange.traced_keys or any(holder.has_traced_keys() for holder in performance.copies.values()):
         raise UntraceableError("it puts an item under a key that is a traced value")
+    for holder in performance.records():
+        given = holder.target if recording.captures.attributes.counts else holder.obj
+        if not {*vars(holder.obj), *vars(given)} <= (holder.names or set()):
+            raise UntraceableError("a dataclass among its arguments has attributes that are no fields")
     changed = [*exchange.changes()]
     for holder in performance.copies.values():
         changed += ((holder, key, value) for key, value in holder.read().items()
@@ -334,8 +342,8 @@ class _Plain:
 
     def _object(self, value: Any) -> None:
         cls = type(value)
-        self.pictures[id(value)] = opened(value)
-        if is_library(cls.__module__) and not dataclasses.is_dataclass(value):
+        self.pictures[id(value)] = held_by(value) if is_plain(cls) else opened(value)
+        if is_library(cls.__module__) and not (dataclasses.is_dataclass(value) or cls is types.SimpleNamespace):
             if isinstance(value, types.MethodType):
                 self._plain(value.__self__)
             elif isinstance(value, staticmethod | classmethod):

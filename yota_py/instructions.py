@@ -177,6 +177,11 @@ def reads_all(code: CodeType) -> bool:
     return not _ANY.isdisjoint(code.co_names)
 
 
+def copies(code: CodeType) -> bool:
+    """Whether a library's code may copy all that an object holds."""
+    return "__dict__" in code.co_names
+
+
 def is_reflection(name: str) -> bool:
     """Whether what a builtin function of this name reads cannot be followed."""
     return name in _REFLECTION

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import collections
+import dataclasses
 import functools
 import operator
 import random
@@ -28,6 +30,9 @@ _CURIOUS = frozenset(map(id, (
     exec, __import__, object.__getattribute__, type.__getattribute__,
 )))  # fmt: skip
 _Pair = collections.namedtuple("_Pair", ["first"])
+_Made = dataclasses.make_dataclass("_Made", [("items", list, dataclasses.field(default_factory=list))])
+# Classes whose objects hold nothing, and only stand for something, such as the lack of an argument.
+_MARKS = (object, type(dataclasses.MISSING), *map(type, vars(_Made)["__init__"].__defaults__))
 BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
     types.GetSetDescriptorType, np.ufunc, types.GenericAlias, type(np.sum), operator.itemgetter, type(_Pair.first),
@@ -50,6 +55,21 @@ def is_watchable(value: Any) -> bool:
     return held and not (has_state_in_c(type(value)) or is_library(type(value).__module__))
 
 
+def is_plain(cls: type) -> bool:
+    """Whether objects of a class are what their attributes are, and can be made of these without calling the class."""
+    if cls is types.SimpleNamespace:
+        return True
+    if type(cls) not in (type, abc.ABCMeta) or is_of_library(cls) or has_state_in_c(cls) or hasattr(cls, "__del__"):
+        return False
+    assigned = has_from(cls, "__setattr__", object) or dataclasses.is_dataclass(cls)  # a frozen one
+    return assigned and has_from(cls, "__new__", object)
+
+
+def has_from(cls: type, name: str, base: type) -> bool:
+    """Whether a class has what ``base`` has under a name."""
+    return getattr(cls, name) is getattr(base, name)
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a program can compute with, if another stands in its place next time."""
     return isinstance(value, np.floating) or type(value) is float or is_whole(value)
@@ -70,6 +90,11 @@ def holds_nothing(value: Any) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
     return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
+
+
+def is_mark(value: Any) -> bool:
+    """Whether a value is an object that holds nothing."""
+    return type(value) in _MARKS
 
 
 def reads_by_name(value: Any) -> bool:

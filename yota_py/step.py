@@ -9,18 +9,21 @@ have the names that the guards gave them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
 
-from .containers import base_of
+from .containers import base_of, slots_of
 from .dispatch import find_traced, is_traced
 from .effects import ATOMS, Performance
 from .engine import Refusal, compile_tape
 from .exchange import Holder, set_attribute, set_item
+from .kinds import has_from, is_of_library
 from .operations import Constant, Variable
 from .passes import optimise
 from .passes.classify import checkable
@@ -78,6 +81,7 @@ class _Writer:
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
+        self.todo: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
         self.users: set[str] = set()  # lists and dicts of classes that may have methods of their own
 
     def _root(self, var: Variable) -> str:
@@ -95,7 +99,10 @@ class _Writer:
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
         grown = [(self._holder(self.holders[id(sink)]), method, self.text(value))
                  for sink, method, value in self.captures.sinks.noted]
-        return copies, stores, grown, self.text(self.performance.output)
+        result = self.text(self.performance.output)
+        while self.todo:
+            self._fill(*self.todo.pop())
+        return copies, stores, grown, result
 
     # -- expressions
 
@@ -130,6 +137,8 @@ class _Writer:
         if (leaf := self.leaves.get(id(value))) is not None:
             return leaf
         value = self.captures.exchange.originals.get(id(value), value)
+        if isinstance(held, dict):
+            return self._object(value, held)
         if self.captures.guards.knows(value):
             return self.constant(value)
         items, spec = held if held is not value else opened(value)
@@ -137,6 +146,32 @@ class _Writer:
             raise UnrepeatableError(f"it makes a {type(value).__name__}, which is not made of traced values")
         parts = "".join(self.text(item) + ", " for item in items)
         return self._assign(value, "l", f"{self.constant(unflatten)}({self.constant(spec)}, ({parts}))")
+
+    def _object(self, value: Any, held: dict[str, Any]) -> str:
+        """An object that the function has made: another one of the class, with what it held when the function ended."""
+        cls = type(value)
+        if self.captures.guards.knows(value):
+            raise UnrepeatableError(f"it reads a {cls.__name__} from where it has stored it before")
+        if weakref.getweakrefcount(value):
+            raise UnrepeatableError(f"it makes a {cls.__name__} to which there are weak references")
+        given = (type(holder.target) for holder in self.performance.copies.values())
+        if not (self.captures.guards.knows(cls) or is_of_library(cls) or cls in given):
+            raise UnrepeatableError(f"it makes a {cls.__name__}, a class that is not there before")
+        made = self._assign(value, "l", f"{self.constant(cls.__new__)}({self.constant(cls)})")
+        self.todo.append((made, cls, held))
+        return made
+
+    def _fill(self, made: str, cls: type, held: dict[str, Any]) -> None:
+        """Give an object its attributes, past what its class has to say about it."""
+        slots, plainly = slots_of(cls), has_from(cls, "__setattr__", object)
+        for name, item in held.items():
+            text = self.text(item)
+            if plainly and name.isidentifier() and not iskeyword(name) and (name in slots or not hasattr(cls, name)):
+                self.lines.append(f"{made}.{name} = {text}")
+            elif name in slots:
+                self.lines.append(f"{self.constant(object.__setattr__)}({made}, {name!r}, {text})")
+            else:
+                self.lines.append(f"{made}.__dict__[{name!r}] = {text}")
 
     def _traced(self, tracer: Tracer) -> str:
         if tracer._trace is not self.trace:
@@ -252,6 +287,9 @@ class _Writer:
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
                 lines.append(f"if {name}.strides != {strides!r}: return MISFIT")
+        for holder in self.performance.records() if self.captures.attributes.counts else ():
+            attributes = f"{holder.texts[0]}.__dict__"
+            lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")
         return lines + self._identities()
 
     def _identities(self) -> list[str]:
