@@ -228,6 +228,8 @@ class Captures:
         self.problems += names.problems
         self.trace.sets_errors |= names.sets_errors
         self.identities |= names.identities
+        if names.truths:
+            self.trace.heed_truths()
         for name, site in names.globals.items():
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():

@@ -45,7 +45,7 @@ class Names:
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells
     whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
-    a constant).
+    a constant), ``truths`` whether something is that may be True or False.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class Names:
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
     identities: bool = False
+    truths: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -87,7 +88,8 @@ def names_of(code: CodeType) -> Names:
 
 
 def _read(code: CodeType) -> Names:
-    names, of, constant = Names(), "", False  # the global name that the instruction before has loaded; or a constant
+    names, of = Names(), ""  # the global name that the instruction before has loaded
+    constant, nothing = False, False  # whether it has loaded a constant, or None
     instructions = list(dis.get_instructions(code))
     texts = [text for text in code.co_consts if isinstance(text, str)]
     for i, instruction in enumerate(instructions):
@@ -125,7 +127,9 @@ def _read(code: CodeType) -> Names:
         elif kind == "IMPORT_NAME":
             names.imports.append(name)
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
+        names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
+        nothing = constant and name is None
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names

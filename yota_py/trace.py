@@ -54,12 +54,12 @@ class Trace(Recorder):
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
     to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
     that would have been; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the
-    like.
+    like; ``truths`` whether it compares by identity what may be True or False (``None`` as long as nothing traced is).
     """
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "matrices", "problems",
-        "roots", "sets_errors", "site", "thread", "writes",
+        "roots", "sets_errors", "site", "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -76,6 +76,7 @@ class Trace(Recorder):
         self.writes = 0
         self.lost: Exception | None = None
         self.sets_errors = False
+        self.truths: bool | None = None
         self.roots: dict[Variable, Tracer] = {}
         self._status: dict[Variable, int] = {}
         self._foreign: dict[int, tuple[Any, np.ndarray, Variable]] = {}
@@ -179,7 +180,21 @@ class Trace(Recorder):
         if entry is None and value is None:
             self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
         follow_views(result, fn, args, kwargs)
-        return result
+        return self._truth(result) if isinstance(value, bool) and isinstance(result, Tracer) else result
+
+    def heed_truths(self) -> None:
+        """From now on, what may be True or False may be compared by identity."""
+        if self.truths is False:
+            self.problems.append("it may ask a traced condition whether it is True itself (x is True)")
+        self.truths = True
+
+    def _truth(self, condition: Tracer) -> Any:
+        """A traced condition of Python's: a decision at once, where it may be asked whether it is True itself."""
+        outermost = state.traces[0] if state.traces else self
+        if outermost.truths:
+            return self.guard(condition, bool)
+        outermost.truths = False
+        return condition
 
     def _settled(self, fn: Callable[..., Any], value: Any, own: Sequence[Tracer]) -> Any:
         """The plain result of a function that has found traced values elsewhere than among its arguments."""
