@@ -43,6 +43,10 @@ class Attributes:
         """Whether the attributes of this object are read."""
         return id(obj) in self._objects
 
+    def objects_of(self, cls: type) -> list[str]:
+        """How the objects of a class are read whose attributes are."""
+        return [expression for obj, expression, _ in self._objects.values() if type(obj) is cls]
+
     def add(self, names: Mapping[str, Site | None]) -> None:
         """Names by which the code reads attributes of any object."""
         self._names |= {name: site for name, site in names.items() if self._names.get(name) is None}
@@ -104,9 +108,10 @@ class Attributes:
                 and not is_traced(own[name])}
 
     def _attributes_of(self, obj: Any, expression: str, names: set[str]) -> None:
-        own, guards, held = getattr(obj, "__dict__", {}), self._guards, f"{expression}.__dict__"
+        own, guards, held = getattr(obj, "__dict__", None), self._guards, f"{expression}.__dict__"
         if isinstance(own, dict):
             self._exchange.look_after(own, held, seldom=isinstance(obj, types.FunctionType))
+        own = {} if own is None else own
         if names and own:
             # a class's own names are seen through one proxy for all its life
             held = guards.constant(vars(obj)) if isinstance(obj, type) else guards.local(held, guards.path(expression))

@@ -106,7 +106,7 @@ class FunctionCache:
         self._owner = owner
         self.mode = mode
         self.signatures: dict[Hashable, list[Signature]] = {}
-        self.varying = Varying()
+        self.varying = Varying(objects=mode.effects)
         self.problems: list[str] = []  # why the last trace that was to be compiled was not
         self.misses = 0
         self.last_miss = ""
@@ -219,6 +219,7 @@ class FunctionCache:
     def _trace(self, key: Hashable, call: Call, refusal: Refusal, *, force: bool = False) -> Any:
         """The result of a call that no program fits; compiled for later calls if it is time."""
         self._note(key, call, refusal)
+        key = self._key(call)  # which depends on what varies
         account = self.accounts.get(key)
         if account is None:
             account = self._open(key, call)
@@ -288,8 +289,9 @@ class FunctionCache:
             self.last_miss = other or "no call with arguments of these types and static values has been compiled"
             return
         self.last_miss = str(refusal.why)
-        number = refusal.why.number() if isinstance(refusal.why, Change) else None
-        self.varying.changed([number] if number is not None else [])
+        self.varying.changed(refusal.why.numbers() if isinstance(refusal.why, Change) else [])
+        if self.varying.holders and self._recent is not None:
+            self.varying.changed(self.varying.held(self._recent.guards.changed_numbers(*call)))
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
@@ -311,12 +313,13 @@ class FunctionCache:
         if recording.problems:
             return recording.problems
         assert recording.captures is not None and recording.source is not None
+        self.varying.holders |= recording.captures.instances.paths
         guards = recording.captures.guards
         guard = guards.function()
         with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
-            values = guard(call.f)
+            values = guard(call.f, call.args, call.kwargs)
         if not isinstance(values, tuple):
-            self.varying.changed(guards.changed_numbers(call.f), itself=True)
+            self.varying.changed(guards.changed_numbers(*call), itself=True)
             if not self.mode.effects:
                 return [f"it changes what it reads: {guards.reason(values)}"]
         if self.mode.effects:
@@ -342,7 +345,7 @@ class FunctionCache:
         if signature is None:
             signature = Signature(
                 leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
-                effects=self.mode.effects,
+                recording.captures.instances.positions, effects=self.mode.effects,
             )  # fmt: skip
             signature.add(variant)
             signature.drop = partial(self._drop, key, signature)

@@ -29,6 +29,7 @@ from .errors import Abandoned
 from .exchange import Exchange, Place, attribute_of, builtin_of, item_of
 from .foreign import kind_of
 from .guards import Guards
+from .instances import Instances
 from .instructions import Names, is_reflection, names_of, nested, reads_all
 from .items import Items
 from .memos import Memos
@@ -45,12 +46,12 @@ class Captures:
 
     def __init__(
         self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
-        attempts: Attempts | None = None,
+        attempts: Attempts | None = None, places: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.trace = trace
         self.f = f
-        self.arguments = arguments  # names of the leaves
-        self.inputs = inputs  # paths of numbers that become inputs of the program
+        self.arguments, self._places = arguments, places  # names of the leaves, and where guards find them
+        self.inputs = inputs  # paths of numbers that become inputs of the program, and of objects known by their class
         self.problems = trace.problems
         self.given_up = False
         self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
@@ -61,11 +62,13 @@ class Captures:
         self._conversions = Conversions(self.exchange)
         self.identities = False  # whether objects are compared by identity
         self.attributes = Attributes(self.guards, self.exchange, self._read)
+        self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self._classes = Classes(self.guards, self.exchange, self.attributes, self._value)
         self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
         self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
+        self._addressing: set[tuple[int, int]] = set()  # codes that may ask where objects lie in memory
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self._functions: set[int] = set()
@@ -77,23 +80,28 @@ class Captures:
         self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
         self.sinks.expect(self.f)
         self.f = self._callable(self.f, "f")
-        for leaf, name in zip(self.trace.tape.leaves, self.arguments, strict=True):
+        for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
             if isinstance(leaf, MEMO):
                 self.problems.append(f"its argument {name} remembers what it gives")
             elif not isinstance(leaf, Variable) and not (
                 isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
             ):
-                self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
+                if i in self.inputs and kinds.is_watchable(leaf) and self._places[i]:
+                    self.instances.positions.add(i)
+                    self._of_class(leaf, self.guards.local(self._places[i], name))
+                else:
+                    self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
         self.attributes.settle()
 
     def finish(self) -> None:
-        """After the trace: arrays and containers that the function has told apart are still different ones."""
+        """After the trace: what has to be as it was when the function ended."""
         if self.identities:
             self.captured.require_different()
             if len(places := self.containers()) > 1:
                 different = f"len({{{', '.join(f'id({place})' for place in places)}}}) == {len(places)}"
                 self.guards.require(different, places[0], "a container under one name")
         self.items.finish()
+        self.instances.finish(self.problems)
 
     def containers(self) -> list[str]:
         """Where lists, deques and dicts are found that the function may compare by identity."""
@@ -112,6 +120,7 @@ class Captures:
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key in self._codes:
+            self.instances.addresses |= key in self._addressing
             if key in self._reads_all:
                 self.attributes.all_of_arguments(frame)
             return
@@ -127,6 +136,7 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
+        self.instances.addresses |= key in self._addressing
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
@@ -213,6 +223,7 @@ class Captures:
         if key in self._codes:
             return
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
+        self._addressing |= {(id(part), id(namespace)) for part in nested(code) if names_of(part).addresses}
         self._conversions.heed(namespace, code)
         for found in self._scan(code):
             self._names(found, namespace)
@@ -314,8 +325,16 @@ class Captures:
             self.guards.require_is(expression, value, minor=True)
             function = self._value(value.__func__, self.guards.local(f"{expression}.__func__"))
             return value if function is value.__func__ else type(value)(function)
-        require = self.guards.require_is if keep or kinds.holds_nothing(value) else self.guards.require_object
-        require(expression, value, minor=is_library(kinds.module_of(value)))
+        kind = type(value) if self.trace.effects and kinds.is_watchable(value) else None
+        path = self.guards.path(expression)
+        taken = kind and (path in self.inputs or self.instances.hold(path)) and not self.guards.knows(value)
+        if taken or self.instances.expression(value) is not None:
+            return self._of_class(value, expression)
+        minor = is_library(kinds.module_of(value))
+        if keep or kinds.holds_nothing(value):
+            self.guards.require_is(expression, value, minor=minor)
+        else:
+            self.guards.require_object(expression, value, kind=kind, minor=minor)
         if isinstance(value, functools.partial):
             return self._callable(value, expression)
         self._object(value, expression)
@@ -366,6 +385,14 @@ class Captures:
         self._classes.read(type(value))
         return value
 
+    def _of_class(self, value: Any, expression: str) -> Any:
+        """An object of which it is known that others of the class take its place."""
+        if (known := self.instances.expression(value)) is not None:
+            self.guards.require(f"{expression} is {known}", expression, f"the same as {self.guards.path(known)}")
+            return value
+        self.instances.add(value, expression)
+        return self._instance(value, expression)
+
     def _immutable(self, value: Any, expression: str) -> Any:
         """The same object, or an equal number or string. A number that is known to change becomes an input, like an
         array."""
@@ -378,5 +405,5 @@ class Captures:
         number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
         if number and guards.path(expression) in self.inputs:
             return self.captured.number(value, expression)
-        guards.require_equal(expression, value, number=number)
+        guards.require_equal(expression, value, kind=number)
         return value

@@ -14,9 +14,9 @@ import numpy as np
 
 from .operations import Site
 
-# Of the traced function, or another with the same code: its captured values as they are now, in the order of capture;
-# a list ``[line, value]`` if something else that the trace has read has changed.
-GuardFunction: TypeAlias = Callable[[Any], tuple[Any, ...] | list[Any]]
+# Of the traced function, or another with the same code, and its arguments: its captured values as they are now, in the
+# order of capture; a list ``[line, value]`` if something else that the trace has read has changed.
+GuardFunction: TypeAlias = Callable[..., tuple[Any, ...] | list[Any]]
 
 _NAMES = re.compile(r"\b[kv]\d+\b(\(\))?")
 _LOCAL = re.compile(r"\bv\d+\b")
@@ -32,7 +32,7 @@ class Line:
     subject: str
     was: str = ""
     site: Site | None = None
-    number: type | None = None  # that of a number which may as well be an input of the program
+    kind: type | None = None  # that of a number which may as well be an input of the program; of an object, its class
     minor: bool = False  # nothing that users would want to be told
 
 
@@ -110,22 +110,22 @@ class Guards:
     # -- conditions
 
     def require(
-        self, condition: str, expression: str, was: str, *, number: type | None = None, minor: bool = False
+        self, condition: str, expression: str, was: str, *, kind: type | None = None, minor: bool = False
     ) -> None:
         """The trace holds only under this condition on what an expression reads."""
         line = f"if not ({condition}): return [{len(self.lines)}, {expression}]"
-        self.lines.append(Line(line, self.path(expression), was, self.site(expression), number, minor))
+        self.lines.append(Line(line, self.path(expression), was, self.site(expression), kind, minor))
 
     def require_is(self, expression: str, value: Any, *, minor: bool = False) -> None:
         """The trace holds only if this is still the same object."""
         self.require(f"{expression} is {self.constant(value)}", expression, _short(value), minor=minor)
 
-    def require_object(self, expression: str, value: Any, *, minor: bool = False) -> None:
-        """``require_is`` for an object that may be gone one day."""
+    def require_object(self, expression: str, value: Any, *, kind: type | None = None, minor: bool = False) -> None:
+        """``require_is`` for an object that may be gone one day; others of its class, ``kind``, may take its place."""
         known = self.reference(value, self.path(expression))
-        self.require(f"{expression} is {known} is not None", expression, _short(value), minor=minor)
+        self.require(f"{expression} is {known} is not None", expression, _short(value), kind=kind, minor=minor)
 
-    def require_equal(self, expression: str, value: Any, *, number: type | None) -> None:
+    def require_equal(self, expression: str, value: Any, *, kind: type | None) -> None:
         """``require_is``, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only."""
         constant, cls = self.constant(value), self.constant(type(value))
         condition = f"{expression} is {constant}"
@@ -134,7 +134,7 @@ class Guards:
         if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
             digits = self.constant(repr(value))
             condition = f"type({expression}) is {cls} and repr({expression}) == {digits}"
-        self.require(condition, expression, reprlib.repr(value), number=number)
+        self.require(condition, expression, reprlib.repr(value), kind=kind)
 
     # -- the whole
 
@@ -157,7 +157,8 @@ class Guards:
     def function(self) -> GuardFunction:
         """The guard function of what has been written so far."""
         last = f"return ({''.join(f'{expression}, ' for expression in self.captured)})"
-        text = "def guard(f):\n try:\n" + "".join(f"  {text}\n" for text in [*(x.text for x in self.lines), last])
+        lines = "".join(f"  {text}\n" for text in [*(line.text for line in self.lines), last])
+        text = f"def guard(f, args=(), kwargs=None):\n try:\n{lines}"
         text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:\n"
         text += "  return [e.__traceback__.tb_lineno - 3, e]\n"
         return self.compiled("guard", text)  # type: ignore[no-any-return]
@@ -192,21 +193,21 @@ class Guards:
         return f"{line.subject} was {line.was}, and is {_short(value)}"
 
     def changed_number(self, answer: list[Any]) -> tuple[str, type] | None:
-        """The path and type of a number that still is one of the type, but another; ``None`` if something else has
-        changed."""
+        """The path and type of a number or object that still is one of the type, but another; ``None`` if something
+        else has changed."""
         number, value = answer
         line = self.lines[number] if 0 <= number < len(self.lines) else None
-        if line is None or line.number is None or type(value) is not line.number:
+        if line is None or line.kind is None or type(value) is not line.kind:
             return None
-        return line.subject, line.number
+        return line.subject, line.kind
 
-    def changed_numbers(self, f: Any) -> list[tuple[str, type]]:
+    def changed_numbers(self, *call: Any) -> list[tuple[str, type]]:
         """All of them."""
         text, found = "", list[list[Any]]()
         for i, line in enumerate(self.lines):
             text += f" {line.text.replace(f'return [{i}, ', f'found([{i}, ', 1) + ')' if line.was else line.text}\n"
         with suppress(Exception):  # what cannot be read any more ends the search
-            self.compiled("changes", f"def changes(f, found):\n{text} pass\n")(f, found.append)
+            self.compiled("changes", f"def changes(found, f, args, kwargs, seed):\n{text} pass\n")(found.append, *call)
         return [path for answer in found if (path := self.changed_number(answer)) is not None]
 
 

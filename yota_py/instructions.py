@@ -26,6 +26,11 @@ _UNTRACEABLE = {
     **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
     **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
 }
+# What gives an object's address, or a text, a number or an order that is made of it.
+_ADDRESSES = frozenset([
+    "id", "hash", "repr", "ascii", "str", "format", "set", "frozenset", "__hash__", "__repr__", "__str__", "__format__",
+])  # fmt: skip
+_OF_ADDRESSES = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE", "BUILD_SET", "SET_ADD")
 _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
@@ -34,6 +39,7 @@ _LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
+_PERCENT = re.compile(r"%[-#0-9. ]*[sra]")  # a text into which objects are put: "%s"
 
 
 @dataclass(slots=True)
@@ -45,7 +51,8 @@ class Names:
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells
     whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
-    a constant), ``truths`` whether something is that may be True or False.
+    a constant), ``truths`` whether something is that may be True or False; ``addresses`` tells whether it may be asked
+    for what depends on where an object lies in memory.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -60,6 +67,7 @@ class Names:
     sets_errors: bool = False
     identities: bool = False
     truths: bool = False
+    addresses: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -92,6 +100,7 @@ def _read(code: CodeType) -> Names:
     constant, nothing = False, False  # whether it has loaded a constant, or None
     instructions = list(dis.get_instructions(code))
     texts = [text for text in code.co_consts if isinstance(text, str)]
+    names.addresses = any(map(_PERCENT.search, texts))
     for i, instruction in enumerate(instructions):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
@@ -130,6 +139,7 @@ def _read(code: CodeType) -> Names:
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
         nothing = constant and name is None
+        names.addresses |= kind in _OF_ADDRESSES or (kind != "LOAD_CONST" and name in _ADDRESSES)
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names

@@ -24,6 +24,7 @@ IMMUTABLE = (
 _HEAP_TYPE = 1 << 9  # the flag of classes that are made while Python runs
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+FLOATS = (float, np.float64, np.float32)
 OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
 _CURIOUS = frozenset(map(id, (
     operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
@@ -82,7 +83,7 @@ def is_whole(value: Any) -> bool:
 
 def is_float(value: Any) -> bool:
     """Whether a value is a floating-point number that a program can take as an input."""
-    return type(value) in (float, np.float64, np.float32)
+    return type(value) in FLOATS
 
 
 def holds_nothing(value: Any) -> bool:

@@ -18,6 +18,7 @@ from .containers import items_of
 from .dispatch import is_traced
 from .errors import LostDerivativeError, MutationError, YotaError
 from .foreign import Foreign, holds_floats, masked_output, unlike_an_array
+from .instances import places_of
 from .kinds import is_whole
 from .leftovers import Leftovers
 from .libraries import adopt
@@ -117,7 +118,8 @@ class Recording:
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
-        self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts)
+        places = places_of(in_spec) if any(type(i) is int for i in inputs) else ()
+        self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts, places)
 
     @unwinding
     def run(self) -> Any:

@@ -124,6 +124,8 @@ class _Writer:
             return self.constant(value)
         if (holder := self.holders.get(id(value))) is not None:
             return self._holder(holder)
+        if (known := self.captures.instances.expression(value)) is not None:
+            return known
         if (known := self.captures.items.tuples.get(id(value), (None, None, None))[2]) is not None:
             return known
         held = self.performance.pictures.get(id(value), value)

@@ -19,7 +19,7 @@ import optree
 
 from .engine import Refusal
 from .guards import GuardFunction, Guards
-from .kinds import is_whole
+from .kinds import is_watchable, is_whole
 from .operations import Guard
 from .tape import Tape
 from .trees import flatten, is_traceable
@@ -101,9 +101,10 @@ class Change:
     def __str__(self) -> str:
         return self.guards.reason(self.answer)
 
-    def number(self) -> tuple[str, type] | None:
-        """The path and type of what was a number and still is, but another."""
-        return self.guards.changed_number(self.answer)
+    def numbers(self) -> list[tuple[str, type]]:
+        """The path and type of what was a number and still is, but another, if it is one."""
+        number = self.guards.changed_number(self.answer)
+        return [] if number is None else [number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,11 @@ class NewPath:
 
 
 class Static:
-    """An argument that is no input of the tape: equal numbers and strings, other objects by identity."""
+    """An argument that is no input of the tape: equal numbers and strings, other objects by identity, or ``of_class``
+    by their class."""
 
-    def __init__(self, leaf: Any) -> None:
+    def __init__(self, leaf: Any, *, of_class: bool = False) -> None:
+        self.of_class = of_class
         self.comparable = isinstance(leaf, int | str | bytes | np.integer | np.bool_ | type(None))
         self.kind = type(leaf)
         try:
@@ -136,23 +139,27 @@ class Static:
 
     def fits(self, leaf: Any) -> bool:
         """Whether another call's argument is the same."""
+        if self.of_class:
+            return type(leaf) is self.kind
         if not self.comparable:
             return leaf is self.value()
         return leaf is self.value or (type(leaf) is self.kind and bool(leaf == self.value))
 
 
 def key_of(leaves: Sequence[Any], spec: optree.PyTreeSpec, numbers: Container[int] = ()) -> Hashable:
-    """What arguments have in common that can share programs: structure, types, and static values; the whole numbers at
-    the positions ``numbers`` may have any value."""
+    """What arguments have in common that can share programs: structure, types, and static values; at the positions
+    ``numbers`` whole numbers may have any value, and objects be any of their class."""
     return spec, *[
-        native_type(x) if is_traceable(x) or (i in numbers and is_whole(x)) else _static_key(x)
+        native_type(x) if is_traceable(x) or (i in numbers and is_whole(x)) else _static_key(x, i in numbers)
         for i, x in enumerate(leaves)
     ]
 
 
-def _static_key(leaf: Any) -> Hashable:
+def _static_key(leaf: Any, any_of_class: bool) -> Hashable:
     known = Static(leaf)
-    return (known.kind, leaf) if known.comparable else id(leaf)
+    if known.comparable:
+        return known.kind, leaf
+    return (known.kind,) if any_of_class and is_watchable(leaf) else id(leaf)
 
 
 class Signature:
@@ -160,11 +167,13 @@ class Signature:
 
     def __init__(
         self, leaves: Sequence[Any], spec: optree.PyTreeSpec, guards: Guards, guard: GuardFunction,
-        captured: Sequence[Type], arguments: tuple[str, ...], traced: Container[int], *, effects: bool,
+        captured: Sequence[Type], arguments: tuple[str, ...], traced: Container[int],
+        of_class: Container[int] = (), *, effects: bool,
     ) -> None:  # fmt: skip
         self.spec, self.guards, self.guard, self.captured = spec, guards, guard, captured
         self.arguments = arguments  # in words
-        self.static = {i: Static(x) for i, x in enumerate(leaves) if not (i in traced or is_traceable(x))}
+        self.static = {i: Static(x, of_class=i in of_class) for i, x in enumerate(leaves)
+                       if not (i in traced or is_traceable(x))}
         # positional leaves only: no containers, no static values (the last leaf is the seed, None)
         args = spec.child(0)
         bare = args.num_leaves == len(leaves) - 1 and all(child.is_leaf() for child in args.children())
@@ -179,7 +188,7 @@ class Signature:
 
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result of the program that fits, or a ``Refusal``."""
-        values = self.guard(f)
+        values = self.guard(f, args, kwargs)
         if type(values) is list:
             return Refusal(why=Change(self.guards, values))
         leaves: Sequence[Any] = args
@@ -202,7 +211,7 @@ class Signature:
 
     def rehearse(self, variant: Variant, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The ``Rehearsal`` of a call by one of the programs, or a ``Refusal``."""
-        values, leaves = self.guard(f), self._leaves(args, kwargs, seed)
+        values, leaves = self.guard(f, args, kwargs), self._leaves(args, kwargs, seed)
         if type(values) is list or leaves is None:
             return Refusal.MISFIT
         return variant.rehearse(*((f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)))

@@ -13,28 +13,30 @@ from typing import Any
 
 import optree
 
-from .kinds import is_whole
+from .instances import is_within
+from .kinds import FLOATS, is_watchable, is_whole
 
 OFTEN = 3  # values of a whole number
 MAX_STRUCTURES = 64  # of arguments
 
 
 class Varying:
-    """``paths`` are those of numbers that are read; whole numbers among the arguments are known by their positions."""
+    """``paths`` are those of numbers that are read; whole numbers among the arguments are known by their positions.
+    With ``objects``, so are objects in whose places others of their class come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, objects: bool = False) -> None:
+        self._objects = objects
         self.paths: frozenset[str] = frozenset()
+        self.holders: set[str] = set()  # paths of objects that are known by their class
         self._whole: set[str] = set()
         self._changes: Counter[str] = Counter()
-        self._seen: dict[optree.PyTreeSpec, dict[int, set[int]]] = {}
+        self._seen: dict[optree.PyTreeSpec, dict[tuple[int, bool], set[int]]] = {}  # by position and kind
         self._takes_any = self._takes_whole = True
 
     def positions(self, spec: optree.PyTreeSpec) -> frozenset[int]:
-        """Of the arguments that are inputs although they are whole numbers."""
-        known = self._seen.get(spec)
-        if not (known and self._takes_whole):
-            return frozenset()
-        return frozenset(i for i, values in known.items() if len(values) >= OFTEN)
+        """Of whole numbers among the arguments that are inputs, and of objects that are known by their class."""
+        known = self._seen.get(spec, {}).items()
+        return frozenset(i for (i, whole), x in known if len(x) >= OFTEN and (self._takes_whole or not whole))
 
     def inputs(self, spec: optree.PyTreeSpec) -> frozenset[str | int]:
         """Paths and positions."""
@@ -46,32 +48,47 @@ class Varying:
             self._changes[path] += 1
             if not self._takes_any or (cls is int and not self._takes_whole):
                 continue
-            if cls is not int or itself or self._changes[path] >= OFTEN:
+            held = is_within(path, self.holders)
+            if cls in FLOATS or itself or held or self._changes[path] >= OFTEN:
                 self.paths |= {path}
                 self._whole |= {path} if cls is int else set()
 
+    def held(self, numbers: Iterable[tuple[str, type]]) -> list[tuple[str, type]]:
+        """Those that objects hold which are known by their class."""
+        return [(path, cls) for path, cls in numbers if is_within(path, self.holders)]
+
     def given(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> None:
         """Arguments that no program is compiled for."""
-        whole = [(i, x) for i, x in enumerate(leaves) if is_whole(x)]
-        if not (whole and self._takes_whole and self._takes_any):
+        varying = [(i, x) for i, x in enumerate(leaves) if self._may_vary(x)]
+        if not varying:
             return
         while spec not in self._seen and len(self._seen) >= MAX_STRUCTURES:
             self._seen.pop(next(iter(self._seen)), None)
         known = self._seen.setdefault(spec, {})
-        for i, x in whole:
-            values = known.setdefault(i, set())
+        for i, x in varying:
+            whole = is_whole(x)
+            values = known.setdefault((i, whole), set())
             if len(values) < OFTEN:
-                values.add(x)
+                values.add(x if whole else id(x))
+            if len(values) > 1 and not whole:  # new objects may lie where others have lain
+                values.update(range(OFTEN))
+
+    def _may_vary(self, leaf: Any) -> bool:
+        """Whether another argument may come in the place of this one."""
+        if is_whole(leaf):
+            return self._takes_whole and self._takes_any
+        return self._objects and is_watchable(leaf)
 
     def replaced(self, before: Sequence[Any], after: Sequence[Any], spec: optree.PyTreeSpec) -> None:
         """The function has replaced numbers in its arguments, which are of this structure now."""
         for i, (a, b) in enumerate(zip(before, after, strict=False)):
-            if is_whole(a) and is_whole(b) and a != b:
-                self._seen.setdefault(spec, {})[i] = {a, b, *range(OFTEN)}
+            if (is_whole(a) and is_whole(b) and a != b) or (a is not b and type(a) is type(b) and self._may_vary(a)):
+                self._seen.setdefault(spec, {})[i, is_whole(a)] = {*range(OFTEN)}
 
     def give_up(self, *, whole: bool = False) -> bool:
         """Take no more (whole) numbers as inputs; tells whether there were any."""
-        taken = self._whole or any(map(self.positions, self._seen)) if whole else self.paths
+        given = (len(x) >= OFTEN for known in self._seen.values() for (_, number), x in known.items() if number)
+        taken = self._whole or (self._takes_whole and any(given)) if whole else self.paths
         self._takes_whole, self._takes_any = False, self._takes_any and whole
         self.paths = self.paths - self._whole if whole else frozenset()
         self._whole.clear()

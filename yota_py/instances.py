@@ -1,0 +1,73 @@
+"""Objects that a function knows by their classes: others stand in their places at other calls.
+
+Of such an object a program may rely on the class, and on what it reads of it; and on which of the objects of the class
+are the same one, since Python compares objects by identity in more ways than ``is``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import optree
+
+from .attributes import Attributes
+from .guards import Guards
+
+_ENTRIES = (optree.SequenceEntry, optree.MappingEntry, optree.DataclassEntry)
+
+
+class Instances:
+    """The objects of a trace that are known by their classes.
+
+    ``paths`` are the outermost of them in the user's words, ``positions`` those among the arguments; ``addresses``
+    tells whether the function may ask for what depends on where an object lies in memory.
+    """
+
+    def __init__(self, guards: Guards, attributes: Attributes) -> None:
+        self.paths: set[str] = set()
+        self.positions: set[int] = set()
+        self.addresses = False
+        self._guards, self._attributes = guards, attributes
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def expression(self, value: Any) -> str | None:
+        """How one of them is read, in the guards and in the step; ``None`` if it is none of them."""
+        return self._known.get(id(value), (None, None))[1]
+
+    def add(self, value: Any, expression: str) -> None:
+        """One that is met for the first time."""
+        self._known[id(value)] = value, expression
+        if not self.hold(path := self._guards.path(expression)):
+            self.paths.add(path)
+
+    def hold(self, path: str) -> bool:
+        """Whether a path leads through one of them."""
+        return is_within(path, self.paths)
+
+    def finish(self, problems: list[str]) -> None:
+        """After the trace: no two objects that were different become one."""
+        if self._known and self.addresses:
+            problems.append("it may ask for what depends on where an object lies in memory, and others take its place")
+        for value, expression in self._known.values():
+            if self._guards.knows(value):  # by another way, which has come later
+                problems.append(f"it relies on {self._guards.path(expression)}, and others take its place")
+        for cls in {type(value) for value, _ in self._known.values()}:
+            every = self._attributes.objects_of(cls)
+            if len(every) > 1:
+                different = f"len({{{', '.join(f'id({x})' for x in every)}}}) == {len(every)}"
+                self._guards.require(different, every[0], "an object under one name")
+
+
+def is_within(path: str, holders: Iterable[str]) -> bool:
+    """Whether a path leads through one of the holders' paths."""
+    return any(path.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
+
+
+def places_of(in_spec: optree.PyTreeSpec) -> list[str]:
+    """How each leaf of ``(args, kwargs)`` is read; empty texts for those in containers that only their classes open."""
+    texts = []
+    for accessor in optree.treespec_accessors(in_spec):
+        plain = all(type(entry) in _ENTRIES and type(entry.entry) in (int, str) for entry in accessor)
+        texts.append(accessor[1:].codify(("args", "kwargs")[accessor[0].entry]) if plain else "")
+    return texts
