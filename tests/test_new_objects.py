@@ -154,17 +154,33 @@ def test_attributes_of_all_names() -> None:
     agrees(make, compiled=0)
 
 
-def test_attributes_that_are_deleted_and_classes_that_are_changed() -> None:
+def test_attributes_that_are_deleted() -> None:
     def make() -> Any:
         def step(x: Any) -> Any:
             made = State(x * 2, 5)
             del made.n
-            made.__class__ = Other  # type: ignore[assignment]
             return made
 
         return step, numbers, lambda: None
 
     agrees(make, compiled=8)
+
+
+def test_objects_that_change_their_class() -> None:
+    def make() -> Any:
+        own = State(np.ones(2))
+
+        def step(x: Any) -> Any:
+            own.__class__ = Other  # type: ignore[assignment]
+            return own.w * x
+
+        def arguments(i: int) -> tuple[Any, ...]:
+            own.__class__ = State
+            return numbers(i)
+
+        return step, arguments, lambda: own
+
+    agrees(make, compiled=0)
 
 
 class Other:

@@ -127,6 +127,8 @@ def _read(code: CodeType) -> Names:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
             if (what := _UNTRACEABLE.get(name)) is not None:
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
+            elif name == "__class__" and kind == "STORE_ATTR":
+                names.problems.append(f"{code.co_name} changes the class of an object ({site})")
             elif name in ("__setattr__", "__delattr__"):
                 names.stored_attributes.update((text, site) for text in texts if text.isidentifier())
             elif name == "format" and any(map(_FORMAT.search, texts)):
