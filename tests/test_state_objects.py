@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import gc
 import weakref
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from performing import assert_same
-from steps import Make, picture, runs_as_plain
+from steps import Make, outcome, picture, runs_as_plain
 
 from yota_py import config, explain, jit, value_and_grad
 
@@ -182,6 +183,18 @@ def test_in_attributes(cls: Any) -> None:
         return trainer.step, arguments, lambda: trainer
 
     agrees(make, 30, compiled=12)
+
+
+def test_containers_of_other_kinds_come() -> None:
+    def step(given: Any, x: Any) -> Any:
+        return State(given["s"].w * x, given["s"].n + 1)
+
+    fast, kinds = jit(step), (dict, dict, dict, OrderedDict, functools.partial(defaultdict, list))
+    for i in range(25):
+        mine, theirs = ({"t" if i > 18 and i % 2 else "s": State(np.ones(2) * i, i)} for _ in range(2))
+        given, expected = kinds[i % 5](mine), kinds[i % 5](theirs)
+        assert_same(picture((outcome(fast, (given, 0.5)), given)), picture((outcome(step, (expected, 0.5)), expected)))
+    assert config.compile == "auto" or explain(fast)[0].calls >= 3
 
 
 def test_replaced_by_others() -> None:

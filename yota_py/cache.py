@@ -290,7 +290,7 @@ class FunctionCache:
             return
         self.last_miss = str(refusal.why)
         self.varying.changed(refusal.why.numbers() if isinstance(refusal.why, Change) else [])
-        if self.varying.holders and self._recent is not None:
+        if self.varying.holders and self._recent is not None and self._recent.spec == call.spec:
             self.varying.changed(self.varying.held(self._recent.guards.changed_numbers(*call)))
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:

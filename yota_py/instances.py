@@ -14,8 +14,6 @@ import optree
 from .attributes import Attributes
 from .guards import Guards
 
-_ENTRIES = (optree.SequenceEntry, optree.MappingEntry, optree.DataclassEntry)
-
 
 class Instances:
     """The objects of a trace that are known by their classes.
@@ -65,9 +63,16 @@ def is_within(path: str, holders: Iterable[str]) -> bool:
 
 
 def places_of(in_spec: optree.PyTreeSpec) -> list[str]:
-    """How each leaf of ``(args, kwargs)`` is read; empty texts for those in containers that only their classes open."""
+    """How each leaf of ``(args, kwargs)`` is read; empty texts for those in other containers than
+    tuples, lists, dicts and dataclasses."""
     texts = []
     for accessor in optree.treespec_accessors(in_spec):
-        plain = all(type(entry) in _ENTRIES and type(entry.entry) in (int, str) for entry in accessor)
+        plain = all(_is_plain(entry) for entry in accessor)
         texts.append(accessor[1:].codify(("args", "kwargs")[accessor[0].entry]) if plain else "")
     return texts
+
+
+def _is_plain(entry: optree.PyTreeEntry) -> bool:
+    """Whether an item of a container is read by its position, key or name, and nothing else happens."""
+    known = entry.type in (tuple, list, dict) and type(entry.entry) in (int, str)
+    return known or type(entry) is optree.DataclassEntry

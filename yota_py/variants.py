@@ -188,15 +188,15 @@ class Signature:
 
     def run(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The result of the program that fits, or a ``Refusal``."""
-        values = self.guard(f, args, kwargs)
-        if type(values) is list:
-            return Refusal(why=Change(self.guards, values))
         leaves: Sequence[Any] = args
         if not self.flat or kwargs or seed is not None:
             found = self._leaves(args, kwargs, seed)
             if found is None:
                 return Refusal.MISFIT
             leaves = found
+        values = self.guard(f, args, kwargs)  # which may look into arguments of this structure
+        if type(values) is list:
+            return Refusal(why=Change(self.guards, values))
         if self.effects:
             if len(leaves) != self.count:
                 return Refusal.MISFIT
@@ -211,8 +211,8 @@ class Signature:
 
     def rehearse(self, variant: Variant, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The ``Rehearsal`` of a call by one of the programs, or a ``Refusal``."""
-        values, leaves = self.guard(f, args, kwargs), self._leaves(args, kwargs, seed)
-        if type(values) is list or leaves is None:
+        leaves = self._leaves(args, kwargs, seed)
+        if leaves is None or type(values := self.guard(f, args, kwargs)) is list:
             return Refusal.MISFIT
         return variant.rehearse(*((f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)))
 
