@@ -367,6 +367,17 @@ def test_classes_that_are_called_as_they_are(cls: Any) -> None:
     agrees(make, compiled=0)
 
 
+def test_addresses_of_what_is_made() -> None:
+    def step(x: Any) -> Any:
+        made = State(x * 2)
+        return made, id(made)
+
+    fast = jit(step)
+    for i in range(9):
+        made, address = fast(*numbers(i))
+        assert address == id(made)
+
+
 def test_a_class_that_the_step_makes() -> None:
     def make() -> Any:
         def step(x: Any) -> Any:

@@ -68,7 +68,7 @@ class Captures:
         self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
         self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
-        self._addressing: set[tuple[int, int]] = set()  # codes that may ask where objects lie in memory
+        self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self._functions: set[int] = set()
@@ -120,7 +120,7 @@ class Captures:
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key in self._codes:
-            self.instances.addresses |= key in self._addressing
+            self.instances.addresses |= self._addresses.get(key, set())
             if key in self._reads_all:
                 self.attributes.all_of_arguments(frame)
             return
@@ -136,7 +136,7 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self.instances.addresses |= key in self._addressing
+        self.instances.addresses |= self._addresses.get(key, set())
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
@@ -223,7 +223,7 @@ class Captures:
         if key in self._codes:
             return
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
-        self._addressing |= {(id(part), id(namespace)) for part in nested(code) if names_of(part).addresses}
+        self._addresses |= {(id(part), id(namespace)): names_of(part).addresses for part in nested(code)}
         self._conversions.heed(namespace, code)
         for found in self._scan(code):
             self._names(found, namespace)

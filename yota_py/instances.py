@@ -19,13 +19,13 @@ class Instances:
     """The objects of a trace that are known by their classes.
 
     ``paths`` are the outermost of them in the user's words, ``positions`` those among the arguments; ``addresses``
-    tells whether the function may ask for what depends on where an object lies in memory.
+    are names by which the function may ask for what depends on where an object lies in memory.
     """
 
     def __init__(self, guards: Guards, attributes: Attributes) -> None:
         self.paths: set[str] = set()
         self.positions: set[int] = set()
-        self.addresses = False
+        self.addresses: set[str] = set()
         self._guards, self._attributes = guards, attributes
         self._known: dict[int, tuple[Any, str]] = {}
 

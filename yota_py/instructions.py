@@ -30,7 +30,11 @@ _UNTRACEABLE = {
 _ADDRESSES = frozenset([
     "id", "hash", "repr", "ascii", "str", "format", "set", "frozenset", "__hash__", "__repr__", "__str__", "__format__",
 ])  # fmt: skip
-_OF_ADDRESSES = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE", "BUILD_SET", "SET_ADD")
+_OF_ADDRESSES = {
+    **dict.fromkeys(["FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"], "format"),
+    **dict.fromkeys(["BUILD_SET", "SET_ADD"], "set"),
+}
+TELLING = frozenset(["id", "hash", "__hash__", "repr", "__repr__", "ascii"])  # of these, what has no other use
 _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
@@ -51,8 +55,8 @@ class Names:
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells
     whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
-    a constant), ``truths`` whether something is that may be True or False; ``addresses`` tells whether it may be asked
-    for what depends on where an object lies in memory.
+    a constant), ``truths`` whether something is that may be True or False; ``addresses`` are those by which it may be
+    asked for what depends on where an object lies in memory.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class Names:
     sets_errors: bool = False
     identities: bool = False
     truths: bool = False
-    addresses: bool = False
+    addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
 
@@ -100,7 +104,7 @@ def _read(code: CodeType) -> Names:
     constant, nothing = False, False  # whether it has loaded a constant, or None
     instructions = list(dis.get_instructions(code))
     texts = [text for text in code.co_consts if isinstance(text, str)]
-    names.addresses = any(map(_PERCENT.search, texts))
+    names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
     for i, instruction in enumerate(instructions):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
@@ -141,7 +145,8 @@ def _read(code: CodeType) -> Names:
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
         nothing = constant and name is None
-        names.addresses |= kind in _OF_ADDRESSES or (kind != "LOAD_CONST" and name in _ADDRESSES)
+        if kind in _OF_ADDRESSES or (kind != "LOAD_CONST" and name in _ADDRESSES):
+            names.addresses.add(_OF_ADDRESSES.get(kind, name))
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names

@@ -23,6 +23,7 @@ from .dispatch import find_traced, is_traced
 from .effects import ATOMS, Performance
 from .engine import Refusal, compile_tape
 from .exchange import Holder, set_attribute, set_item
+from .instructions import TELLING
 from .kinds import has_from, is_of_library
 from .operations import Constant, Variable
 from .passes import optimise
@@ -154,6 +155,8 @@ class _Writer:
         cls = type(value)
         if self.captures.guards.knows(value):
             raise UnrepeatableError(f"it reads a {cls.__name__} from where it has stored it before")
+        if not TELLING.isdisjoint(self.captures.instances.addresses):
+            raise UnrepeatableError(f"it may ask for what depends on where the {cls.__name__} lies that it makes")
         if weakref.getweakrefcount(value):
             raise UnrepeatableError(f"it makes a {cls.__name__} to which there are weak references")
         given = (type(holder.target) for holder in self.performance.copies.values())
