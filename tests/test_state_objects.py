@@ -292,6 +292,18 @@ def test_addresses() -> None:
             assert told == f(given, 0.5)[1]
 
 
+def test_two_objects_of_which_texts_are_made() -> None:
+    def make() -> Any:
+        states, name = [State(np.ones(2) * i, i) for i in range(2)], "w"
+
+        def step(s: Any, x: Any) -> Any:
+            return {f"{name} by x": s.w * x, "n": s.n}
+
+        return step, lambda i: (states[i % 2], 0.5 + i), lambda: states
+
+    agrees(make, 16, compiled=8)
+
+
 def test_old_states_go() -> None:
     fast, s = jit(lambda s, x: State(s.w * x, s.n + 1)), State(np.ones(2))
     old = []

@@ -267,7 +267,9 @@ class FunctionCache:
             return recording
 
     def _other_inputs(self, call: Call, recording: TracedCall) -> bool:
-        """Whether the next trace takes other numbers as inputs, so that it may be compiled."""
+        """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
+        if recording.captures is not None and recording.captures.instances.failed:
+            return self.varying.give_up_objects()
         return self.varying.inputs(call.spec) != recording.inputs or self.varying.give_up(whole=True)
 
     def _open(self, key: Hashable, call: Call) -> Account:
@@ -289,9 +291,8 @@ class FunctionCache:
             self.last_miss = other or "no call with arguments of these types and static values has been compiled"
             return
         self.last_miss = str(refusal.why)
-        self.varying.changed(refusal.why.numbers() if isinstance(refusal.why, Change) else [])
-        if self.varying.holders and self._recent is not None and self._recent.spec == call.spec:
-            self.varying.changed(self.varying.held(self._recent.guards.changed_numbers(*call)))
+        numbers = refusal.why.numbers() if isinstance(refusal.why, Change) else []
+        self.varying.changed([*numbers, *self.varying.held(self._recent, call.spec, *call)])
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
@@ -329,9 +330,8 @@ class FunctionCache:
         if self.varying.inputs(call.spec) > recording.inputs:
             return ["it counts in what it reads; the next program takes the number as an input"]
         types = [native_type(value) for value in recording.captures.captured.values]
-        leaves = call.leaves
         known = self.signatures.get(key, ())
-        signature = next((s for s in known if s.serves(leaves, guards, types)), None)
+        signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
         variant = Variant(recording.source.tape)
         if signature is not None:
             if (before := signature.find(variant.path)) is not None:
@@ -344,7 +344,7 @@ class FunctionCache:
             variant.program.limit = 0
         if signature is None:
             signature = Signature(
-                leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
+                call.leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
                 recording.captures.instances.positions, effects=self.mode.effects,
             )  # fmt: skip
             signature.add(variant)

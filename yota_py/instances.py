@@ -19,13 +19,15 @@ class Instances:
     """The objects of a trace that are known by their classes.
 
     ``paths`` are the outermost of them in the user's words, ``positions`` those among the arguments; ``addresses``
-    are names by which the function may ask for what depends on where an object lies in memory.
+    are names by which the function may ask for what depends on where an object lies in memory; ``failed`` tells whether
+    they have to be known by themselves.
     """
 
     def __init__(self, guards: Guards, attributes: Attributes) -> None:
         self.paths: set[str] = set()
         self.positions: set[int] = set()
         self.addresses: set[str] = set()
+        self.failed = False
         self._guards, self._attributes = guards, attributes
         self._known: dict[int, tuple[Any, str]] = {}
 
@@ -45,11 +47,10 @@ class Instances:
 
     def finish(self, problems: list[str]) -> None:
         """After the trace: no two objects that were different become one."""
-        if self._known and self.addresses:
+        fixed = any(self._guards.knows(value) for value, _ in self._known.values())  # by ways that have come later
+        if fixed or (self._known and self.addresses):
+            self.failed = True
             problems.append("it may ask for what depends on where an object lies in memory, and others take its place")
-        for value, expression in self._known.values():
-            if self._guards.knows(value):  # by another way, which has come later
-                problems.append(f"it relies on {self._guards.path(expression)}, and others take its place")
         for cls in {type(value) for value, _ in self._known.values()}:
             every = self._attributes.objects_of(cls)
             if len(every) > 1:

@@ -15,6 +15,7 @@ import optree
 
 from .instances import is_within
 from .kinds import FLOATS, is_watchable, is_whole
+from .variants import Signature
 
 OFTEN = 3  # values of a whole number
 MAX_STRUCTURES = 64  # of arguments
@@ -29,6 +30,7 @@ class Varying:
         self.paths: frozenset[str] = frozenset()
         self.holders: set[str] = set()  # paths of objects that are known by their class
         self._whole: set[str] = set()
+        self._of_class: set[str] = set()
         self._changes: Counter[str] = Counter()
         self._seen: dict[optree.PyTreeSpec, dict[tuple[int, bool], set[int]]] = {}  # by position and kind
         self._takes_any = self._takes_whole = True
@@ -36,7 +38,8 @@ class Varying:
     def positions(self, spec: optree.PyTreeSpec) -> frozenset[int]:
         """Of whole numbers among the arguments that are inputs, and of objects that are known by their class."""
         known = self._seen.get(spec, {}).items()
-        return frozenset(i for (i, whole), x in known if len(x) >= OFTEN and (self._takes_whole or not whole))
+        takes = {True: self._takes_whole, False: self._objects}
+        return frozenset(i for (i, whole), x in known if len(x) >= OFTEN and takes[whole])
 
     def inputs(self, spec: optree.PyTreeSpec) -> frozenset[str | int]:
         """Paths and positions."""
@@ -46,16 +49,20 @@ class Varying:
         """Numbers that are read have changed; the function ``itself`` has changed them."""
         for path, cls in numbers:
             self._changes[path] += 1
-            if not self._takes_any or (cls is int and not self._takes_whole):
+            number = cls is int or cls in FLOATS
+            if not (self._takes_any if number else self._objects) or (cls is int and not self._takes_whole):
                 continue
             held = is_within(path, self.holders)
             if cls in FLOATS or itself or held or self._changes[path] >= OFTEN:
                 self.paths |= {path}
                 self._whole |= {path} if cls is int else set()
+                self._of_class |= set() if number else {path}
 
-    def held(self, numbers: Iterable[tuple[str, type]]) -> list[tuple[str, type]]:
-        """Those that objects hold which are known by their class."""
-        return [(path, cls) for path, cls in numbers if is_within(path, self.holders)]
+    def held(self, signature: Signature | None, spec: optree.PyTreeSpec, *call: Any) -> list[tuple[str, type]]:
+        """Of what objects hold which are known by their class: what is another at this call than in the signature."""
+        if not self.holders or signature is None or signature.spec != spec:
+            return []
+        return [found for found in signature.guards.changed_numbers(*call) if is_within(found[0], self.holders)]
 
     def given(self, leaves: Sequence[Any], spec: optree.PyTreeSpec) -> None:
         """Arguments that no program is compiled for."""
@@ -84,6 +91,13 @@ class Varying:
         for i, (a, b) in enumerate(zip(before, after, strict=False)):
             if (is_whole(a) and is_whole(b) and a != b) or (a is not b and type(a) is type(b) and self._may_vary(a)):
                 self._seen.setdefault(spec, {})[i, is_whole(a)] = {*range(OFTEN)}
+
+    def give_up_objects(self) -> bool:
+        """From now on, objects are known by themselves; tells whether any were not."""
+        given, self._objects = self._objects, False
+        self.paths -= self._of_class
+        self.holders.clear()
+        return given
 
     def give_up(self, *, whole: bool = False) -> bool:
         """Take no more (whole) numbers as inputs; tells whether there were any."""
