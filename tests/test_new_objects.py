@@ -367,6 +367,46 @@ def test_classes_that_are_called_as_they_are(cls: Any) -> None:
     agrees(make, compiled=0)
 
 
+class Hidden(Slotted):
+    """With a property that hides a slot."""
+
+    @property
+    def n(self) -> Any:  # type: ignore[override]
+        """What the slot of that name holds, twice."""
+        return Slotted.__dict__["n"].__get__(self) * 2
+
+    @n.setter
+    def n(self, value: Any) -> None:
+        Slotted.__dict__["n"].__set__(self, value)
+
+
+def test_a_property_that_hides_a_slot() -> None:
+    def make() -> Any:
+        def step(x: Any) -> Any:
+            made = Hidden(x)
+            made.n = 3
+            return made, made.n
+
+        return step, numbers, lambda: None
+
+    agrees(make, compiled=0)
+
+
+def test_objects_that_are_appended() -> None:
+    def make() -> Any:
+        history: list[Any] = []
+
+        def step(x: Any) -> Any:
+            made = State(x * 2, len(x))
+            history.append(made)
+            history.append((made, x))
+            return made
+
+        return step, numbers, lambda: history
+
+    agrees(make, compiled=6)
+
+
 def test_addresses_of_what_is_made() -> None:
     def step(x: Any) -> Any:
         made = State(x * 2)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .containers import slots_of
 from .ownership import is_library
 from .trace import LARGE
 
@@ -63,7 +64,8 @@ def is_plain(cls: type) -> bool:
     if type(cls) not in (type, abc.ABCMeta) or is_of_library(cls) or has_state_in_c(cls) or hasattr(cls, "__del__"):
         return False
     assigned = has_from(cls, "__setattr__", object) or dataclasses.is_dataclass(cls)  # a frozen one
-    return assigned and has_from(cls, "__new__", object)
+    slots = all(isinstance(getattr(cls, name), types.MemberDescriptorType) for name in slots_of(cls))  # and not hidden
+    return assigned and slots and has_from(cls, "__new__", object)
 
 
 def has_from(cls: type, name: str, base: type) -> bool:
