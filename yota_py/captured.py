@@ -81,6 +81,4 @@ class Captured:
     def require_different(self) -> None:
         """Arrays under different names are different ones at other calls, too."""
         arrays = [known for value, _, known in self._known.values() if isinstance(value, np.ndarray)]
-        if len(arrays) > 1:
-            different = f"len({{{', '.join(f'id({x})' for x in arrays)}}}) == {len(arrays)}"
-            self._guards.require(different, arrays[0], "an array under one name")
+        self._guards.require_different(arrays, "an array under one name")

@@ -86,20 +86,17 @@ class Captures:
             elif not isinstance(leaf, Variable) and not (
                 isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
             ):
-                if i in self.inputs and kinds.is_watchable(leaf) and self._places[i]:
-                    self.instances.positions.add(i)
-                    self._of_class(leaf, self.guards.local(self._places[i], name))
-                else:
-                    self._value(leaf, self.guards.local(self.guards.reference(leaf, name)))
+                place = self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""
+                if place:
+                    self.instances.expect(i, name)
+                self._value(leaf, self.guards.local(place or self.guards.reference(leaf, name), name))
         self.attributes.settle()
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
         if self.identities:
             self.captured.require_different()
-            if len(places := self.containers()) > 1:
-                different = f"len({{{', '.join(f'id({place})' for place in places)}}}) == {len(places)}"
-                self.guards.require(different, places[0], "a container under one name")
+            self.guards.require_different(self.containers(), "a container under one name")
         self.items.finish()
         self.instances.finish(self.problems)
 
@@ -329,12 +326,11 @@ class Captures:
         path = self.guards.path(expression)
         taken = kind and (path in self.inputs or self.instances.hold(path)) and not self.guards.knows(value)
         if taken or self.instances.expression(value) is not None:
-            return self._of_class(value, expression)
-        minor = is_library(kinds.module_of(value))
+            return self._instance(value, expression) if self.instances.meet(value, expression) else value
+        require: Callable[..., None] = functools.partial(self.guards.require_object, kind=kind)
         if keep or kinds.holds_nothing(value):
-            self.guards.require_is(expression, value, minor=minor)
-        else:
-            self.guards.require_object(expression, value, kind=kind, minor=minor)
+            require = self.guards.require_is
+        require(expression, value, minor=is_library(kinds.module_of(value)))
         if isinstance(value, functools.partial):
             return self._callable(value, expression)
         self._object(value, expression)
@@ -384,14 +380,6 @@ class Captures:
         self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
         self._classes.read(type(value))
         return value
-
-    def _of_class(self, value: Any, expression: str) -> Any:
-        """An object of which it is known that others of the class take its place."""
-        if (known := self.instances.expression(value)) is not None:
-            self.guards.require(f"{expression} is {known}", expression, f"the same as {self.guards.path(known)}")
-            return value
-        self.instances.add(value, expression)
-        return self._instance(value, expression)
 
     def _immutable(self, value: Any, expression: str) -> Any:
         """The same object, or an equal number or string. A number that is known to change becomes an input, like an

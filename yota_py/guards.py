@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -124,6 +124,12 @@ class Guards:
         """``require_is`` for an object that may be gone one day; others of its class, ``kind``, may take its place."""
         known = self.reference(value, self.path(expression))
         self.require(f"{expression} is {known} is not None", expression, _short(value), kind=kind, minor=minor)
+
+    def require_different(self, expressions: Sequence[str], was: str) -> None:
+        """The trace holds only if these are still as many objects."""
+        if len(expressions) > 1:
+            different = f"len({{{', '.join(f'id({x})' for x in expressions)}}}) == {len(expressions)}"
+            self.require(different, expressions[0], was)
 
     def require_equal(self, expression: str, value: Any, *, kind: type | None) -> None:
         """``require_is``, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only."""

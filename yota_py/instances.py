@@ -35,15 +35,25 @@ class Instances:
         """How one of them is read, in the guards and in the step; ``None`` if it is none of them."""
         return self._known.get(id(value), (None, None))[1]
 
-    def add(self, value: Any, expression: str) -> None:
-        """One that is met for the first time."""
+    def expect(self, position: int, path: str) -> None:
+        """The argument at this position is to be known by its class."""
+        self.positions.add(position)
+        self.paths.add(path)
+
+    def meet(self, value: Any, expression: str) -> bool:
+        """One is read; tells whether it is for the first time. Otherwise it has to be the same again."""
+        path = self._guards.path(expression)
+        if (known := self.expression(value)) is not None:
+            self._guards.require(f"{expression} is {known}", expression, f"the same as {self._guards.path(known)}")
+            return False
         self._known[id(value)] = value, expression
-        if not self.hold(path := self._guards.path(expression)):
+        if not self.hold(path):
             self.paths.add(path)
+        return True
 
     def hold(self, path: str) -> bool:
-        """Whether a path leads through one of them."""
-        return is_within(path, self.paths)
+        """Whether a path leads to one of them, or through it."""
+        return path in self.paths or is_within(path, self.paths)
 
     def finish(self, problems: list[str]) -> None:
         """After the trace: no two objects that were different become one."""
@@ -52,10 +62,7 @@ class Instances:
             self.failed = True
             problems.append("it may ask for what depends on where an object lies in memory, and others take its place")
         for cls in {type(value) for value, _ in self._known.values()}:
-            every = self._attributes.objects_of(cls)
-            if len(every) > 1:
-                different = f"len({{{', '.join(f'id({x})' for x in every)}}}) == {len(every)}"
-                self._guards.require(different, every[0], "an object under one name")
+            self._guards.require_different(self._attributes.objects_of(cls), "an object under one name")
 
 
 def is_within(path: str, holders: Iterable[str]) -> bool:
