@@ -39,7 +39,6 @@ _programs: Shelf[Signature] = Shelf(  # of all functions
     lambda signature: signature.nbytes, lambda: config.cache_bytes, lambda signature: signature.drop()
 )
 
-
 caches: dict[Hashable, FunctionCache] = {}
 _gone: list[FunctionCache] = []  # whose functions have gone
 _every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
