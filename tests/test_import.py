@@ -36,6 +36,18 @@ def test_nothing_heavy_is_imported() -> None:
     assert not {name.partition(".")[0] for name in loaded} & {"scipy", "numba", "llvmlite"}
 
 
+def test_what_a_gradient_imports_is_not_the_functions() -> None:
+    code = """
+from yota_py import config, explain, jit, value_and_grad
+config.compile = "always"
+step = jit(lambda w: value_and_grad(lambda w: np.sum(w * w))(w))
+for i in range(3):
+    step(x)
+print(explain(step)[0].calls)
+"""
+    assert fresh(SETUP + code).split() == ["2"]
+
+
 def test_tracing_imports_nothing_heavy() -> None:
     loaded = set(fresh(SETUP + "grad(lambda x: np.sum(np.logaddexp(x, np.exp(x))), x); print(*sys.modules)").split())
     assert not {name.partition(".")[0] for name in loaded} & {"scipy", "numba", "llvmlite"}
