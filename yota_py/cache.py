@@ -230,8 +230,7 @@ class FunctionCache:
         recording = self._record(call)
         # What is large is computed by a program at once, where that costs less time or much less memory.
         at_once = recording.nbytes > 0 and (
-            force
-            or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
+            force or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
         )
         if not at_once:
             recording.result()
