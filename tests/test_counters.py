@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -317,3 +318,18 @@ def test_a_namespace_counts() -> None:
         return step, lambda i: (), lambda: vars(s)
 
     runs_as_plain(make)
+
+
+def test_a_count_after_a_call_that_cannot_be_compiled() -> None:
+    """That the first call was none of a count's fault."""
+    pending = [1]
+
+    def f(n: int, x: Any) -> Any:
+        if pending:
+            print("started at", time.time() - pending.pop())
+        return n * x
+
+    compiled = jit(f)
+    for i in range(20):
+        assert compiled(i, 1.5) == i * 1.5
+    assert explain(compiled)[0].calls >= 8

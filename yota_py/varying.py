@@ -103,7 +103,9 @@ class Varying:
         """Take no more (whole) numbers as inputs; tells whether there were any."""
         given = (len(x) >= OFTEN for known in self._seen.values() for (_, number), x in known.items() if number)
         taken = self._whole or (self._takes_whole and any(given)) if whole else self.paths
+        if not taken:
+            return False
         self._takes_whole, self._takes_any = False, self._takes_any and whole
         self.paths = self.paths - self._whole if whole else frozenset()
         self._whole.clear()
-        return bool(taken)
+        return True
