@@ -33,3 +33,10 @@ def _compiled_at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     config.audit = "sampled" if request.node.get_closest_marker("audited") else "off"
     yield
     config.compile, config.check, config.audit = "auto", False, "sampled"
+
+
+@pytest.fixture(params=["always", "audited", "auto"])
+def every_policy(request: pytest.FixtureRequest, _compiled_at_once: None) -> None:
+    """Compiled at once, the same and audited, and as by default."""
+    config.compile = "auto" if request.param == "auto" else "always"
+    config.audit = "always" if request.param == "audited" else "off"

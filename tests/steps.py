@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from performing import assert_same, sharing
 
-from yota_py import explain, jit
+from yota_py import config, explain, jit
 from yota_py.containers import held_by
 
 # Makes a function, its arguments at each call, and what shows its state; all of it anew at each time.
@@ -59,3 +59,8 @@ def runs_as_plain(make: Make, calls: int = 8, *, compiled: int | None = None, sh
     if compiled is not None:
         told = explain(step)
         assert sum(entry.calls for entry in told) >= compiled, str(told)
+
+
+def agrees(make: Make, calls: int = 9, *, compiled: int) -> None:
+    """The step is the plain function, object by object, and so many calls ran compiled code."""
+    runs_as_plain(make, calls, compiled=compiled if config.compile == "always" else None, shown=picture)

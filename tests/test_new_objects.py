@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import abc
 import copy
-import dataclasses
 import weakref
 from collections import namedtuple
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from performing import assert_same
-from steps import Make, picture, runs_as_plain
+from steps import agrees
 
-from yota_py import config, jit
+from yota_py import jit
 
-
-@pytest.fixture(autouse=True, params=["always", "audited", "auto"])
-def _policy(request: pytest.FixtureRequest, _compiled_at_once: None) -> Iterator[None]:
-    config.compile = "auto" if request.param == "auto" else "always"
-    config.audit = "always" if request.param == "audited" else "off"
-    yield
-
-
-def agrees(make: Make, calls: int = 9, *, compiled: int) -> None:
-    """The step is the plain function, object by object, and so many calls ran compiled code."""
-    runs_as_plain(make, calls, compiled=compiled if config.compile == "always" else None, shown=picture)
+pytestmark = pytest.mark.usefixtures("every_policy")
 
 
 class State:
@@ -210,48 +198,6 @@ def test_a_class_that_is_defined_again() -> None:
     agrees(make, compiled=5)
 
 
-@dataclasses.dataclass
-class Record:
-    """With a default that is made, and an attribute that is no field."""
-
-    w: Any
-    history: list[Any] = dataclasses.field(default_factory=list)
-    total: Any = dataclasses.field(init=False)
-
-    def __post_init__(self) -> None:
-        self.total = self.w.sum()
-        self.doubled = self.w * 2
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Small:
-    """Frozen, in slots."""
-
-    w: Any
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    n: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Frozen:
-    """Frozen, with a dict."""
-
-    w: Any
-    n: int = 0
-
-
-@pytest.mark.parametrize("cls", [Record, Small, Frozen])
-def test_dataclasses(cls: Any) -> None:
-    def make() -> Any:
-        def step(x: Any) -> Any:
-            made = cls(x * 2)
-            return made, dataclasses.replace(made, w=x), [made]
-
-        return step, numbers, lambda: None
-
-    agrees(make, compiled=8)
-
-
 def test_tuples_with_names() -> None:
     pair = namedtuple("pair", "w n")
 
@@ -282,38 +228,6 @@ def test_copies(cls: Any, copied: Any) -> None:
         return step, arguments, lambda: own
 
     agrees(make, compiled=3)
-
-
-@pytest.mark.parametrize("cls", [Record, Small, Frozen])
-def test_copies_of_dataclasses_that_are_given(cls: Any) -> None:
-    def make() -> Any:
-        own = cls(np.ones(2))
-
-        def step(given: Any, x: Any) -> Any:
-            return copy.copy(given), x
-
-        def arguments(i: int) -> tuple[Any, ...]:
-            if i == 5 and cls is not Small:
-                own.__dict__["extra"] = np.ones(3)
-            return own, *numbers(i)
-
-        return step, arguments, lambda: own
-
-    agrees(make, compiled=0 if cls is Record else 4)
-
-
-@pytest.mark.parametrize("cls", [Record, Frozen])
-def test_attributes_that_are_no_fields(cls: Any) -> None:
-    def make() -> Any:
-        own = cls(np.ones(2))
-
-        def step(given: Any, x: Any) -> Any:
-            object.__setattr__(given, "latest", x * 2)
-            return given.latest * given.w
-
-        return step, lambda i: (own, *numbers(i)), lambda: own
-
-    agrees(make, compiled=0)
 
 
 class Made:

@@ -7,28 +7,17 @@ import functools
 import gc
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from performing import assert_same
-from steps import Make, outcome, picture, runs_as_plain
+from steps import agrees, outcome, picture
 
 from yota_py import config, explain, jit, value_and_grad
 
-
-@pytest.fixture(autouse=True, params=["always", "audited", "auto"])
-def _policy(request: pytest.FixtureRequest, _compiled_at_once: None) -> Iterator[None]:
-    config.compile = "auto" if request.param == "auto" else "always"
-    config.audit = "always" if request.param == "audited" else "off"
-    yield
-
-
-def agrees(make: Make, calls: int = 12, *, compiled: int) -> None:
-    """The step is the plain function, object by object, and so many calls ran compiled code."""
-    runs_as_plain(make, calls, compiled=compiled if config.compile == "always" else None, shown=picture)
+pytestmark = pytest.mark.usefixtures("every_policy")
 
 
 class State:
@@ -210,7 +199,7 @@ def test_replaced_by_others() -> None:
 
         return step, arguments, lambda: box
 
-    agrees(make, compiled=6)
+    agrees(make, 12, compiled=6)
 
 
 def test_methods_of_many_objects() -> None:
