@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import find_traced, is_traced
+from yota_py.functional import check_range
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
 from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
 
-from .support import dtype_of, promoted
+from .support import dtype_of, promoted, unsupported
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -118,6 +119,7 @@ def _assemble(x: Any) -> Any:
 def _converted(x: Any, dtype: Any, ndmin: int) -> Any:
     y = _assemble(x)
     if dtype is not None and y.dtype != dtype:
+        check_range(np.dtype(dtype), x)
         y = astype(y, np.dtype(dtype))
     return np.reshape(y, (1,) * (ndmin - y.ndim) + y.shape) if y.ndim < ndmin else y
 
@@ -163,12 +165,31 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -
     return stand_in
 
 
+def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
+    wanted = {str(item).upper()[:1] for item in requirements or ()}
+    if find_traced((a,)) is None:
+        return _plain_require(a, dtype, requirements, **kwargs)
+    if not wanted <= {"C", "F"}:
+        raise unsupported(f"np.require with {requirements!r}", "Use np.ascontiguousarray(x) or x.copy()")
+    return _stand_ins["asanyarray"](a, dtype, "".join(wanted) or None)
+
+
+def _as_strided(x: Any, *args: Any, **kwargs: Any) -> Any:
+    if find_traced((x,)) is not None:
+        raise unsupported("np.lib.stride_tricks.as_strided", "Use slices, or sliding_window_view")
+    return _plain_as_strided(x, *args, **kwargs)
+
+
+_plain_require, _plain_as_strided = np.require, np.lib.stride_tricks.as_strided
+_stand_ins: dict[str, Callable[..., Any]] = {}
+patch(np, "require", _require)
+patch(np.lib.stride_tricks, "as_strided", _as_strided)
 patch(np, "array", _array)
 _AS: list[tuple[str, int, str | None]] = [
     ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 0, "F"),
 ]  # fmt: skip
 for _name, _ndmin, _order in _AS:
-    patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))
+    _stand_ins[_name] = patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))
 
 
 def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:

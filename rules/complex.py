@@ -85,7 +85,7 @@ def _real_if_close(a: Any, tol: Any = 100) -> tuple[Any, Pullback]:
 
 
 def _is_integer(x: Any) -> Any:
-    return item(x == np.floor(x))
+    return item(np.logical_and(np.isfinite(x), x == np.floor(x)))
 
 
 def _conj_method(x: Any) -> Any:

@@ -117,7 +117,7 @@ def _of_nothing(x: Any) -> dict[str, Any]:
 
 def _vector_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
     options = {"axis": axes, **given(keepdims=keepdims)}
-    if isinstance(ord, float) and np.isfinite(ord):  # differentiable in the order too
+    if isinstance(ord, float) and np.isfinite(ord) and ord != 0:  # differentiable in the order too
         return _p_norm(x, ord, axes, keepdims)
     if ord is None or ord == 2:
         return _two_norm(x, axes, keepdims)

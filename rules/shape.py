@@ -285,4 +285,4 @@ methods |= {
     "reshape": _reshape_method, "transpose": _transpose_method, "ravel": np.ravel, "flatten": _flatten_method,
     "squeeze": np.squeeze, "swapaxes": np.swapaxes,
 }  # fmt: skip
-properties |= {"T": np.transpose, "mT": np.matrix_transpose, "flat": np.ravel}
+properties |= {"T": np.transpose, "mT": np.matrix_transpose}

@@ -138,8 +138,6 @@ class FunctionCache:
         if config.compile == "auto" and self.accounts.resting():
             self.misses += 1
             return self.mode.interpret(call)
-        if call.endless:
-            return self.mode.interpret(call)
         if self.distrusted:
             self.misses, self.last_miss = self.misses + 1, self.distrusted
             return self.mode.interpret(call)
@@ -160,6 +158,8 @@ class FunctionCache:
                 self._prefer(previous)
                 return result
             refused = (*refused, previous)
+        if call.endless:
+            return self.mode.interpret(call)
         key = self._key(call)
         result = self._find(key, call, refusal, *refused)
         if type(result) is not Refusal:

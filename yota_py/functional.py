@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import dispatching
+from .containers import items_of
+from .dispatch import dispatching, is_traced
 
 
 def copied(x: Any) -> np.ndarray:
@@ -29,6 +30,23 @@ def copied(x: Any) -> np.ndarray:
     out: np.ndarray = np.ndarray(x.shape, x.dtype, np.empty(new_block, np.uint8), first, steps)
     out[...] = x
     return out
+
+
+def check_range(dtype: np.dtype[Any], value: Any) -> None:
+    """Whether traced numbers fit into whole ones is a decision: where they do not, NumPy raises."""
+    if dtype.kind not in "iu":
+        return
+    if not is_traced(value):
+        for item in items_of(value) or ():
+            check_range(dtype, item)
+        return
+    number: Any = value
+    if isinstance(value, int | float | np.generic) and number.is_here() and not number.carries():
+        known = np.iinfo(dtype)
+        if not (number >= known.min and number <= known.max):
+            while is_traced(number):
+                number = number.current()[1]
+            np.zeros(1, dtype)[0] = number  # raises what NumPy raises
 
 
 @dispatching

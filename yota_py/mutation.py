@@ -14,7 +14,7 @@ import numpy as np
 
 from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
-from .functional import accumulated, setitem
+from .functional import accumulated, check_range, setitem
 from .operations import user_site
 from .registry import methods
 from .tangents import as_array, astype
@@ -30,6 +30,7 @@ def assign(x: Tracer, index: Any, value: Any) -> None:
         return
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{x.__class__.__name__!r} object does not support item assignment")
+    check_range(x.dtype, value)
     if isinstance(value, list | tuple) and find_traced((value,)) is not None:
         value = np.stack(value)
     _check_dtype(x, value)
@@ -147,6 +148,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     elif mode == "clip":
         at = np.minimum(np.maximum(at, 0), n - 1)
     if np.size(at):
+        check_range(a.dtype, v)
         _check_dtype(a, v)
         overwrite(a, np.reshape(setitem(np.ravel(a), at, _repeated(a, v, np.size(at))), a.shape))
 

@@ -31,7 +31,7 @@ from .registry import Primitive, deciding, missing_rule, primitive_of, raising
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
-from .tracer import Tracer, elsewhere, kind_of_tracer, leaked, make_tracer, shadow, tracers_in
+from .tracer import Tracer, elsewhere, extents, is_flag, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
 from .unwinding import state
 from .views import follow_views, read_only
@@ -148,7 +148,9 @@ class Trace(Recorder):
         """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
         entry = primitive_of(fn)
         if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
-            args, kwargs = (args[0], *_extents(args[1:])), {key: _extents(value) for key, value in kwargs.items()}
+            args, kwargs = (args[0], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
+        elif kwargs:
+            kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
         if entry is None:  # nobody knows whether it writes into its arguments
@@ -171,6 +173,7 @@ class Trace(Recorder):
         if entry is not None and getattr(fn, "__module__", "") == "numpy" and isinstance(value, np.ndarray):
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
                 if isinstance(x, Tracer) and x._trace is self and x.current()[1] is value:
+                    decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
                     return x
         op = Call(fn, names, keywords, typeof(value), self.origin())
         status = max((self.status(x) for x in operands(op)), default=CONSTANT)
@@ -356,13 +359,6 @@ def _without(tracers: Sequence[Tracer], value: Any) -> Any:
     if any(value is t for t in tracers):
         return value.current()[1]
     return mapped(lambda item: _without(tracers, item), value)
-
-
-def _extents(value: Any) -> Any:
-    """An axis or a shape with its traced integers as guards; other numbers (``initial=``) stay traced."""
-    if isinstance(value, tuple | list):
-        return with_items(value, map(_extents, value))
-    return decided(value) if kind_of_tracer(value) in ("i", "u") else value
 
 
 def _positional(

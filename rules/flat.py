@@ -1,0 +1,64 @@
+"""``x.flat`` of traced arrays: their elements in C order, wherever they lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from yota_py.registry import properties
+
+from .support import shape_of, unsupported
+
+
+class Flat:
+    """An iterator over the elements, like ``np.flatiter``: what is taken of it is a copy, what is assigned to it is
+    written into the array."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        if array._trace.effects:  # it may be stored, or returned
+            raise unsupported("x.flat under jit", "Use x.ravel(), or x.reshape(-1)")
+        self._array = array
+
+    def __getitem__(self, index: Any) -> Any:
+        taken = np.ravel(self._array)[index]
+        return np.copy(taken) if shape_of(taken) else taken
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        shape = shape_of(self._array)
+        positions = np.arange(int(np.prod(shape)))[index]
+        self._array[np.unravel_index(positions, shape)] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.ravel(self._array))
+
+    def __len__(self) -> int:
+        return int(np.prod(shape_of(self._array)))
+
+    def copy(self) -> Any:
+        """The elements in an array of one axis."""
+        return np.copy(np.ravel(self._array))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*_opened(inputs), **_opened(kwargs))
+
+    def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return fn(*_opened(args), **_opened(kwargs))
+
+    def __array__(self, dtype: Any = None, *, copy: Any = None) -> Any:
+        flat: Any = np.ravel(self._array)
+        return flat.__array__(dtype, copy)
+
+
+def _opened(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(_opened, value))
+    if type(value) is dict:
+        return {key: _opened(item) for key, item in value.items()}
+    return value.copy() if type(value) is Flat else value
+
+
+properties["flat"] = Flat
