@@ -19,7 +19,7 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
-from yota_py.engine import layout, plan, program
+from yota_py.engine import Refusal, layout, plan, program
 
 PAGE, PATTERN, ALIGNMENT = 4096, 0xA5, 16
 NOTE = 64  # bytes before an array that are looked at; before them stands its size
@@ -267,7 +267,10 @@ def _random_programs(seed: int, programs: int, calls: int) -> Iterator[Any]:
     for f in found:
         ways, seeds = compiled(f, *f.draw(0))
         for i in range(calls):
-            yield ways.run(ways.fit([*f.draw(i), *seeds]))
+            inputs = ways.fit([*f.draw(i), *seeds])
+            if isinstance(ways.program(*inputs, *ways.captured), Refusal):  # a decision comes out otherwise
+                ways, seeds = compiled(f, *f.draw(i))
+            yield ways.run(inputs)
         yield None
 
 
