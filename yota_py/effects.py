@@ -286,12 +286,12 @@ class _Plain:
         self.old = {id(value) for value in (*performance.recording.leaves, *old)}
         self.keep: list[Any] = []  # so that ids stay their own
         self.pictures = performance.pictures
-        self.todo: list[Any] = []  # lists may be linked, and long
+        self._pending: list[Any] = []  # lists may be linked, and long
 
     def __call__(self, value: Any) -> Any:
         plain = self._plain(value)
-        while self.todo:
-            self._inside(self.todo.pop())
+        while self._pending:
+            self._inside(self._pending.pop())
         return plain
 
     def _plain(self, value: Any) -> Any:
@@ -310,7 +310,7 @@ class _Plain:
             if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):
                 self.made[id(value)] = with_items(value, items)
             return self.made[id(value)]
-        self.todo.append(value)
+        self._pending.append(value)
         return value
 
     def _inside(self, value: Any) -> None:

@@ -30,7 +30,7 @@ class Leftovers:
         self._trace = trace
         self.found = False
         self._seen: dict[int, Any] = {}
-        self._todo: list[Any] = []  # lists may be linked, and long
+        self._pending: list[Any] = []  # lists may be linked, and long
 
     def plain(self, value: Any) -> Any:
         """What a value is to the caller: itself, unless it is a tracer or a tuple of them; ``clear`` looks into it."""
@@ -45,7 +45,7 @@ class Leftovers:
                 return with_items(value, items)
         if not isinstance(value, _NOTHING_LEFT) and id(value) not in self._seen and len(self._seen) < MAX_OBJECTS:
             self._seen[id(value)] = value
-            self._todo.append(value)
+            self._pending.append(value)
         return value
 
     def _is_ours(self, traced: Any) -> bool:
@@ -55,8 +55,8 @@ class Leftovers:
 
     def clear(self) -> None:
         """Take tracers out of all that has been met, and of what that holds."""
-        while self._todo:
-            value: Any = self._todo.pop()
+        while self._pending:
+            value: Any = self._pending.pop()
             if isinstance(value, dict):
                 self._replace(value, dict.items(value))
             elif isinstance(value, list | deque):

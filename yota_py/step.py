@@ -82,7 +82,7 @@ class _Writer:
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
-        self.todo: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
+        self._pending: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
         self.users: set[str] = set()  # lists and dicts of classes that may have methods of their own
 
     def _root(self, var: Variable) -> str:
@@ -101,8 +101,8 @@ class _Writer:
         grown = [(self._holder(self.holders[id(sink)]), method, self.text(value))
                  for sink, method, value in self.captures.sinks.noted]
         result = self.text(self.performance.output)
-        while self.todo:
-            self._fill(*self.todo.pop())
+        while self._pending:
+            self._fill(*self._pending.pop())
         return copies, stores, grown, result
 
     # -- expressions
@@ -163,7 +163,7 @@ class _Writer:
         if not (self.captures.guards.knows(cls) or is_of_library(cls) or cls in given):
             raise UnrepeatableError(f"it makes a {cls.__name__}, a class that is not there before")
         made = self._assign(value, "l", f"{self.constant(cls.__new__)}({self.constant(cls)})")
-        self.todo.append((made, cls, held))
+        self._pending.append((made, cls, held))
         return made
 
     def _fill(self, made: str, cls: type, held: dict[str, Any]) -> None:

@@ -56,12 +56,12 @@ class World:
         self._names: set[str] = set()
         self._namespaces: dict[int, tuple[dict[str, Any], str]] = {}
         self._bytes = 0
-        self._todo: list[tuple[Any, str]] = [(f, getattr(f, "__name__", "f"))]
+        self._pending: list[tuple[Any, str]] = [(f, getattr(f, "__name__", "f"))]
         code = getattr(f, "__code__", None)
         names = code.co_varnames if code is not None else ()
         offset = int(isinstance(f, types.MethodType))
-        self._todo += ((arg, (*names[offset:], *[f"args[{i}]"] * len(args))[i]) for i, arg in enumerate(args))
-        self._todo += ((arg, name) for name, arg in kwargs.items())
+        self._pending += ((arg, (*names[offset:], *[f"args[{i}]"] * len(args))[i]) for i, arg in enumerate(args))
+        self._pending += ((arg, name) for name, arg in kwargs.items())
         self._walk()
         while self._more_names():
             self._walk()
@@ -71,20 +71,20 @@ class World:
         for namespace, _ in self._namespaces.values():
             holder = self.holders[id(namespace)]
             for name in (found := holder.read()).keys() - holder.items.keys():
-                self._todo.append((found[name], holder.place(name)))
+                self._pending.append((found[name], holder.place(name)))
             holder.items = found
-        return bool(self._todo) and len(self.known) < MAX_HOLDERS
+        return bool(self._pending) and len(self.known) < MAX_HOLDERS
 
     def _walk(self) -> None:
-        while self._todo and len(self.known) < MAX_HOLDERS:
-            value, path = self._todo.pop()
+        while self._pending and len(self.known) < MAX_HOLDERS:
+            value, path = self._pending.pop()
             if id(value) not in self.known and not isinstance(value, ATOMS):
                 self.known[id(value)] = value
                 if isinstance(value, np.ndarray):
                     self.arrays[id(value)] = value, path, self._fingerprint(value)
                 else:
                     for part, name in self._parts(value, path):
-                        self._todo.append((part, name))
+                        self._pending.append((part, name))
 
     def _fingerprint(self, array: np.ndarray) -> Any:
         self._bytes += array.nbytes
