@@ -14,6 +14,7 @@ from yota_py.functional import check_range
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
 from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
 
+from .flat import opened
 from .support import dtype_of, promoted, unsupported
 
 Pullback = Callable[[Any], Sequence[Any]]
@@ -125,6 +126,7 @@ def _converted(x: Any, dtype: Any, ndmin: int) -> Any:
 
 
 def _array(*args: Any, **kwargs: Any) -> Any:
+    args = opened(args)
     if find_traced(args) is None:
         return _plain_array(*args, **kwargs)
 
@@ -149,6 +151,7 @@ nondiff(_lies_in, immediate=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3,
 
 def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
+        args = opened(args)
         if find_traced(args) is None:
             return original(*args, **kwargs)
 

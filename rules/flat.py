@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ class Flat:
     written into the array."""
 
     __slots__ = ("_array",)
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, array: Any) -> None:
         if array._trace.effects:  # it may be stored, or returned
@@ -43,21 +45,30 @@ class Flat:
         return np.copy(np.ravel(self._array))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*_opened(inputs), **_opened(kwargs))
+        return getattr(ufunc, method)(*opened(inputs), **opened(kwargs))
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return fn(*_opened(args), **_opened(kwargs))
+        return fn(*opened(args), **opened(kwargs))
 
     def __array__(self, dtype: Any = None, *, copy: Any = None) -> Any:
         flat: Any = np.ravel(self._array)
         return flat.__array__(dtype, copy)
 
 
-def _opened(value: Any) -> Any:
+def _comparing(operator_: Any) -> Any:
+    return lambda self, other: operator_(self.copy(), opened(other))
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Flat, f"__{_name}__", _comparing(getattr(operator, _name)))
+
+
+def opened(value: Any) -> Any:
+    """Arguments with arrays in the places of such iterators."""
     if type(value) in (tuple, list):
-        return type(value)(map(_opened, value))
+        return type(value)(map(opened, value))
     if type(value) is dict:
-        return {key: _opened(item) for key, item in value.items()}
+        return {key: opened(item) for key, item in value.items()}
     return value.copy() if type(value) is Flat else value
 
 

@@ -104,6 +104,7 @@ FLAT = [
     "x.flat[1] = k", "x.flat[::3] = k", "x.flat[[0, 3]] = k", "x.flat[1:] += k", "x.T.flat[1] = k",
     "x[:, 1].flat[0] = k", "x[::2].flat[:] = k", "y = x.flat[1:3]\ny[0] = k", "y = x.flat[:]\nx += k\nx[0] = y[:2]",
     "for i, q in enumerate(x.flat):\n    x.flat[i] = q * k", "x[0, 0] = len(x.flat) + np.sum(x.flat) + x.flat[-1]",
+    "x[0] = np.array(x.flat)[:2] * np.asarray(x.flat)[2:] * k", "x[0, 0] = np.sum(x.flat > 1.7) + np.sum(1.9 > x.flat)",
     "x[0] = x.flat.copy()[:2] * k", "x[0, 1] = sum(v * v for v in x.flat) + np.dot(x.flat, x.flat)",
 ]  # fmt: skip
 

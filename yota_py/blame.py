@@ -23,7 +23,9 @@ def origin(tape: Tape, inputs: Sequence[Any], outputs: Any, found: Sequence[Diff
     That is the first operation which is computed otherwise than NumPy does. If there is none, the program does what was
     recorded, and what was recorded is not what the function does now: then it is the operation whose result is wrong.
     """
-    wrong = next((result for result in map(_result_of(tape, outputs), found) if result is not None), None)
+    results = {id(value): var for value, var in zip(flatten(outputs)[0], tape.results, strict=True)}
+    variables = (results.get(id(difference.have)) for difference in found if difference.have is not None)
+    wrong = next((var for var in variables if isinstance(var, Variable)), None)
     if wrong is None:
         return ""
     try:
@@ -33,16 +35,6 @@ def origin(tape: Tape, inputs: Sequence[Any], outputs: Any, found: Sequence[Diff
     if miscomputed is not None:
         return f"; compiled, {_said(miscomputed)} has another result than NumPy's"
     return f"; it comes from {_said(made)}" if isinstance(made := tape[wrong], Call) else ""
-
-
-def _result_of(tape: Tape, outputs: Any) -> Any:
-    """A function that tells the variable of the result that differs, if it is one."""
-    variables = {
-        id(value): result
-        for value, result in zip(flatten(outputs)[0], tape.results, strict=True)
-        if isinstance(result, Variable)
-    }
-    return lambda difference: variables.get(id(difference.have)) if difference.have is not None else None
 
 
 def _miscomputed(tape: Tape, inputs: Sequence[Any], wrong: Variable) -> Call | None:

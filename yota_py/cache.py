@@ -135,7 +135,7 @@ class FunctionCache:
         """The result of a call that the signature used last does not fit, or that it wants to be audited."""
         if config.compile == "never" or reference.active:
             return self.mode.interpret(call)
-        if config.compile == "auto" and self.accounts.resting():
+        if config.compile == "auto" and not self.signatures and self.accounts.resting():
             self.misses += 1
             return self.mode.interpret(call)
         if self.distrusted:
