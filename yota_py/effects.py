@@ -32,8 +32,6 @@ from .trees import opened
 from .unwinding import Passing, unwinding
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
-
-
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
 
 

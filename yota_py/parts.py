@@ -42,12 +42,12 @@ def expression_of(part: np.ndarray, owner: np.ndarray) -> Callable[[Any], Any] |
     if part.dtype != owner.dtype or not part.size or not is_part(part, owner, layout_of(part, owner)):
         return None
     if not owner.flags.c_contiguous:
-        made = expression_of_rows(part, owner.T) if owner.flags.f_contiguous else None
+        made = _expression_of_rows(part, owner.T) if owner.flags.f_contiguous else None
         return None if made is None else lambda x: made(x.transpose())
-    return expression_of_rows(part, owner)
+    return _expression_of_rows(part, owner)
 
 
-def expression_of_rows(part: np.ndarray, owner: np.ndarray) -> Callable[[Any], Any] | None:
+def _expression_of_rows(part: np.ndarray, owner: np.ndarray) -> Callable[[Any], Any] | None:
     """``expression_of`` for a C-contiguous owner."""
     axes = [k for k in range(part.ndim) if part.shape[k] > 1]
     order = sorted(axes, key=lambda k: -abs(part.strides[k]))
@@ -55,18 +55,17 @@ def expression_of_rows(part: np.ndarray, owner: np.ndarray) -> Callable[[Any], A
     start = (_address(part) - _address(owner)) // part.itemsize
     back = tuple(order.index(k) for k in axes)
     lengths = tuple(slice(None) if k in axes else None for k in range(part.ndim))
+    shape, stop = tuple(part.shape[k] for k in order), start + part.size
 
     def sliced(x: Any) -> Any:
         return _placed(x[index], back, lengths)
 
     def flat(x: Any) -> Any:
-        shape = tuple(part_shape[k] for k in order)
-        return _placed(x.reshape(-1)[start : start + size].reshape(shape), back, lengths)
+        return _placed(x.reshape(-1)[start:stop].reshape(shape), back, lengths)
 
-    part_shape, size = part.shape, part.size
     if index is not None and _is_same(sliced(owner), part):
         return sliced
-    return flat if 0 <= start <= owner.size - size and _is_same(flat(owner), part) else None
+    return flat if start >= 0 and stop <= owner.size and _is_same(flat(owner), part) else None
 
 
 def _index(part: np.ndarray, owner: np.ndarray, order: Sequence[int]) -> Index | None:
