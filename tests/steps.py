@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType
+from functools import partial
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,19 @@ def picture(value: Any, known: dict[int, int] | None = None) -> Any:
     known[id(value)] = len(known)
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType):
+    if isinstance(value, type | BuiltinFunctionType):
         return value.__qualname__
     parts: list[Any] = [type(value).__qualname__]
+    if isinstance(value, FunctionType):
+        parts += value.__name__, value.__qualname__, value.__module__, value.__doc__, repr(value.__annotations__)
+        parts += [picture(cell, known) for cell in value.__closure__ or ()]
+        parts += [picture(part, known) for part in (value.__defaults__, value.__kwdefaults__)]
+    elif isinstance(value, CellType):
+        parts += [] if value == CellType() else [picture(value.cell_contents, known)]
+    elif isinstance(value, MethodType):
+        parts += picture(value.__func__, known), picture(value.__self__, known)
+    elif isinstance(value, partial):
+        parts += (picture(part, known) for part in (value.func, value.args, value.keywords))
     if isinstance(value, dict):
         parts += [[*value], *(picture(item, known) for item in value.values())]
     elif isinstance(value, list | tuple | set):

@@ -71,7 +71,7 @@ class Captures:
         self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
-        self._functions: set[int] = set()
+        self.functions: set[int] = set()  # by identity, those that were there before the trace
 
     # -- the walk
 
@@ -164,11 +164,11 @@ class Captures:
     def _function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
         """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
         same code. Defaults that were not there were not needed."""
-        if id(fn) in self._functions:
+        if id(fn) in self.functions:
             if not itself:
                 self.guards.require_object(expression, fn)
             return
-        self._functions.add(id(fn))
+        self.functions.add(id(fn))
         if is_library_code(fn.__code__, fn.__globals__):
             self._library_function(fn, expression, itself=itself)
             return
@@ -352,7 +352,7 @@ class Captures:
         elif isinstance(value, property):
             if self._classes.functions_of(value, expression):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif isinstance(value, kinds.BUILTIN) or kinds.is_mark(value) or kinds.is_of_module(value):
+        elif kinds.is_builtin(value) or kinds.is_mark(value) or kinds.is_of_module(value):
             pass  # nothing to read
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):

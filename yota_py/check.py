@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .containers import held_by, items_of, keys_of
+from .containers import items_of, keys_of
 from .engine import Refusal
+from .functions import held_by
 from .operations import Call, Constant, Variable
 from .tape import Tape
 from .trees import flatten
@@ -129,10 +130,10 @@ class Comparison:
         if isinstance(want, types.FunctionType):
             if have.__code__ is not want.__code__:
                 self.differ(where, f"is {have.__qualname__}, and should be {want.__qualname__}")
-            pairs = zip(have.__closure__ or (), want.__closure__ or (), strict=False)
-            for name, (a, b) in zip(want.__code__.co_freevars, pairs, strict=False):
-                self.compare(a.cell_contents, b.cell_contents, f"{where}: {name}")
-            return
+                return
+            pairs = zip(have.__closure__ or (), want.__closure__ or (), strict=True)
+            for name, cells in zip(want.__code__.co_freevars, pairs, strict=True):
+                self.compare(*cells, f"{where}: {name}")
         if (items := items_of(want)) is not None:
             keys, others = list(keys_of(want)), list(keys_of(have))
             if keys != others:

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from .attempts import Attempts
-from .containers import held_by, slots_of, with_items
+from .containers import slots_of, with_items
 from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, attribute_of
-from .kinds import is_of_library, is_plain
+from .functions import binds, held_by, parts_of, with_parts
+from .kinds import is_builtin, is_of_library, is_plain
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
@@ -303,10 +304,11 @@ class _Plain:
             return value
         self.keep.append(value)
         self.made[id(value)] = value
-        if isinstance(value, tuple):
-            items = [self._plain(item) for item in tuple.__iter__(value)]
-            if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):
-                self.made[id(value)] = with_items(value, items)
+        if isinstance(value, tuple) or binds(value):
+            parts = [*tuple.__iter__(value)] if isinstance(value, tuple) else parts_of(value)
+            items = [self._plain(item) for item in parts]
+            if any(a is not b for a, b in zip(items, parts, strict=True)):
+                self.made[id(value)] = (with_items if isinstance(value, tuple) else with_parts)(value, items)
             return self.made[id(value)]
         self._pending.append(value)
         return value
@@ -329,22 +331,25 @@ class _Plain:
             self._attributes(value, ["args", *value.__dict__, *slots_of(type(value))])
             self._plain((value.__cause__, value.__context__))
         elif isinstance(value, types.FunctionType):
+            if not self.guards.knows(value):
+                self.pictures[id(value)] = held_by(value)
             for cell in value.__closure__ or ():
-                self._attributes(cell, ["cell_contents"])
+                self._plain(cell)
             self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__])
+        elif isinstance(value, types.CellType):
+            self.pictures[id(value)] = held_by(value)
+            self._attributes(value, ["cell_contents"])
         elif isinstance(value, type):
             if not (self.guards.knows(value) or is_of_library(value)):  # made in the call, so that nobody has read it
                 self._attributes(value, [*vars(value)])
-        elif not isinstance(value, (np.ndarray, types.ModuleType, types.BuiltinFunctionType, np.ufunc)):
+        elif not (isinstance(value, np.ndarray | types.ModuleType | types.BuiltinFunctionType) or is_builtin(value)):
             self._object(value)
 
     def _object(self, value: Any) -> None:
         cls = type(value)
         self.pictures[id(value)] = held_by(value) if is_plain(cls) else opened(value)
         if is_library(cls.__module__) and not (dataclasses.is_dataclass(value) or cls is types.SimpleNamespace):
-            if isinstance(value, types.MethodType):
-                self._plain(value.__self__)
-            elif isinstance(value, staticmethod | classmethod):
+            if isinstance(value, staticmethod | classmethod):
                 self._plain(value.__func__)
             elif isinstance(value, property):
                 self._plain((value.fget, value.fset, value.fdel))

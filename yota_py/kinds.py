@@ -121,6 +121,16 @@ def is_bound(value: Any) -> bool:
     return not isinstance(owner, (types.ModuleType, type, np.ufunc, *IMMUTABLE))
 
 
+def is_builtin(value: Any) -> bool:
+    """Whether a value is a function of Python's or NumPy's in C, which holds nothing."""
+    return isinstance(value, BUILTIN) and not is_bound(value)
+
+
+def is_class_of_library(value: Any) -> bool:
+    """Whether a value is a class, and not the user's."""
+    return isinstance(value, type) and is_of_library(value)
+
+
 def is_of_library(cls: type) -> bool:
     """Whether a class belongs to a library, rather than to the user under a library's name (``make_dataclass``)."""
     module: Any = cls.__module__

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from keyword import iskeyword
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from .dispatch import find_traced, is_traced
 from .effects import ATOMS, Performance
 from .engine import Refusal, compile_tape
 from .exchange import Holder, set_attribute, set_item
+from .functions import WRITABLE, binds, parts_of
 from .instructions import TELLING
-from .kinds import has_from, is_of_library
+from .kinds import has_from, is_builtin, is_class_of_library, is_of_library
 from .operations import Constant, Variable
+from .ownership import is_library_code
 from .passes import optimise
 from .passes.classify import checkable
 from .passes.lower import lower
@@ -140,9 +143,11 @@ class _Writer:
         if (leaf := self.leaves.get(id(value))) is not None:
             return leaf
         value = self.captures.exchange.originals.get(id(value), value)
+        if binds(value):
+            return self._assign(value, "l", self._bound(value))
         if isinstance(held, dict):
             return self._object(value, held)
-        if self.captures.guards.knows(value):
+        if self.captures.guards.knows(value) or is_builtin(value) or is_class_of_library(value):
             return self.constant(value)
         items, spec = held if held is not value else opened(value)
         if optree.treespec_is_leaf(spec, strict=False) or any(item is value for item in items):
@@ -162,13 +167,36 @@ class _Writer:
         given = (type(holder.target) for holder in self.performance.copies.values())
         if not (self.captures.guards.knows(cls) or is_of_library(cls) or cls in given):
             raise UnrepeatableError(f"it makes a {cls.__name__}, a class that is not there before")
-        made = self._assign(value, "l", f"{self.constant(cls.__new__)}({self.constant(cls)})")
+        args = [self.constant(cls)]
+        if cls is FunctionType:
+            cells = [self._cell(cell) for cell in value.__closure__ or ()]
+            args += self._code(value), "None", "None", f"({''.join(cell + ', ' for cell in cells)})"
+        made = self._assign(value, "l", f"{self.constant(cls.__new__)}({', '.join(args)})")
         self._pending.append((made, cls, held))
         return made
 
+    def _code(self, fn: FunctionType) -> str:
+        """The code and the global names of a function that the function has made."""
+        if id(fn) in self.captures.functions or is_library_code(fn.__code__, fn.__globals__):
+            raise UnrepeatableError(f"it hands out {fn.__qualname__}, which it has not made")
+        return f"{self.constant(fn.__code__)}, {self.constant(fn.__globals__)}"
+
+    def _cell(self, cell: CellType) -> str:
+        """A cell: of a function that was there before, or a new one."""
+        holder = self.captures.exchange.holders.get(id(cell))
+        return self.text(cell) if holder is None else holder.texts[0]
+
+    def _bound(self, value: Any) -> str:
+        """A method or partial of what it is bound to."""
+        parts = [self.text(part) for part in parts_of(value)]
+        names = [*getattr(value, "keywords", ())]
+        args = parts[: len(parts) - len(names)]
+        args += [f"**{{{name!r}: {text}}}" for name, text in zip(names, parts[len(args) :], strict=True)]
+        return f"{self.constant(type(value))}({', '.join(args)})"
+
     def _fill(self, made: str, cls: type, held: dict[str, Any]) -> None:
         """Give an object its attributes, past what its class has to say about it."""
-        slots, plainly = slots_of(cls), has_from(cls, "__setattr__", object)
+        slots, plainly = WRITABLE.get(cls) or slots_of(cls), has_from(cls, "__setattr__", object)
         for name, item in held.items():
             text = self.text(item)
             if plainly and name.isidentifier() and not iskeyword(name) and (name in slots or not hasattr(cls, name)):

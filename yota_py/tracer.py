@@ -207,7 +207,7 @@ class Tracer:
         if name in _OF_SHAPE:
             return getattr(self._value, name)
         if (fn := methods.get(name)) is not None:
-            return partial(fn, self)
+            return _Method(fn, self)
         if (fn := properties.get(name)) is not None:
             return fn(self)
         if not isinstance(self._value, np.ndarray) and callable(getattr(self._value, name)) and not self.carries():
@@ -218,6 +218,13 @@ class Tracer:
         if name not in Tracer.__slots__:
             raise unsupported(f"x.{name} = ...")
         object.__setattr__(self, name, value)
+
+
+class _Method(partial[Any]):
+    """A method of an array, and no partial that the user has made."""
+
+
+_Method.__name__ = "method"  # in messages
 
 
 def _getitem(self: Tracer, index: Any) -> Any:
