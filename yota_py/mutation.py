@@ -76,7 +76,7 @@ def overwrite(x: Tracer, value: Any) -> None:
 def traced_result(x: Tracer, t: ArrayType) -> Any:
     """A result of a differentiation inside of a trace, of the kind that its type says: what it was may be changed."""
     if t.kind == "array":
-        return _another(x)
+        return _another(x) if shadow(x).flags.c_contiguous else np.copy(x, order="C")
     if t.kind == "python" and isinstance(x, np.ndarray | np.generic):
         return methods["item"](x)
     return x[()] if t.kind == "scalar" and isinstance(x, np.ndarray) else x

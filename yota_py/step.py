@@ -37,7 +37,7 @@ from .tracer import Tracer
 from .trees import opened, unflatten
 from .types import ArrayType, Type
 from .variants import Rehearsal
-from .views import overlapping
+from .views import laid_out, memory_order, overlapping
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -86,6 +86,7 @@ class _Writer:
         self.lines: list[str] = []
         self.made: dict[int, str] = {}
         self._pending: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
+        self.lays_out = False  # whether it makes arrays whose axes lie in memory in one order or another
         self.users: set[str] = set()  # lists and dicts of classes that may have methods of their own
 
     def _root(self, var: Variable) -> str:
@@ -143,7 +144,7 @@ class _Writer:
         if (leaf := self.leaves.get(id(value))) is not None:
             return leaf
         value = self.captures.exchange.originals.get(id(value), value)
-        if binds(value):
+        if binds(value) and not self.captures.guards.knows(value):
             return self._assign(value, "l", self._bound(value))
         if isinstance(held, dict):
             return self._object(value, held)
@@ -219,13 +220,22 @@ class _Writer:
             alike = self.shared.setdefault(id(root), set())
             alike.add(id(tracer))
             if tracer is root or (len(alike) == 1 and root.size > value.size):
-                return self._output(var)
+                return self._new_array(tracer, var, value)
         look = tracer._look
         assert look is not None
         of = self._traced(look.parent)
         args = "".join(f", {self._argument(arg)}" for arg in look.args)
         args += "".join(f", {name}={self._argument(arg)}" for name, arg in look.kwargs.items())
         return self._assign(tracer, "w", f"{self.constant(look.fn)}({of}{args})")
+
+    def _new_array(self, tracer: Tracer, var: Variable, value: np.ndarray) -> str:
+        """An array that the program makes, in the order of axes that NumPy has given it."""
+        made = self._output(var)
+        self.lays_out |= value.ndim > 1
+        if value.flags.c_contiguous:
+            return made
+        order = self.constant(memory_order(value))
+        return self._assign(tracer, "l", f"{self.constant(laid_out)}({made}, {order})")
 
     def _argument(self, value: Any) -> str:
         """An argument of a view: a traced one is a position that the program computes."""
@@ -320,6 +330,14 @@ class _Writer:
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
                 lines.append(f"if {name}.strides != {strides!r}: return MISFIT")
+        elif self.lays_out:  # in the order that the arrays have which it reads
+            for name, var in arrays.items():
+                array = self.performance.recording.real(var)
+                if array.ndim > 1 and array.flags.c_contiguous:
+                    lines.append(f"if not {name}.flags.c_contiguous: return MISFIT")
+                elif array.ndim > 1:
+                    order, same = self.constant(memory_order), self.constant(memory_order(array))
+                    lines.append(f"if {order}({name}) != {same}: return MISFIT")
         for holder in self.performance.records() if self.captures.attributes.counts else ():
             attributes = f"{holder.texts[0]}.__dict__"
             lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")

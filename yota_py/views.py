@@ -132,3 +132,16 @@ def _owner(x: Any) -> int | None:
     if base is None:
         return id(x)
     return id(base) if type(base) is np.ndarray and base.base is None else None
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...]:
+    """The axes of an array from the slowest to the fastest in memory, as in what NumPy computes of it."""
+    if array.flags.c_contiguous:
+        return tuple(range(array.ndim))
+    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+
+
+def laid_out(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    """A copy of an array whose axes lie in memory in this order."""
+    copy = np.array(array.transpose(order), order="C")
+    return np.array(copy.transpose(np.argsort(order)), order="K")  # which owns its memory
