@@ -64,7 +64,7 @@ def test_a_training_step_of_an_object() -> None:
             assert type(have) is type(want)
             np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-15)
     (told,) = explain(step)
-    assert told.calls >= 8 and told.purpose == "jit"
+    assert told.calls >= 8 and told.purpose == "jit", str(told)
     assert any("RATE" in read for entry in told.entries for read in entry.captured), "a number that changes is an input"
 
 

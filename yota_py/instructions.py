@@ -140,7 +140,7 @@ def _read(code: CodeType) -> Names:
         elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
-            names.imports.append(name)
+            names.imports.append("." * instructions[i - 2].argval + name)
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"

@@ -83,8 +83,27 @@ class Installed(Passing):
                     del self._exchanged[owner, name]
 
 
+def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
+    """The stand-in for what imports a module for the first time: what runs then does not run in the next call, and
+    other modules get what it leaves."""
+
+    @wraps(find_and_load)
+    def stand_in(*args: Any) -> Any:
+        if not state.traces or state.suspended:
+            return find_and_load(*args)
+        with state.unwatched:
+            with suspended:
+                module = find_and_load(*args)
+            for trace in state.traces:
+                trace.imported()
+        return module
+
+    return stand_in
+
+
 MEMO = type(lru_cache(lambda: None))
-_gates: dict[tuple[Owner, str], Callable[..., Any]] = {}
+_IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
+_gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
 _by_original: dict[int, Any] = {id(type): Type, id(id): identity, id(builtins): Builtins}
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still

@@ -57,10 +57,8 @@ def record_watched(
     inputs: frozenset[str | int] = frozenset(),
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
-    load_pending()
-    adopt()
-    stand_ins = len(patched)
     recording = Recording(f, args, kwargs, active, inputs)
+    stand_ins = len(patched)
     try:
         recording.run()
     except LostDerivativeError:
@@ -97,6 +95,7 @@ class Recording:
         effects: bool = False,
         attempts: Attempts | None = None,
     ) -> None:
+        load_pending()
         adopt()
         self.f = f
         self.leaves, in_spec = flatten((args, dict(kwargs)))

@@ -54,12 +54,13 @@ class Trace(Recorder):
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
     to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
     that would have been; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the
-    like; ``truths`` whether it compares by identity what may be True or False (``None`` as long as nothing traced is).
+    like; ``truths`` whether it compares by identity what may be True or False (``None`` as long as nothing traced is);
+    ``imported`` is called when it has imported a module.
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "level", "lost", "matrices", "problems",
-        "roots", "sets_errors", "site", "thread", "truths", "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "imported", "level", "lost", "matrices",
+        "problems", "roots", "sets_errors", "site", "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -75,6 +76,7 @@ class Trace(Recorder):
         self.effects = False
         self.writes = 0
         self.lost: Exception | None = None
+        self.imported: Callable[[], object] = bool  # does nothing
         self.sets_errors = False
         self.truths: bool | None = None
         self.roots: dict[Variable, Tracer] = {}
