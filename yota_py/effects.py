@@ -111,6 +111,8 @@ def _attempt(
             captures.sinks.finish()
             if captures.sinks.was_read:
                 raise UntraceableError("it reads a list to which it appends")
+            if (refused := recording.trace.refused) is not None and failure is None:
+                raise UntraceableError(str(refused)) from refused
             if failure is not None and (captures.given_up or not _is_own(failure)):
                 said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
                 raise UntraceableError(f"{said}{failure}") from failure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = [
     "AuditWarning",
     "CheckError",
@@ -22,8 +24,16 @@ __all__ = [
 ]
 
 
+listeners: list[Callable[[YotaError], object]] = []  # called with each error when it is made
+
+
 class YotaError(Exception):
     """Base of all errors that yota_py raises by itself."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        for heed in listeners:
+            heed(self)
 
 
 class NotDifferentiableError(YotaError, TypeError):

@@ -207,14 +207,19 @@ def _setitem(self: Tracer, index: Any, value: Any) -> None:
     assign(self, index, value)
 
 
-def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """``x += y``: numbers are immutable, arrays are written."""
+def _in_place(forward: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """``x += y``: numbers are immutable, arrays are written; ``plain`` does it to plain values."""
 
     def method(self: Tracer, other: Any) -> Any:
-        result = forward(self, other)
-        if result is NotImplemented or not isinstance(self, np.ndarray):
-            return result
-        overwrite(self, result.array if type(result) is Foreign else result)
+        try:
+            result = forward(self, other)
+            if result is NotImplemented or not isinstance(self, np.ndarray):
+                return result
+            overwrite(self, result.array if type(result) is Foreign else result)
+        except (TypeError, ValueError):
+            if isinstance(self, np.ndarray):
+                plain(copied(shadow(self)), shadow(other))  # raises what NumPy raises
+            raise
         return self
 
     return method
@@ -251,7 +256,8 @@ def _install() -> None:
             setattr(operators, f"__{name}__", forward)
             if name not in _COMPARISONS:
                 setattr(operators, f"__r{name}__", reflected)
-                setattr(operators, f"__i{name}__", _in_place(forward) if operators is Tracer else in_place)
+                own = _in_place(forward, getattr(operator, f"i{name}"))
+                setattr(operators, f"__i{name}__", own if operators is Tracer else in_place)
         for name, python, ufunc in _UNARY:
             setattr(operators, f"__{name}__", _unary(python, ufunc))
 

@@ -21,7 +21,7 @@ import numpy as np
 from . import locks
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held, find_traced
-from .errors import LostDerivativeError, MissingRuleError, MutationError
+from .errors import LostDerivativeError, MissingRuleError, MutationError, YotaError
 from .foreign import Foreign, has_foreign, meet, refused
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library
@@ -53,14 +53,14 @@ class Trace(Recorder):
     arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
     to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
-    that would have been; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the
-    like; ``truths`` whether it compares by identity what may be True or False (``None`` as long as nothing traced is);
-    ``imported`` is called when it has imported a module.
+    that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
+    the function may say what NumPy does about overflow and the like; ``truths`` whether it compares by identity what
+    may be True or False (``None`` as long as nothing traced is); ``imported`` is called when it has imported a module.
     """
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "decisions", "effects", "imported", "level", "lost", "matrices",
-        "problems", "roots", "sets_errors", "site", "thread", "truths", "writes",
+        "problems", "refused", "roots", "sets_errors", "site", "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -76,6 +76,7 @@ class Trace(Recorder):
         self.effects = False
         self.writes = 0
         self.lost: Exception | None = None
+        self.refused: YotaError | None = None
         self.imported: Callable[[], object] = bool  # does nothing
         self.sets_errors = False
         self.truths: bool | None = None
