@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -121,6 +122,14 @@ def base_of(cls: type) -> type:
     """The class of Python's or a library's that a user's class of lists, dicts or tuples derives from; another one is
     itself."""
     return next(base for base in cls.__mro__ if is_library(base.__module__))
+
+
+def refill(container: Any, items: Any) -> None:
+    """Let a list hold these items, or a dict these pairs, and no others, past what its class has to say about it; a set
+    these members."""
+    plain: Any = next(cls for cls in (OrderedDict, dict, deque, list, set) if isinstance(container, cls))
+    fill = plain.update if isinstance(container, dict | set) else plain.extend
+    at_once(partial(plain.clear, container), partial(fill, container, items))
 
 
 def slots_of(cls: type) -> set[str]:

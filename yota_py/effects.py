@@ -223,8 +223,6 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
     trace, exchange = recording.trace, recording.captures.exchange
     if (shared := recording.shared_memory()) is not None:
         raise UntraceableError(f"{shared[0]} shares memory with {shared[1]}")
-    if exchange.traced_keys or any(holder.has_traced_keys() for holder in performance.copies.values()):
-        raise UntraceableError("it puts an item under a key that is a traced value")
     for holder in performance.records():
         given = holder.target if recording.captures.attributes.counts else holder.obj
         if not {*vars(holder.obj), *vars(given)} <= (holder.names or set()):
@@ -319,8 +317,6 @@ class _Plain:
         """Take the tracers out of something that may stay itself."""
         if isinstance(value, list | dict):
             holder = Holder(value, [], value)
-            if holder.has_traced_keys():
-                raise UntraceableError("it puts an item under a key that is a traced value")
             held = holder.read()
             self.pictures[id(value)] = value.copy() if type(value) in (list, dict) else opened(value)
             for key, item in held.items():

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from .containers import base_of
-from .dispatch import is_traced
+from .containers import base_of, refill
 from .trace import Trace
-from .tracer import shadow
-from .unwinding import Passing, at_once
+from .unwinding import Passing
 
 Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
@@ -20,7 +18,15 @@ Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured valu
 def item_of(container: Any, key: Any) -> Place:
     """An item of a list or dict, past what a class of the user's has to say about it."""
     base: Any = base_of(type(container))
-    return partial(base.__getitem__, container, key), partial(base.__setitem__, container, key)
+    read = _item_of_dict if isinstance(container, dict) else base.__getitem__
+    return partial(read, container, key), partial(base.__setitem__, container, key)
+
+
+def _item_of_dict(container: dict[Any, Any], key: Any) -> Any:
+    """Without the default that a dict may make for a key that is not there."""
+    if not dict.__contains__(container, key):
+        raise KeyError(key)
+    return dict.__getitem__(container, key)
 
 
 def set_item(container: Any, key: Any, value: Any) -> None:
@@ -94,10 +100,6 @@ class Holder:
                 continue
         return held
 
-    def has_traced_keys(self) -> bool:
-        """Whether a traced value is a key, which nobody can ask for its hash any more when the trace has ended."""
-        return self.names is None and isinstance(self.obj, dict) and any(map(is_traced, dict.__iter__(self.obj)))
-
     def has_grown(self) -> bool:
         """Whether items have been appended to those that it held before, which it still does."""
         now, before = [*self.read().values()], [*self.before.values()]
@@ -114,9 +116,7 @@ class Holder:
         """Let it hold these items and no others."""
         now = self.read()
         if self.names is None and list(now) != list(items):
-            base: Any = base_of(type(self.obj))
-            fill, filling = (base.update, items) if isinstance(self.obj, dict) else (base.extend, items.values())
-            at_once(partial(base.clear, self.obj), partial(fill, self.obj, filling))
+            refill(self.obj, items if isinstance(self.obj, dict) else items.values())
             return
         for key in now.keys() - items.keys():
             (type.__delattr__ if isinstance(self.obj, type) else object.__delattr__)(self.obj, key)
@@ -134,7 +134,6 @@ class Exchange:
         self.holders: dict[int, Holder] = {}
         self.originals: dict[int, Any] = {}  # by the identity of what stands in their places
         self._exchanged: list[tuple[Any, Any, Place]] = []
-        self.traced_keys = False  # whether the function has put values under traced keys
         self._replaced: set[tuple[int, Any]] = set()  # by identity and key, items that the function has replaced
         self._empty: dict[int, Holder] = {}  # attributes of functions that have none
 
@@ -193,12 +192,7 @@ class Exchange:
                 rebound = True
                 self._note(read)
             self._exchanged.pop()
-        for holder in self.holders.values():
-            if holder.has_traced_keys():
-                self.traced_keys = True
-                items = [(shadow(key), value) for key, value in dict.items(holder.obj)]
-                at_once(partial(dict.clear, holder.obj), partial(dict.update, holder.obj, items))
-        return rebound or self.traced_keys
+        return rebound
 
     def _note(self, read: Callable[[], Any]) -> None:
         """What stood in a place has been replaced, perhaps by an equal number or what had stood there before."""

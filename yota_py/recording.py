@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from . import locks
+from . import keys, locks
 from . import operators as _operators  # noqa: F401 - puts the operators on tracers
 from . import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from .attempts import Attempts
@@ -140,6 +140,8 @@ class Recording:
                 out = watched(self.captures, self._call) if is_watched else self._call()
                 if not is_undisturbed():
                     trace.problems.append("an exception has interrupted it")
+        if trace.refused is not None and not trace.effects:
+            raise trace.refused
         self.captures.finish()
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
@@ -160,10 +162,7 @@ class Recording:
         """The result of the function."""
         trace, (args, kwargs) = self.trace, self.given
         try:
-            result = noticing(self.captures.f)(*args, **kwargs)
-            if trace.refused is not None and not trace.effects:
-                raise trace.refused
-            return result
+            return noticing(self.captures.f)(*args, **kwargs)
         except Exception as error:
             if (cause := trace.refused or trace.lost) is not None and not isinstance(error, YotaError):
                 raise cause from error  # C code that has called a function may not heed its errors
@@ -174,6 +173,9 @@ class Recording:
             raise
         finally:
             trace.alive = False
+            if not keys.take_out(trace.hashed):
+                trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
+                                          "which it cannot be taken. Put plain numbers there")
 
     def real(self, var: Variable) -> Any:
         """The caller's own object behind a root of the trace."""

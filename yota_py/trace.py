@@ -55,12 +55,13 @@ class Trace(Recorder):
     to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
     that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
     the function may say what NumPy does about overflow and the like; ``truths`` whether it compares by identity what
-    may be True or False (``None`` as long as nothing traced is); ``imported`` is called when it has imported a module.
+    may be True or False (``None`` as long as nothing traced is); ``imported`` is called when it has imported a module;
+    ``hashed`` are the traced values that have been looked up in dicts and sets, or put there.
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "imported", "level", "lost", "matrices",
-        "problems", "refused", "roots", "sets_errors", "site", "thread", "truths", "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "imported", "level", "lost",
+        "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -77,6 +78,7 @@ class Trace(Recorder):
         self.writes = 0
         self.lost: Exception | None = None
         self.refused: YotaError | None = None
+        self.hashed: list[Tracer] = []
         self.imported: Callable[[], object] = bool  # does nothing
         self.sets_errors = False
         self.truths: bool | None = None

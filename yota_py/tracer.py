@@ -132,7 +132,10 @@ class Tracer:
         return int(self)
 
     def __hash__(self) -> int:
-        return self._decide(hash)
+        if not self._trace.alive:  # it is taken out of a dict
+            return hash(shadow(self))
+        self._trace.hashed.append(self)
+        return hash(self._decide(decided))  # which becomes a key itself
 
     def _decide(self, test: Callable[[Any], T]) -> T:
         if not self.is_here():

@@ -1,0 +1,178 @@
+"""Traced numbers as keys of dicts and in sets: plain numbers when the call has ended, and decisions meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from steps import picture, runs_as_plain
+
+from yota_py import grad, jit
+from yota_py.errors import YotaError
+
+
+class Table(dict[Any, Any]):
+    """A user's dict."""
+
+
+def pairs(d: Any, k: Any, x: Any) -> Any:
+    d[k, 1] = x
+    return d.get((k, 1))
+
+
+def counted(d: Any, k: Any, x: Any) -> Any:
+    d[k] = d.get(k, 0.0) + x
+
+
+def grouped(d: Any, k: Any, x: Any) -> Any:
+    d.setdefault((k % 2, "even"), []).append(x)
+
+
+def filled(d: Any, k: Any, x: Any) -> Any:
+    d.update(dict.fromkeys([(k,), k], x))
+
+
+def nested(d: Any, k: Any, x: Any) -> Any:
+    d[((k, (k, 2)), 1)] = {k: {(k,): x}}
+
+
+def popped(d: Any, k: Any, x: Any) -> Any:
+    d[k] = x
+    return d.pop(k - 1, None)
+
+
+def ordered(d: Any, k: Any, x: Any) -> Any:
+    d[k % 3] = x
+    if isinstance(d, OrderedDict):
+        d.move_to_end(k % 3)
+    if len(d) > 2:
+        del d[next(iter(d))]
+
+
+@pytest.mark.parametrize("change", [pairs, counted, grouped, filled, nested, popped, ordered])
+@pytest.mark.parametrize("cls", [dict, OrderedDict, Table, lambda: defaultdict(float), Counter])
+@pytest.mark.parametrize("number", [int, float])
+def test_dicts(change: Callable[..., Any], cls: Any, number: Any, every_policy: None) -> None:
+    def make() -> Any:
+        table, state = cls(), SimpleNamespace(n=number(0))
+
+        def step(x: Any) -> Any:
+            state.n += 1
+            return change(table, state.n, x)
+
+        return step, lambda i: (1.0 + i,), lambda: (table, [*map(repr, table)], state)
+
+    runs_as_plain(make, 7, shown=picture)
+
+
+@pytest.mark.parametrize("how", ["add", "update", "in place", "tuples", "discard", "frozen", "new", "symmetric"])
+@pytest.mark.parametrize("number", [int, float])
+def test_sets(how: str, number: Any, every_policy: None) -> None:
+    def make() -> Any:
+        seen: set[Any] = set()
+        state = SimpleNamespace(n=number(0), kept=frozenset())
+
+        def step(x: Any) -> Any:
+            nonlocal seen
+            state.n += 1
+            if how == "add":
+                seen.add(state.n)
+            elif how == "update":
+                seen.update([state.n, x])
+            elif how == "in place":
+                seen |= {state.n}
+            elif how == "tuples":
+                seen.add((state.n, (x, 1)))
+            elif how == "discard":
+                seen.discard(state.n - 1)
+                seen.add(state.n)
+            elif how == "frozen":
+                state.kept = frozenset([state.n, *state.kept])
+            elif how == "new":
+                return {state.n, x}, [{(state.n, 1)}]
+            elif how == "symmetric":
+                seen ^= {state.n % 3}
+            return len(seen)
+
+        return step, lambda i: (1.0 + i,), lambda: ([*map(repr, sorted(map(repr, seen)))], state.n, sorted(state.kept))
+
+    runs_as_plain(make, 7, shown=lambda value: repr(value))
+
+
+RESULTS: dict[str, Callable[..., Any]] = {
+    "a pair": lambda x, k: {(k, 1): x},
+    "in lists": lambda x, k: [{(1, k): x}, {k: k}],
+    "of a number": lambda x, k: {(x * 2, "z"): x},
+    "a set": lambda x, k: ({k, x}, frozenset([(k, x)])),
+    "in an error": lambda x, k: (_ for _ in ()).throw(ValueError({(k, 1): x})),
+    "a closure": lambda x, k: (lambda table: lambda: table)({(k,): x})(),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results(name: str, every_policy: None) -> None:
+    runs_as_plain(lambda: (RESULTS[name], lambda i: (1.0 + i, (3, 1, 2, 5, 3, 1)[i]), lambda: None), 6, shown=repr)
+
+
+def test_lookups_are_decisions() -> None:
+    table = {1: 2.0, 2: 3.0, (1, 2): 4.0, (2, 2): 5.0}
+    step = jit(lambda x, k: x * table[k] + table[k, 2] + (k in {2, 3}))
+    for i in range(12):
+        k = 1 + i % 2
+        assert step(1.0 * i, k) == i * table[k] + table[k, 2] + (k in {2, 3})
+
+
+def test_numbers_with_the_same_hash() -> None:
+    """-1 and -2 have, and so has a whole number and a float."""
+    table = {-1: 2.0, -2: 3.0, 2.0: 4.0}
+    step = jit(lambda x, k: x * table[k])
+    for k in (-1, -2, 2, -1, -2, 2.0, np.int64(-2), -1):
+        assert step(1.0, k) == table[k]
+
+
+def test_gradients() -> None:
+    seen: set[Any] = set()
+    cache: dict[Any, Any] = {}
+
+    def remembered(x: Any) -> Any:
+        local = {x: x * x, (x, 1): 3.0}
+        return local[x] * local[x, 1]
+
+    def kept(x: Any) -> Any:
+        seen.add(x)
+        cache[x, 1] = 2.0
+        return x * cache[x, 1]
+
+    for x in (1.0, 2.0, 3.0):
+        assert grad(remembered, x) == (3 * x * x, (6 * x,))
+        with suppress(YotaError):
+            assert grad(kept, x) == (2 * x, (2.0,))
+        assert all(type(key) is float for key in (*seen, *(key[0] for key in cache)))
+
+
+def test_a_table_of_values_by_state_and_action() -> None:
+    """As in reinforcement learning with a dict."""
+    rng = np.random.default_rng(0)
+    steps = [(int(s), int(a), float(r)) for s, a, r in zip(rng.integers(4, size=60), rng.integers(2, size=60),
+                                                            rng.normal(size=60), strict=True)]  # fmt: skip
+
+    def run(wrap: Callable[..., Any]) -> Any:
+        values: dict[Any, Any] = {}
+
+        def visit(state: Any, action: Any, reward: Any) -> Any:
+            best = max((values.get((state, a), 0.0) for a in range(2)), default=0.0)
+            values[state, action] = 0.9 * values.get((state, action), 0.0) + 0.1 * (reward + 0.5 * best)
+            return values[state, action]
+
+        visit = wrap(visit)
+        return [visit(*step) for step in steps], values, [*map(repr, values)]
+
+    have, want = run(jit), run(lambda f: f)
+    np.testing.assert_allclose(have[0], want[0], rtol=1e-12)
+    np.testing.assert_allclose([*have[1].values()], [*want[1].values()], rtol=1e-12)
+    assert have[2] == want[2]
