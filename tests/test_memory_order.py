@@ -85,3 +85,12 @@ def test_what_depends_on_the_order_in_the_next_call() -> None:
 
     for have, want in zip(run(jit), run(lambda step: step), strict=True):
         np.testing.assert_array_equal(have, want)
+
+
+def test_what_cannot_be_written_into() -> None:
+    step = jit(lambda a: (np.diagonal(np.outer(a, a)), np.broadcast_to(a[:0], (2, 0)), a * 2, a.real))
+    plain = step.__wrapped__
+    for i in range(4):
+        a = np.ones(2) + i
+        for have, want in zip(step(a), plain(a), strict=True):
+            assert have.flags.writeable == want.flags.writeable

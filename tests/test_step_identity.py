@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,7 +185,7 @@ def test_namedtuples_and_dataclasses_hold_the_callers_containers() -> None:
         pair, kept = step(state, np.ones(2) * i)
         assert pair.a is state and pair.b.a is pair.b.b[0] is kept.inner.inner, i
         assert pair.b.a[1] is table and kept.inner.best is root and kept.best is state["w"], i
-    assert sum(entry.calls for entry in explain(step)) >= 2
+    assert sum(entry.calls for entry in explain(step)) >= 2, str(explain(step))
 
 
 def test_views_that_numpy_does_not_make() -> None:
@@ -229,3 +230,116 @@ def test_arguments_that_hold_themselves() -> None:
         return step, args, lambda: (ring.w, items[:2], ring.next is ring)
 
     runs_as_plain(make)
+
+
+class Kind(Enum):
+    """Compared by identity."""
+
+    ADAM, PLAIN = "adam", "plain"
+
+
+def test_numbers_compared_by_identity() -> None:
+    """A float that is given twice is one object, which a program cannot know."""
+
+    def make() -> Any:
+        box = Box()
+        box.last, box.hits = None, 0  # type: ignore[attr-defined]
+
+        def step(x: Any, y: Any) -> Any:
+            box.hits += x is box.last  # type: ignore[attr-defined]
+            box.last = x  # type: ignore[attr-defined]
+            return box.hits, x is y, x is not y  # type: ignore[attr-defined]
+
+        numbers = [0.5, 1.5]
+        return step, lambda i: (numbers[i // 3 % 2], numbers[i % 2]), lambda: box.hits  # type: ignore[attr-defined]
+
+    runs_as_plain(make, 12)
+
+
+def test_enumerations_are_no_numbers() -> None:
+    step = jit(lambda kind, x, rate: x * rate if kind is Kind.ADAM else x - rate)
+    for i in range(6):
+        kind = list(Kind)[i % 2]
+        assert step(kind, 2.0 + i, 0.5) == ((2.0 + i) * 0.5 if kind is Kind.ADAM else 1.5 + i)
+    assert sum(entry.calls for entry in explain(step)) >= 3
+
+
+@pytest.mark.parametrize("where", ["captured", "argument"])
+def test_other_byte_orders(where: str) -> None:
+    def make() -> Any:
+        w = np.arange(3.0).astype(">f8")
+
+        def step(a: Any) -> Any:
+            b = w if where == "captured" else a
+            return b.dtype.byteorder, (b + 1).dtype, b.copy().dtype, np.zeros_like(b).dtype, b.astype(float, copy=False)
+
+        return step, lambda i: (w * 2 if where == "captured" else w + i,), lambda: w.dtype
+
+    runs_as_plain(make, 4)
+
+
+class Watching:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.__dict__["asked"] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return 1.0
+
+    def __repr__(self) -> str:
+        self.asked.append("repr")
+        return "watching"
+
+
+class Noting(dict[str, Any]):
+    """Notes what is done with it."""
+
+    notes = 0
+
+    def __iter__(self) -> Any:
+        Noting.notes += 1
+        return dict.__iter__(self)
+
+    def keys(self) -> Any:
+        Noting.notes += 1
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        Noting.notes += 1
+        return dict.values(self)
+
+    def __len__(self) -> int:
+        Noting.notes += 1
+        return dict.__len__(self)
+
+    def __getitem__(self, key: str) -> Any:
+        Noting.notes += 100
+        return dict.__getitem__(self, key)
+
+
+def test_methods_of_the_users_are_called_by_the_function_alone(every_policy: None) -> None:
+    def watched() -> Any:
+        watching = Watching()
+        return (lambda x: watching.z + x), lambda i: (1.0 + i,), lambda: watching.asked
+
+    def noted() -> Any:
+        Noting.notes = 0
+        table = Noting(a=1.0)
+
+        def state() -> Any:
+            notes, Noting.notes = Noting.notes, 0
+            return notes
+
+        return (lambda q, x: q["a"] * x), lambda i: (table, 1.0 + i), state
+
+    runs_as_plain(watched, 6)
+    for call in range(2):  # one after the other: they share the class
+        make = noted
+        f, args, state = make()
+        step, seen = (jit(f) if call else f), []
+        for i in range(6):
+            step(*args(i))
+            seen.append(state())
+        assert seen == [100] * 6

@@ -61,7 +61,7 @@ class Captures:
         self.exchange = Exchange(trace)
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
-        self.identities = False  # whether objects are compared by identity
+        self.identities = self.compares_numbers = False  # whether objects are compared by identity
         self.attributes = Attributes(self.guards, self.exchange, self._read)
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
@@ -240,6 +240,7 @@ class Captures:
         self.problems += names.problems
         self.trace.sets_errors |= names.sets_errors
         self.identities |= names.identities
+        self.compares_numbers |= any(kinds.may_be_number(namespace, *x) for x in names.compared)
         if names.truths:
             self.trace.heed_truths()
         for name, site in names.globals.items():

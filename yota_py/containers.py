@@ -34,10 +34,14 @@ def items_of(value: Any) -> Sequence[Any] | None:
     cls = type(value)
     if cls in LEAVES or cls in _HOLDERS:
         return None
-    if cls is tuple or cls is list or issubclass(cls, tuple | list):
+    if cls is tuple or cls is list:
         return value  # type: ignore[no-any-return]
+    if issubclass(cls, tuple | list):  # past what a class of the user's has to say about it
+        return list((tuple if issubclass(cls, tuple) else list).__iter__(value))
     if issubclass(cls, dict):
-        return None if cls.__module__.startswith("scipy.sparse") else list(value.values())  # a matrix, by its keys
+        if cls.__module__.startswith("scipy.sparse"):  # a matrix, by its keys
+            return None
+        return list(value.values() if cls is dict else base_of(cls).values(value))  # type: ignore[attr-defined]
     if not is_container(cls):
         return None
     if cls in _dataclasses:
@@ -48,9 +52,9 @@ def items_of(value: Any) -> Sequence[Any] | None:
 def keys_of(value: Any) -> Sequence[Any]:
     """The keys of a container, in the order of its items."""
     if isinstance(value, tuple | list):
-        return range(len(value))
+        return range(len(items_of(value) or ()))
     if isinstance(value, dict):
-        return list(value)
+        return list(value if type(value) is dict else base_of(type(value)).__iter__(value))  # type: ignore[attr-defined]
     return _fields(value) if type(value) in _dataclasses else range(len(items_of(value) or ()))
 
 

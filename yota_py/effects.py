@@ -221,6 +221,8 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
     """What is to be done so that the caller's arrays and objects are as the function has left their tracers."""
     recording = performance.recording
     trace, exchange = recording.trace, recording.captures.exchange
+    if any(isinstance(x, np.ndarray) and not x.dtype.isnative for x in map(recording.real, trace.roots)):
+        raise UntraceableError("it reads an array whose bytes are in another order than this machine's")
     if (shared := recording.shared_memory()) is not None:
         raise UntraceableError(f"{shared[0]} shares memory with {shared[1]}")
     for holder in performance.records():
@@ -242,6 +244,8 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
         raise UntraceableError("it is given a container that it also reads from elsewhere")
     if recording.captures.identities and (own & exchange.holders.keys() or recording.same_twice()):
         raise UntraceableError("it compares objects by identity, one of which it is given in two places")
+    if recording.captures.compares_numbers and recording.numbers() > 1:
+        raise UntraceableError("it may ask whether one number is the same object as another")
     plain = _Plain(performance)
     values = [plain(value) for _, _, value in changed]
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}
@@ -381,6 +385,7 @@ class _Plain:
             made = tracer._look.of(self._plain(tracer._look.parent))
         else:
             made = np.array(value)
+            made.flags.writeable = value.flags.writeable
         self.keep.append(tracer)
         self.made[id(tracer)] = made
         return made

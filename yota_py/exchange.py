@@ -164,7 +164,8 @@ class Exchange:
             known = Holder(obj, [] if holder is None else holder.texts, obj, wanted or None)
             held = {key: self.originals.get(id(value), value) for key, value in known.read().items()}
             if isinstance(obj, dict):  # builtins stand there for the time of the trace only
-                held = {key: value for key, value in held.items() if value is obj[key] or not _is_builtin(key, value)}
+                own = {key for key, value in dict.items(obj) if value is held[key]}
+                held = {key: value for key, value in held.items() if key in own or not _is_builtin(key, value)}
             known.before = held if holder is None else held | holder.before
             holder = self.holders[id(obj)] = known  # as a whole: ``undo`` would believe a half of it
         if text not in holder.texts:

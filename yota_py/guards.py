@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .kinds import is_of_library
 from .operations import Site
 
 # Of the traced function, or another with the same code, and its arguments: its captured values as they are now, in the
@@ -100,7 +101,7 @@ class Guards:
     def _word(self, found: re.Match[str]) -> str:
         name = found[0].removesuffix("()")
         if name not in self._paths:  # a constant: an object of the user's, or a value
-            self._paths[name] = _short(self._namespace[name])
+            self._paths[name] = in_words(self._namespace[name])
         return self._paths[name]
 
     def site(self, expression: str) -> Site | None:
@@ -118,12 +119,12 @@ class Guards:
 
     def require_is(self, expression: str, value: Any, *, minor: bool = False) -> None:
         """The trace holds only if this is still the same object."""
-        self.require(f"{expression} is {self.constant(value)}", expression, _short(value), minor=minor)
+        self.require(f"{expression} is {self.constant(value)}", expression, in_words(value), minor=minor)
 
     def require_object(self, expression: str, value: Any, *, kind: type | None = None, minor: bool = False) -> None:
         """``require_is`` for an object that may be gone one day; others of its class, ``kind``, may take its place."""
         known = self.reference(value, self.path(expression))
-        self.require(f"{expression} is {known} is not None", expression, _short(value), kind=kind, minor=minor)
+        self.require(f"{expression} is {known} is not None", expression, in_words(value), kind=kind, minor=minor)
 
     def require_different(self, expressions: Sequence[str], was: str) -> None:
         """The trace holds only if these are still as many objects."""
@@ -196,7 +197,7 @@ class Guards:
         line = self.lines[number]
         if isinstance(value, Exception) or not line.was:
             return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
-        return f"{line.subject} was {line.was}, and is {_short(value)}"
+        return f"{line.subject} was {line.was}, and is {in_words(value)}"
 
     def changed_number(self, answer: list[Any]) -> tuple[str, type] | None:
         """The path and type of a number or object that still is one of the type, but another; ``None`` if something
@@ -217,10 +218,13 @@ class Guards:
         return [path for answer in found if (path := self.changed_number(answer)) is not None]
 
 
-def _short(value: Any) -> str:
+def in_words(value: Any) -> str:
     """An object in a few words."""
+    cls = type(value)
+    if not is_of_library(cls):  # which may have a __repr__ of its own, or a __getattr__
+        return f"an object of {cls.__name__}"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    return f"{type(value).__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
+    return f"{cls.__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -53,10 +53,10 @@ class Names:
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
     those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
-    those of what something is appended to, in the same expression. ``sets_errors`` tells
-    whether ``np.errstate`` or its like is among them, ``identities`` whether objects are compared by identity (not with
-    a constant), ``truths`` whether something is that may be True or False; ``addresses`` are those by which it may be
-    asked for what depends on where an object lies in memory.
+    those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
+    like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` are
+    with which, see ``_loaded``), ``truths`` whether something is that may be True or False; ``addresses`` are those by
+    which it may be asked for what depends on where an object lies in memory.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -70,6 +70,7 @@ class Names:
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
     identities: bool = False
+    compared: set[tuple[str, str]] = field(default_factory=set)
     truths: bool = False
     addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -142,6 +143,8 @@ def _read(code: CodeType) -> Names:
         elif kind == "IMPORT_NAME":
             names.imports.append("." * instructions[i - 2].argval + name)
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
+        if kind == "IS_OP" and not (constant or _is_of_classes(instructions[i - 2 : i])):
+            names.compared.add(_loaded(instructions[i - 2 : i]))
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
         nothing = constant and name is None
@@ -150,6 +153,20 @@ def _read(code: CodeType) -> Names:
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
+
+
+def _is_of_classes(instructions: Sequence[dis.Instruction]) -> bool:
+    """Whether what two instructions load is compared as in ``type(x) is cls`` or ``x.__class__ is y.__class__``."""
+    before, last = instructions
+    return before.opname == "CALL" or (last.opname == "LOAD_ATTR" and last.argval == "__class__")
+
+
+def _loaded(instructions: Sequence[dis.Instruction]) -> tuple[str, str]:
+    """The global name, or attribute of one, that two instructions load; empty texts for something else."""
+    before, last = instructions
+    if last.opname == "LOAD_GLOBAL":
+        return "", last.argval
+    return (before.argval, last.argval) if (before.opname, last.opname) == ("LOAD_GLOBAL", "LOAD_ATTR") else ("", "")
 
 
 def only_grown(code: CodeType) -> frozenset[str]:

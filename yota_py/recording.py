@@ -143,6 +143,8 @@ class Recording:
         if trace.refused is not None and not trace.effects:
             raise trace.refused
         self.captures.finish()
+        if self.captures.compares_numbers and self.numbers() > 1:
+            trace.problems.append("it may ask whether one number is the same object as another")
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
                             "plain numbers as keys")
@@ -184,6 +186,10 @@ class Recording:
             assert op.captured is not None
             return self.captures.captured.values[op.captured]
         return self.leaves[self.positions[var]]
+
+    def numbers(self) -> int:
+        """How many numbers the function is given or reads."""
+        return sum(not isinstance(self.trace[var], np.ndarray) for var in self.trace.roots)
 
     def same_twice(self) -> bool:
         """Whether two roots are one array."""

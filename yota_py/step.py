@@ -37,7 +37,7 @@ from .tracer import Tracer
 from .trees import opened, unflatten
 from .types import ArrayType, Type
 from .variants import Rehearsal
-from .views import laid_out, memory_order, overlapping
+from .views import laid_out, memory_order, overlapping, read_only
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -232,10 +232,11 @@ class _Writer:
         """An array that the program makes, in the order of axes that NumPy has given it."""
         made = self._output(var)
         self.lays_out |= value.ndim > 1
-        if value.flags.c_contiguous:
-            return made
-        order = self.constant(memory_order(value))
-        return self._assign(tracer, "l", f"{self.constant(laid_out)}({made}, {order})")
+        if not value.flags.c_contiguous:
+            made = f"{self.constant(laid_out)}({made}, {self.constant(memory_order(value))})"
+        if not value.flags.writeable:
+            made = f"{self.constant(read_only)}({made})"
+        return made if made[0] == "y" else self._assign(tracer, "l", made)
 
     def _argument(self, value: Any) -> str:
         """An argument of a view: a traced one is a position that the program computes."""

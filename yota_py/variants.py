@@ -6,7 +6,6 @@ tree tells who went on from there, so that no program is tried whose decisions a
 
 from __future__ import annotations
 
-import reprlib
 import weakref
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import numpy as np
 import optree
 
 from .engine import Refusal
-from .guards import GuardFunction, Guards
+from .guards import GuardFunction, Guards, in_words
 from .kinds import is_watchable, is_whole
 from .operations import Guard
 from .tape import Tape
@@ -278,7 +277,7 @@ class Signature:
             return None
         for i, (known, leaf) in enumerate(zip(self.arguments, leaves, strict=False)):
             if i in self.static and not self.static[i].fits(leaf):
-                return f"it is compiled for {known}, and here this argument is {reprlib.repr(leaf)}"
+                return f"it is compiled for {known}, and here this argument is {in_words(leaf)}"
             if i not in self.static and f"{known.partition(' ')[0]} {native_type(leaf)}" != known:
                 return f"it is compiled for {known}, and here this argument is {native_type(leaf)}"
         return None
