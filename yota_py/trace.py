@@ -86,6 +86,10 @@ class Trace(Recorder):
         self._status: dict[Variable, int] = {}
         self._foreign: dict[int, tuple[Any, np.ndarray, Variable]] = {}
 
+    def refuse(self, what: str) -> None:
+        """Note what nobody can follow: this trace is not to be used."""
+        self.refused = self.refused or YotaError(f"{user_site()}: {what}, cannot be followed")
+
     def status(self, var: Variable) -> int:
         """``CONSTANT``, ``INACTIVE`` or ``ACTIVE``."""
         return self._status.get(var, CONSTANT)

@@ -161,6 +161,8 @@ class Tracer:
         if self.carries():
             raise lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
                        "give the function that converts a rule: see yota_py.primitive")
+        if self._trace.effects and isinstance(self, np.ndarray):
+            self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
         return np.array(self._decide(decided), dtype=dtype)
 
     def is_here(self) -> bool:
