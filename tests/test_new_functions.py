@@ -210,3 +210,25 @@ def test_generators_and_others_are_called_as_they_are() -> None:
     compiled = jit(lambda x: (x * i for i in range(3)))
     for i in range(4):
         np.testing.assert_array_equal(list(compiled(*numbers(i)))[2], numbers(i)[0] * 2)
+
+
+def test_methods_in_c() -> None:
+    def make() -> Any:
+        held: list[Any] = []
+
+        def step(x: Any, items: Any) -> Any:
+            held.append([x[0] * 2].append)
+            return {"a": x[1]}.get, x.__mul__, x[0].__add__, items.append
+
+        return step, lambda i: (*numbers(i), [1.0]), lambda: [method.__self__ for method in held]
+
+    plain, args, state = make()
+    f, its_args, its_state = make()
+    step = jit(f)
+    for i in range(5):
+        want, have = plain(*args(i)), step(*its_args(i))
+        assert [type(method) for method in have] == [type(method) for method in want]
+        assert have[0]("a") == want[0]("a") and type(have[0]("a")) is np.float64
+        np.testing.assert_array_equal(have[1](2.0), want[1](2.0))
+        assert repr(state()) == repr(its_state())
+        have[3](2.0)

@@ -24,7 +24,7 @@ from .dispatch import is_traced
 from .errors import YotaError
 from .exchange import Holder, attribute_of
 from .functions import binds, held_by, parts_of, with_parts
-from .kinds import is_builtin, is_of_library, is_plain
+from .kinds import is_bound, is_builtin, is_of_library, is_plain
 from .ownership import is_library, is_library_frame
 from .patching import tracing
 from .recording import Recording
@@ -309,6 +309,8 @@ class _Plain:
         self.keep.append(value)
         self.made[id(value)] = value
         if isinstance(value, tuple) or binds(value):
+            if isinstance(value, types.MethodType) and is_traced(value.__self__):
+                raise UntraceableError("it makes a method of a traced value")
             parts = [*tuple.__iter__(value)] if isinstance(value, tuple) else parts_of(value)
             items = [self._plain(item) for item in parts]
             if any(a is not b for a, b in zip(items, parts, strict=True)):
@@ -338,13 +340,16 @@ class _Plain:
             for cell in value.__closure__ or ():
                 self._plain(cell)
             self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__])
+        elif isinstance(value, types.BuiltinFunctionType):
+            if is_bound(value) and self._plain(value.__self__) is not value.__self__:
+                raise UntraceableError(f"it makes a method of a {type(value.__self__).__name__}")
         elif isinstance(value, types.CellType):
             self.pictures[id(value)] = held_by(value)
             self._attributes(value, ["cell_contents"])
         elif isinstance(value, type):
             if not (self.guards.knows(value) or is_of_library(value)):  # made in the call, so that nobody has read it
                 self._attributes(value, [*vars(value)])
-        elif not (isinstance(value, np.ndarray | types.ModuleType | types.BuiltinFunctionType) or is_builtin(value)):
+        elif not (isinstance(value, np.ndarray | types.ModuleType) or is_builtin(value)):
             self._object(value)
 
     def _object(self, value: Any) -> None:
