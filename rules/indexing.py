@@ -268,6 +268,8 @@ def _unique(
     """Sorted, and of equal elements the first; all NaNs are one."""
     if return_index or return_inverse or return_counts or (axis is not None and len(shape_of(ar)) != 1):
         raise unsupported("np.unique along an axis or with further results", "Sort, and compare neighbours")
+    if axis is not None:
+        axis_of(axis, 1)
     x = np.sort(np.ravel(ar))
     other = np.not_equal(x[1:], x[:-1])
     if equal_nan:

@@ -43,18 +43,18 @@ def fill(x: Tracer, value: Any) -> None:
     assign(x, ..., value)
 
 
-def write_result(out: Any, result: Any) -> Any:
+def write_result(out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """What ``out=`` does; returns ``out``."""
     if not is_traced(out) and is_traced(result) and not result.carries():  # no derivative is lost in it
         result._trace.problems.append(f"{user_site()}: out= is an array that cannot be followed")
-        np.copyto(out, decided(result), "same_kind")
+        np.copyto(out, decided(result), casting)
         return out
     _require_own(out)
-    overwrite(out, result)
+    overwrite(out, result, casting)
     return out
 
 
-def overwrite(x: Tracer, value: Any) -> None:
+def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
     """What ``x += v`` does with its result: same shape, cast to the dtype of ``x``."""
     if not x.is_here():
         shadow(x)[...] = value
@@ -64,7 +64,7 @@ def overwrite(x: Tracer, value: Any) -> None:
     if shape != x.shape:
         raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast "
                          f"shape {shape}")
-    if not np.can_cast(dtype, x.dtype, "same_kind"):
+    if not np.can_cast(dtype, x.dtype, casting):
         raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
                         "'same_kind'")
     if not is_traced(value) or value._trace is not x._trace:
@@ -157,7 +157,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     """``np.putmask``."""
     _require_own(a)
     if a.size:
-        copyto(a, np.reshape(_repeated(a, values, a.size), a.shape), where=np.reshape(_known(a, mask), a.shape))
+        repeated, where = np.reshape(_repeated(a, values, a.size), a.shape), np.reshape(_known(a, mask), a.shape)
+        copyto(a, repeated, "unsafe", where)
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:

@@ -62,7 +62,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
         args, kwargs = ufuncs.into(fn, args, kwargs, out)
         kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
     result = record(fn, args, kwargs)
-    return result if out is None else write_result(out, result)
+    return result if out is None else write_result(out, result, "unsafe")  # where NumPy has found nothing wrong
 
 
 @lru_cache(maxsize=1024)

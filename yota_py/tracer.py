@@ -282,7 +282,8 @@ def _tracers_of(cls: type) -> type[Tracer]:
     own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
     if cls.__hash__ is None:
         own["__hash__"] = None
-    return type(cls.__name__, (base,), {"__slots__": (), "__module__": __name__, **own})  # as messages name it
+    name = f"numpy.{cls.__name__}" if cls.__module__ == "numpy" else cls.__name__
+    return type(name, (base,), {"__slots__": (), "__module__": __name__, **own})  # as messages name it
 
 
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
