@@ -175,9 +175,11 @@ class Recording:
             raise
         finally:
             trace.alive = False
-            if not keys.take_out(trace.hashed):
+            hashed, trace.hashed = trace.hashed, None
+            if hashed and not keys.take_out(hashed):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
+            trace.hashed = []
 
     def real(self, var: Variable) -> Any:
         """The caller's own object behind a root of the trace."""

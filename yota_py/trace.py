@@ -56,7 +56,7 @@ class Trace(Recorder):
     that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
     the function may say what NumPy does about overflow and the like; ``truths`` whether it compares by identity what
     may be True or False (``None`` as long as nothing traced is); ``imported`` is called when it has imported a module;
-    ``hashed`` are the traced values that have been looked up in dicts and sets, or put there.
+    ``hashed`` are what has been looked up in dicts and sets or put there (``None`` while that is taken out).
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Trace(Recorder):
         self.writes = 0
         self.lost: Exception | None = None
         self.refused: YotaError | None = None
-        self.hashed: list[Tracer] = []
+        self.hashed: list[Tracer] | None = []
         self.imported: Callable[[], object] = bool  # does nothing
         self.sets_errors = False
         self.truths: bool | None = None

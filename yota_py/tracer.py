@@ -132,7 +132,7 @@ class Tracer:
         return int(self)
 
     def __hash__(self) -> int:
-        if not self._trace.alive:  # it is taken out of a dict
+        if self._trace.hashed is None:  # it is taken out of a dict
             return hash(shadow(self))
         self._trace.hashed.append(self)
         return hash(self._decide(decided))  # which becomes a key itself
