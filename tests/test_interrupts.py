@@ -8,6 +8,7 @@ import math
 import os
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,19 @@ def test_changes_end_however_often_they_are_interrupted(interrupts: int, at_begi
         with pytest.raises((ValueError, KeyboardInterrupt)):
             change()
         assert log == [] and not state.changes and not lock._is_owned()
+
+
+def test_an_exception_that_is_caught_within_at_the_end_of_a_block() -> None:
+    """Nothing tells whether the block has ended."""
+
+    @unwinding
+    def caught() -> str:
+        with suppress(ValueError):
+            state.suspended += 1
+            raise ValueError
+        return "done"
+
+    assert caught() == "done" and state.suspended == 0
 
 
 def test_who_holds_a_lock_keeps_it() -> None:

@@ -20,7 +20,7 @@ from .audit import Finding, audited
 from .dispatch import mode_of
 from .engine import Refusal
 from .errors import YotaError
-from .modes import AnyMode, Call, TracedCall
+from .modes import AnyMode, Call, TracedCall, record_to_the_end
 from .policy import MUCH_MEMORY, Account, Accounts
 from .registry import listeners
 from .settings import config, reference
@@ -256,9 +256,7 @@ class FunctionCache:
         if self.mode.effects or not inputs:
             return self.mode.record(call, inputs)
         try:
-            recording = self.mode.record(call, inputs)
-            recording.result()
-            return recording
+            return record_to_the_end(self.mode, call, inputs)
         except Exception:  # any: the function's own come again
             recording = self.mode.record(call, frozenset())
             self.varying.give_up()
@@ -307,6 +305,7 @@ class FunctionCache:
                 notices.failed(self.mode, call, problem)
             return [problem]
 
+    @unwinding
     def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
         """Compile a traced call; returns the reasons why other calls cannot rely on it."""
         if recording.problems:

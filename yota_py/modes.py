@@ -228,3 +228,11 @@ def _distinct(run: Runner, source: Trace) -> Runner:
         return result
 
     return run_distinct
+
+
+@unwinding
+def record_to_the_end(mode: AnyMode, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+    """``mode.record``, and raise at once what its result raises."""
+    recording = mode.record(call, inputs)
+    recording.result()
+    return recording

@@ -120,14 +120,18 @@ class Quiet(Passing):
 
 
 def unwinding(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that leaves no change for the time of its call, and no lock held, when it raises an exception."""
+    """A function that leaves no change for the time of its call, and no lock held, when it raises an exception, or has
+    caught one that came at the end of a block."""
 
     @wraps(function)
     def unwound(*args: P.args, **kwargs: P.kwargs) -> R:
         before = _Before()
         try:
             try:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                if state.suspended != before.suspended or state.unwatched is not before.unwatched:
+                    before.again()
+                return result
             except BaseException:  # an interrupt, above all
                 before.again()
                 raise
@@ -154,7 +158,7 @@ class _Before:
 
     def __init__(self) -> None:
         self._changes, self._traces, self._locks = len(state.changes), len(state.traces), locks.held()
-        self._suspended, self._unwatched = state.suspended, state.unwatched
+        self.suspended, self.unwatched = state.suspended, state.unwatched
 
     def again(self) -> None:
         """Let it be so again; further interrupts are too late."""
@@ -172,7 +176,7 @@ class _Before:
     def _restore(self) -> None:
         _end(self._changes)
         del state.traces[self._traces :]
-        state.suspended, state.unwatched = self._suspended, self._unwatched
+        state.suspended, state.unwatched = self.suspended, self.unwatched
         locks.release_all_but(self._locks)
 
 
