@@ -326,7 +326,7 @@ class _Writer:
         given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
             lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
-        if self.trace.writes or any(line[0] == "w" for line in self.lines):  # what reshape gives depends on strides
+        if self.trace.heeds_layout or any(line[0] == "w" for line in self.lines):  # as what reshape gives does
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
                 lines.append(f"if {name}.strides != {strides!r}: return MISFIT")
