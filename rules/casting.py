@@ -121,10 +121,8 @@ def _assemble(x: Any) -> Any:
     return _plain_array(x)
 
 
-def _converted(
-    x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None
-) -> Any:
-    """``np.array`` of a structure with traced numbers and arrays in it; an array itself, where nothing is to be done."""
+def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None) -> Any:
+    """``np.array`` of what holds traced numbers and arrays; an array itself, where nothing is to be done."""
     y, order = _assemble(x), order_of(order) or "K"
     if dtype is not None and y.dtype != dtype:
         check_range(np.dtype(dtype), x)
@@ -143,7 +141,7 @@ def _cast(x: Any, dtype: Any, order: str) -> Any:
     y = astype(x, dtype)
     if order == "K" or np.ndim(y) < 2:
         return y
-    return np.copy(y, order=either_order(x) if order == "A" else order)  # type: ignore[call-overload]
+    return np.copy(y, order=either_order(x) if order == "A" else order)
 
 
 def _laid_out(x: Any, order: str, copy: bool | None) -> Any:

@@ -71,8 +71,8 @@ def set_view(
 ) -> Any:
     """A copy of ``x`` after ``view(x, *args, **kwargs)[...] = value``, for a function that gives a view of ``x``.
 
-    Whether it does was seen when it was recorded; an ``x`` that lies in memory otherwise (a cotangent) is written at the
-    same positions.
+    That it does was seen when it was recorded. An ``x`` that lies in memory otherwise, such as a cotangent, is written
+    at the same positions.
     """
     out = copied(x)
     looking = view(out, *args, **kwargs)

@@ -105,8 +105,8 @@ def _fitting(x: Tracer, new: Any) -> Any:
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     if not array.flags.forc and overlaps_itself(array):
-        raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as np.broadcast_arrays "
-                            "and np.meshgrid(copy=False) give it. Write into a copy: y = x.copy()")
+        raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as those of "
+                            "np.broadcast_arrays and np.meshgrid(copy=False) do. Write into a copy: y = x.copy()")
     if (x.is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")

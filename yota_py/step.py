@@ -337,7 +337,8 @@ class _Writer:
                     lines.append(f"if not {name}.flags.c_contiguous: return MISFIT")
                 elif array.ndim > 1:
                     order, same = self.constant(memory_order), self.constant(memory_order(array))
-                    lines.append(f"if {order}({name}) != {same}: return MISFIT")
+                    gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
+                    lines.append(f"if {gaps} or {order}({name}) != {same}: return MISFIT")
         for holder in self.performance.records() if self.captures.attributes.counts else ():
             attributes = f"{holder.texts[0]}.__dict__"
             lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")

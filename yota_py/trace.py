@@ -307,9 +307,9 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
-    if entry is not None and (rewrite := rewriting.get(fn)) is not None:
-        if (result := rewrite(*args, **kwargs)) is not NotImplemented:
-            return result
+    rewrite = rewriting.get(fn) if entry is not None else None
+    if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
+        return result
     if entry is not None and entry.inline and entry.lowering is not None:
         trace.split((args, dict(kwargs)))  # looks where arrays come from
         return entry.lowering(*args, **kwargs)
