@@ -141,7 +141,7 @@ def _cast(x: Any, dtype: Any, order: str) -> Any:
     y = astype(x, dtype)
     if order == "K" or np.ndim(y) < 2:
         return y
-    return np.copy(y, order=either_order(x) if order == "A" else order)
+    return np.copy(y, order=either_order(x) if order == "A" else order)  # type: ignore[arg-type]
 
 
 def _laid_out(x: Any, order: str, copy: bool | None) -> Any:
