@@ -39,9 +39,7 @@ def memory_axes(a: Any) -> tuple[int, ...]:
 
 
 nondiff(lies_in, immediate=True, of_layout=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3, 4), "F")])
-nondiff(memory_axes, immediate=True, of_layout=True, cases=lambda s: [
-    case(s(3, 4)), case(s(2, 3, 4).transpose(1, 2, 0)), case(s(3, 4)[:, ::-2]),
-])  # fmt: skip
+nondiff(memory_axes, immediate=True, of_layout=True, cases=lambda s: [case(s(3, 4)), case(s(2, 3, 4))])
 for _query in (np.may_share_memory, np.shares_memory):
     nondiff(_query, immediate=True, of_layout=True, cases=lambda s: [case(s(3), s(3))])
 

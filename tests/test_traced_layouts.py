@@ -15,6 +15,7 @@ from layouts import LAYOUTS, check_gradients, check_step, drawn, steps_of
 from yota_py import jit, trace
 from yota_py.dispatch import original
 from yota_py.registry import Primitive, Sample, primitives
+from yota_py.rules.layout import memory_axes
 from yota_py.tracer import shadow
 
 
@@ -112,6 +113,20 @@ def test_orders_of_memory_in_gradients(order: Any) -> None:
         return np.sum(np.sin(x).ravel(order) * np.arange(6.0)) + np.sum(x.copy("K").flatten(order)[:2] ** 2)
 
     check_gradients(f)
+
+
+def test_axes_in_the_order_of_memory() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        axes = rng.permutation(rng.integers(1, 5))
+        x = np.arange(81.0)[: 3 ** len(axes)].reshape((3,) * len(axes)).transpose(axes)
+        x = x[tuple(slice(rng.integers(2), None, rng.choice([1, 2, -1])) for _ in axes)]
+        if rng.random() < 0.5:
+            x = np.expand_dims(x, at := int(rng.integers(x.ndim + 1)))
+            x = np.broadcast_to(x, [2 if axis == at else n for axis, n in enumerate(x.shape)])
+        flat = x.transpose(memory_axes(x)).ravel()
+        np.testing.assert_array_equal(flat, x.ravel("K"))
+        assert np.shares_memory(flat, x) == np.shares_memory(x.ravel("K"), x)
 
 
 def test_an_array_that_is_read_in_the_order_of_memory() -> None:
