@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from layouts import LAYOUTS, check_gradients, check_step, drawn, steps_of
+from yota_py.rules.layout import memory_axes
 
 from yota_py import jit, trace
 from yota_py.dispatch import original
 from yota_py.registry import Primitive, Sample, primitives
-from yota_py.rules.layout import memory_axes
 from yota_py.tracer import shadow
 
 
