@@ -12,9 +12,10 @@ import numpy as np
 from yota_py.dispatch import find_traced, is_traced
 from yota_py.functional import check_range
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
-from yota_py.tangents import as_array, astype, is_inexact, like, unbroadcast
+from yota_py.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
 
 from .flat import opened
+from .layout import either_order, lies_in, order_of
 from .support import dtype_of, promoted, unsupported
 
 Pullback = Callable[[Any], Sequence[Any]]
@@ -90,9 +91,12 @@ def _astype_method(
 ) -> Any:
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
-    if not copy and isinstance(x, np.ndarray) and x.dtype == dtype:
-        return x
-    return astype(x, np.dtype(dtype))
+    wanted = order_of(order) or "K"
+    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(dtype):
+        return _cast(x, np.dtype(dtype), wanted)
+    if not copy and wanted == "A" and not (lies_in(x, "C") or lies_in(x, "F")):
+        copy = True
+    return _laid_out(x, wanted, True if copy else None)
 
 
 def _copy_method(x: Any, order: Any = "C") -> Any:
@@ -113,16 +117,48 @@ def _assemble(x: Any) -> Any:
     if is_traced(x):
         return x if isinstance(x, np.ndarray) else as_array(x)
     if isinstance(x, tuple | list) and find_traced(x) is not None:
-        return np.stack([part if is_traced(part) else _assemble(part) for part in x])
+        return stacked([part if is_traced(part) else _assemble(part) for part in x])
     return _plain_array(x)
 
 
-def _converted(x: Any, dtype: Any, ndmin: int) -> Any:
-    y = _assemble(x)
+def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None) -> Any:
+    """``np.array`` of what holds traced numbers and arrays; an array itself, where nothing is to be done."""
+    y, order = _assemble(x), order_of(order) or "K"
     if dtype is not None and y.dtype != dtype:
         check_range(np.dtype(dtype), x)
-        y = astype(y, np.dtype(dtype))
+        y = _cast(y, np.dtype(dtype), "K" if order == "A" else order)
+    elif y is not x and order == "F" and y.ndim > 1:
+        y = np.copy(y, order="F")
+    if y is x:
+        y = _laid_out(x, order, copy)
+    elif copy is False:
+        raise ValueError(_NO_COPY)
     return np.reshape(y, (1,) * (ndmin - y.ndim) + y.shape) if y.ndim < ndmin else y
+
+
+def _cast(x: Any, dtype: Any, order: str) -> Any:
+    """An array or number of another dtype, in this order."""
+    y = astype(x, dtype)
+    if order == "K" or np.ndim(y) < 2:
+        return y
+    return np.copy(y, order=either_order(x) if order == "A" else order)  # type: ignore[arg-type]
+
+
+def _laid_out(x: Any, order: str, copy: bool | None) -> Any:
+    """An array in the order that is asked for: itself, unless it lies otherwise or is to be copied."""
+    if copy:
+        return np.copy(x, order=order)  # type: ignore[call-overload]
+    if order in ("C", "F") and not lies_in(x, order):
+        if copy is False:
+            raise ValueError(_NO_COPY)
+        return np.copy(x, order=order)  # type: ignore[call-overload]
+    return x
+
+
+try:
+    np.array([0.0], copy=False)
+except ValueError as _error:
+    _NO_COPY = str(_error)
 
 
 def _array(*args: Any, **kwargs: Any) -> Any:
@@ -134,19 +170,9 @@ def _array(*args: Any, **kwargs: Any) -> Any:
         object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
         ndmin: int = 0, like: Any = None,
     ) -> Any:  # fmt: skip
-        y = _converted(object, dtype, ndmin)
-        return np.copy(y) if y is object and copy else y
+        return _converted(object, dtype, ndmin, order, copy)
 
     return array(*args, **kwargs)
-
-
-@primitive
-def _lies_in(a: Any, order: str) -> bool:
-    """Whether the elements stand in memory in this order, "C" or "F"."""
-    return bool(a.flags["C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"])
-
-
-nondiff(_lies_in, immediate=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3, 4), "F")])
 
 
 def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:
@@ -158,10 +184,7 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -
         def asarray(
             a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, device: Any = None, like: Any = None
         ) -> Any:
-            y, order = _converted(a, dtype, ndmin), wanted or order
-            if order in ("C", "F") and isinstance(y, np.ndarray) and not _lies_in(y, order):
-                return np.copy(y, order=order)  # type: ignore[call-overload]
-            return np.copy(y) if y is a and copy else y
+            return _converted(a, dtype, ndmin, wanted or order, copy)
 
         return asarray(*args, **kwargs)
 
@@ -172,6 +195,8 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any)
     wanted = {str(item).upper()[:1] for item in requirements or ()}
     if find_traced((a,)) is None:
         return _plain_require(a, dtype, requirements, **kwargs)
+    if wanted == {"C", "F"}:
+        return _plain_require(np.zeros(1), dtype, requirements)  # raises what NumPy raises
     if not wanted <= {"C", "F"}:
         raise unsupported(f"np.require with {requirements!r}", "Use np.ascontiguousarray(x) or x.copy()")
     return _stand_ins["asanyarray"](a, dtype, "".join(wanted) or None)

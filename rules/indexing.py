@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided
-from yota_py.registry import Case, Sample, case, describe, methods
+from yota_py.dispatch import decided, find_traced
+from yota_py.registry import Case, Sample, case, describe, methods, rewriting
 from yota_py.tangents import astype, unbroadcast
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -244,6 +244,32 @@ _triangle(np.triu, lambda rows, columns, k: np.tri(rows, columns, k - 1, dtype=b
 # ----------------------------------------------------------------- results whose shape depends on values
 
 
+@composite(
+    np.delete,
+    cases=lambda s: [
+        case(s(5), 1), case(s(3, 4), 1, 1), case(s(3, 4), [0, 2], axis=0), case(s(3, 4), [1], axis=-1),
+        case(s(3, 4), slice(0, 2), 1), case(s(3, 4), [0, 5]), case(s(4), np.array([True, False, True, False]), 0),
+    ],
+)  # fmt: skip
+def delete_rule(arr: Any, obj: Any, axis: int | None = None) -> tuple[Any, Pullback]:
+    """``delete``: indexing with the positions that are left."""
+    if axis is None:
+        x, from_flat = rule_of(np.ravel, arr)
+        y, pullback = delete_rule(x, obj, 0)
+        return y, lambda dy: from_flat(pullback(dy)[0])
+    shape = shape_of(arr)
+    at = axis_of(axis, len(shape))
+    index = along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj)))
+    return getitem(arr, index), lambda dy: (unindex(dy, index, shape),)
+
+
+def _delete_known(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    return NotImplemented if find_traced((obj,)) is None else np.delete(arr, decided(obj), axis)
+
+
+rewriting[np.delete] = _delete_known
+
+
 def _inline(fn: Callable[..., Any], lowering: Callable[..., Any]) -> None:
     """Written out while tracing; the decisions that the result's shape depends on become guards."""
     describe(fn, lowering=lowering, inline=True)
@@ -251,14 +277,6 @@ def _inline(fn: Callable[..., Any], lowering: Callable[..., Any]) -> None:
 
 def _mask(x: Any) -> Any:
     return decided(x if dtype_of(x).kind == "b" else np.not_equal(x, 0))
-
-
-def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        return _delete(np.ravel(arr), obj, 0)
-    shape = shape_of(arr)
-    at = axis_of(axis, len(shape))
-    return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
 
 
 def _unique(
@@ -282,7 +300,6 @@ _inline(np.flatnonzero, lambda a: np.flatnonzero(_mask(a)))
 _inline(np.argwhere, lambda a: np.argwhere(_mask(a)))
 _inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.flatnonzero(_mask(condition)), axis))
 _inline(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(_mask(condition))))
-_inline(np.delete, _delete)
 _inline(np.unique, _unique)
 
 

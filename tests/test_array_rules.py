@@ -175,9 +175,14 @@ def test_methods_of_reductions() -> None:
         check_grads(f, x, second_order=False)
 
 
-def test_order_in_memory_is_refused() -> None:
+def test_order_in_memory_stands_for_one_of_axes() -> None:
+    weights = np.arange(6.0)
+    for order, want in (("A", [[0, 2, 4], [1, 3, 5]]), ("C", [[0, 1, 2], [3, 4, 5]])):
+        x = np.asfortranarray(np.ones((2, 3)))
+        dx = gradient(lambda x: np.sum(np.reshape(x, 6, order=order) * weights), x)  # noqa: B023
+        np.testing.assert_array_equal(dx, want)
     with pytest.raises(MissingRuleError, match=r"order='A'.*order='C' or 'F'"):
-        gradient(lambda x: np.sum(np.reshape(x, 6, order="A")), np.ones((2, 3)))
+        pulled(np.reshape, np.ones((2, 3)), 6, "A", dy=np.ones(6))
 
 
 def test_broadcasting_is_undone_in_shape_and_dtype() -> None:

@@ -140,7 +140,7 @@ STATEMENTS: dict[str, str] = {
 }
 
 REFUSED = {
-    "sliding_window_view", "ravel in order K", "resize", "asarray_chkfinite", "unstack", "view()",
+    "sliding_window_view", "resize", "asarray_chkfinite", "unstack", "view()",
     "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex",
 }  # fmt: skip
 

@@ -11,21 +11,29 @@ from .containers import items_of
 from .dispatch import dispatching, is_traced
 
 
+def overlaps_itself(x: np.ndarray) -> bool:
+    """Whether elements of an array lie at the same place in memory, as those of a broadcast do."""
+    extent = x.itemsize
+    for step, n in sorted((abs(step), n) for step, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if step < extent:
+            return True
+        extent += (n - 1) * step
+    return False
+
+
 def copied(x: Any) -> np.ndarray:
     """A copy in the memory order of ``x``, with gaps where it has gaps: ``reshape`` copies both or neither."""
-    if not isinstance(x, np.ndarray) or x.flags.forc or not x.size:
+    if not isinstance(x, np.ndarray) or x.flags.forc or not x.size or overlaps_itself(x):
         return np.array(x)
     steps = [0] * x.ndim
-    extent = block = new_block = x.itemsize
+    block = new_block = x.itemsize
     for axis in sorted(range(x.ndim), key=lambda axis: abs(x.strides[axis])):
         n, step = x.shape[axis], abs(x.strides[axis])
         if n == 1:
             continue
-        if step < extent:  # its elements share memory, as those of a broadcast do
-            return np.array(x)
         new_step = new_block + x.itemsize * (step != block)
         steps[axis] = new_step if x.strides[axis] > 0 else -new_step
-        extent, block, new_block = extent + (n - 1) * step, n * step, n * new_step
+        block, new_block = n * step, n * new_step
     first = sum((n - 1) * -step for n, step in zip(x.shape, steps, strict=True) if step < 0)
     out: np.ndarray = np.ndarray(x.shape, x.dtype, np.empty(new_block, np.uint8), first, steps)
     out[...] = x
@@ -61,10 +69,19 @@ def setitem(x: Any, index: Any, value: Any) -> Any:
 def set_view(
     x: Any, value: Any, view: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A copy of ``x`` after ``view(x, *args, **kwargs)[...] = value``, for a function that gives a view of ``x``."""
+    """A copy of ``x`` after ``view(x, *args, **kwargs)[...] = value``, for a function that gives a view of ``x``.
+
+    That it does was seen when it was recorded. An ``x`` that lies in memory otherwise, such as a cotangent, is written
+    at the same positions.
+    """
     out = copied(x)
-    view(out, *args, **kwargs)[...] = value
-    return out
+    looking = view(out, *args, **kwargs)
+    if np.may_share_memory(looking, out):
+        looking[...] = value
+        return out
+    flat = np.ravel(out)
+    flat[view(np.reshape(np.arange(out.size), out.shape), *args, **kwargs)] = value
+    return np.reshape(flat, out.shape)
 
 
 @dispatching

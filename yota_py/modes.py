@@ -198,7 +198,7 @@ def _compile(tape: Tape, low: Tape, source: Trace) -> Compiled:
     if not checkable(low):
         return None, refuse, refuse, "it takes a decision on traced values that a kernel cannot check"
     program = compile_tape(low, result_types(tape), tape.out_spec)
-    run = _distinct(program.run, source) if source.writes else program.run
+    run = _distinct(program.run, source) if source.writes or source.heeds_layout else program.run
     return program, run, partial(_rehearse, run), ""
 
 
@@ -208,7 +208,8 @@ def _rehearse(run: Runner, *values: Any) -> Any:
 
 
 def _distinct(run: Runner, source: Trace) -> Runner:
-    """What runs a program of a function that writes into arrays: it knows no two arrays that share memory."""
+    """What runs a program of a function that writes into arrays, or asks how they lie in memory: it knows no two arrays
+    that share what is written, and one layout."""
     inputs = [var for var in source.roots if isinstance(source.tape[var], Input)]
     captured = [var for var in source.roots if var not in inputs]
     # of the values: inputs stand first, captured values last

@@ -14,11 +14,11 @@ import numpy as np
 
 from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
-from .functional import accumulated, check_range, setitem
+from .functional import accumulated, check_range, overlaps_itself, setitem
 from .operations import user_site
 from .registry import methods
 from .tangents import as_array, astype
-from .tracer import Tracer, guarded_masks, shadow, unsupported
+from .tracer import Tracer, guarded_masks, heed_layout, shadow, unsupported
 from .types import ArrayType, typeof
 from .unwinding import state
 
@@ -94,15 +94,19 @@ def install(x: Tracer, new: Any) -> None:
         standing.append((x, _fitting(x, new)))
     x._version += 1
     x._trace.writes += 1
+    heed_layout()  # what shares memory with what, depends on it
     for tracer, value in standing:
         tracer.point_to(value)
 
 
 def _fitting(x: Tracer, new: Any) -> Any:
     """What ``x`` may stand for instead, laid out as its array is."""
-    trace = x._trace
-    if not shadow(x).flags.writeable:
+    trace, array = x._trace, shadow(x)
+    if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
+    if not array.flags.forc and overlaps_itself(array):
+        raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as those of "
+                            "np.broadcast_arrays and np.meshgrid(copy=False) do. Write into a copy: y = x.copy()")
     if (x.is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
@@ -111,7 +115,7 @@ def _fitting(x: Tracer, new: Any) -> Any:
                             "outside of it; return it instead")
     if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions
         new = as_array(new)
-    return setitem(x, ..., new) if shadow(new).strides != shadow(x).strides else new
+    return setitem(x, ..., new) if shadow(new).strides != array.strides else new
 
 
 def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:

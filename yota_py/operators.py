@@ -22,6 +22,7 @@ from .functional import copied
 from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .show import name_of
+from .tangents import stacked
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
 from .types import overrides
@@ -149,7 +150,7 @@ def _operand(x: Any) -> Any:
     if not isinstance(x, list | tuple):
         return x
     if find_traced((x,)) is not None:
-        return np.stack(x)
+        return stacked(x)
     trace = state.traces[-1]
     return trace.tracer(trace.constant(np.asarray(x)))
 

@@ -57,6 +57,7 @@ class Primitive:
     cases: list[Cases] = field(default_factory=list)
     nondiff: bool = False
     immediate: bool = False
+    of_layout: bool = False
     inline: bool = False
     fails: bool = False
 
@@ -76,6 +77,8 @@ patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 raising: dict[Any, Callable[..., Any]] = {}
 # What decides on the kind of number that they give: a function of ``args``, called before.
 deciding: dict[Any, Callable[..., Any]] = {}
+# As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
+rewriting: dict[Any, Callable[..., Any]] = {}
 
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
@@ -284,15 +287,15 @@ def _chain(fn: Callable[..., Any], dy: Any, partial: Any, y: Any, args: Sequence
     return strong_multiply(dy, conj(partial))
 
 
-def nondiff(fn: F, *, immediate: bool = False, **options: Any) -> F:
+def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
     """Declare that nothing flows back through ``fn`` (``argmax``, ``floor``, comparisons); returns ``fn``.
 
     With ``immediate`` the function is answered at once from the values and not recorded: for those that depend on
-    shapes and dtypes only (``np.shape``).
+    shapes and dtypes only (``np.shape``), or, with ``of_layout``, also on how arrays lie in memory.
     """
     entry = describe(fn, **options)
     _replacing(entry)
-    entry.nondiff, entry.immediate = True, immediate
+    entry.nondiff, entry.immediate, entry.of_layout = True, immediate, of_layout
     return fn
 
 

@@ -327,7 +327,7 @@ class _Writer:
         given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
             lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
-        if self.trace.writes or any(line[0] == "w" for line in self.lines):  # what reshape gives depends on strides
+        if self.trace.heeds_layout or any(line[0] == "w" for line in self.lines):  # as what reshape gives does
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
                 lines.append(f"if {name}.strides != {strides!r}: return MISFIT")
@@ -338,7 +338,8 @@ class _Writer:
                     lines.append(f"if not {name}.flags.c_contiguous: return MISFIT")
                 elif array.ndim > 1:
                     order, same = self.constant(memory_order), self.constant(memory_order(array))
-                    lines.append(f"if {order}({name}) != {same}: return MISFIT")
+                    gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
+                    lines.append(f"if {gaps} or {order}({name}) != {same}: return MISFIT")
         for holder in self.performance.records() if self.captures.attributes.counts else ():
             attributes = f"{holder.texts[0]}.__dict__"
             lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")

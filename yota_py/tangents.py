@@ -5,6 +5,7 @@ All functions work on NumPy values and on traced values alike.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,14 @@ def is_inexact(x: Any) -> bool:
 def operand(x: Any) -> Any:
     """An argument as an array or number: a list becomes an array."""
     if isinstance(x, list | tuple):
-        return np.asarray(x) if find_traced(x) is None else np.stack([operand(item) for item in x])
+        return np.asarray(x) if find_traced(x) is None else stacked([operand(item) for item in x])
     return x
+
+
+def stacked(rows: Sequence[Any]) -> Any:
+    """The array that NumPy makes of a list: in C order, whatever order its rows lie in."""
+    y = np.stack(rows)
+    return np.copy(y, order="C") if any(isinstance(row, np.ndarray) and row.ndim > 1 for row in rows) else y
 
 
 def itemized(dx: Any, x: Any) -> Any:

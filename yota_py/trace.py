@@ -27,11 +27,11 @@ from .operations import Call, Constant, Guard, Input, Operation, Site, Variable,
 from .ownership import is_library
 from .patching import suspended
 from .recorder import Recorder, is_large
-from .registry import Primitive, deciding, missing_rule, primitive_of, raising
+from .registry import Primitive, deciding, missing_rule, primitive_of, raising, rewriting
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
-from .tracer import Tracer, elsewhere, extents, is_flag, leaked, make_tracer, shadow, tracers_in
+from .tracer import Tracer, elsewhere, extents, heed_layout, is_flag, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
 from .unwinding import state
 from .views import follow_views, read_only
@@ -54,14 +54,16 @@ class Trace(Recorder):
     inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
     to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
     that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
-    the function may say what NumPy does about overflow and the like; ``truths`` whether it compares by identity what
-    may be True or False (``None`` as long as nothing traced is); ``imported`` is called when it has imported a module;
-    ``hashed`` are what has been looked up in dicts and sets or put there (``None`` while that is taken out).
+    the function may say what NumPy does about overflow and the like; ``heeds_layout`` whether what it does depends on
+    how arrays lie in memory; ``truths`` whether it compares by identity what may be True or False (``None`` as long as
+    nothing traced is); ``imported`` is called when it has imported a module; ``hashed`` are what has been looked up in
+    dicts and sets or put there (``None`` while that is taken out).
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "imported", "level", "lost",
-        "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread", "truths", "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "heeds_layout", "imported",
+        "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread", "truths",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -80,7 +82,7 @@ class Trace(Recorder):
         self.refused: YotaError | None = None
         self.hashed: list[Tracer] | None = []
         self.imported: Callable[[], object] = bool  # does nothing
-        self.sets_errors = False
+        self.sets_errors = self.heeds_layout = False
         self.truths: bool | None = None
         self.roots: dict[Variable, Tracer] = {}
         self._status: dict[Variable, int] = {}
@@ -298,6 +300,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     entry = primitive_of(fn)
     if entry is not None and entry.immediate:  # shapes and dtypes only
+        if entry.of_layout:
+            heed_layout()
         with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
     if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
@@ -311,6 +315,9 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
     trace = max((t._trace for t in tracers), key=lambda t: t.level)
+    rewrite = rewriting.get(fn) if entry is not None else None
+    if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
+        return result
     if entry is not None and entry.inline and entry.lowering is not None:
         trace.split((args, dict(kwargs)))  # looks where arrays come from
         return entry.lowering(*args, **kwargs)

@@ -23,6 +23,7 @@ from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
 from .registry import methods, properties
 from .types import ArrayType, Type, typeof
+from .unwinding import state
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -163,6 +164,7 @@ class Tracer:
                        "give the function that converts a rule: see yota_py.primitive")
         if self._trace.effects and isinstance(self, np.ndarray):
             self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
+        heed_layout()
         return np.array(self._decide(decided), dtype=dtype)
 
     def is_here(self) -> bool:
@@ -312,6 +314,12 @@ def shadow(structure: Any) -> Any:
     while is_traced(structure):
         structure = structure.current()[1]
     return mapped(shadow, structure)
+
+
+def heed_layout() -> None:
+    """What is traced depends on how the arrays that it reads lie in memory: another call relies on that."""
+    for trace in state.traces:
+        trace.heeds_layout = True
 
 
 def elsewhere(structure: Any) -> Any:

@@ -122,9 +122,9 @@ def _given(result: Any, want: Any, where: Any, order: Any, name: str) -> Any:
         result = astype(result, want.dtype)[...] if isinstance(want, np.ndarray) else result[()]
     if (np.result_type(result), np.shape(result)) != (want.dtype, want.shape):
         raise unsupported(name)
-    if order not in ("C", "F") or want.ndim < 2 or not is_traced(result):
+    if order is None or want.ndim < 2 or not is_traced(result) or shadow(result).strides == want.strides:
         return result
-    return result if shadow(result).flags[f"{order}_CONTIGUOUS"] else np.copy(result, order)
+    return np.copy(result, "C" if want.flags.c_contiguous else "F")
 
 
 def _written(result: Any, out: Any, where: Any, method: str) -> Any:
