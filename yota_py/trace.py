@@ -21,8 +21,9 @@ import numpy as np
 from . import locks
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held, find_traced
-from .errors import LostDerivativeError, MissingRuleError, MutationError
+from .errors import LostDerivativeError, MissingRuleError
 from .foreign import Foreign, has_foreign, meet, refused
+from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library
 from .patching import suspended
@@ -34,7 +35,7 @@ from .tape import Tape
 from .tracer import Tracer, elsewhere, extents, is_flag, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
 from .unwinding import state
-from .views import follow_views, read_only
+from .views import follow_views
 
 T = TypeVar("T")
 
@@ -155,16 +156,18 @@ class Trace(Recorder):
             kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
-        if entry is None:  # nobody knows whether it writes into its arguments
-            values, keyvalues = read_only(values), read_only(keyvalues)
+        locked = ReadOnly() if entry is None or entry.users else None
+        if locked is not None:
+            values, keyvalues = locked.of(values), locked.of(keyvalues)
         try:
             with suspended:
                 value = self.compute(fn, values, keyvalues)
+            if locked is not None:
+                value = locked.undone(value)
         except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
             self.problems.append(f"{name_of(fn)} raised an exception")
-            if entry is None and "read-only" in str(error):
-                raise MutationError(f"{user_site()}: {name_of(fn)} writes into a traced array, which cannot be "
-                                    "followed. Write the line as a function of values: y = f(x)") from None
+            if locked is not None and "read-only" in str(error):
+                raise written_into(name_of(fn), users=entry is not None) from None
             raise
         if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
             raise refused(opaque[0], "NumPy makes Python objects of the two")

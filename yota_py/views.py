@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .containers import mapped
-from .dispatch import decided, find_traced, is_traced
+from .dispatch import decided, find_traced
 from .functional import set_view
 from .registry import primitive_of
 from .tracer import Tracer, make_tracer, shadow
@@ -97,15 +97,6 @@ def _frozen(structure: Any) -> Any:
     if isinstance(structure, slice):
         return slice(*map(decided, (structure.start, structure.stop, structure.step)))
     return mapped(_frozen, structure)
-
-
-def read_only(structure: Any) -> Any:
-    """Arguments with views of their arrays that cannot be written through."""
-    if isinstance(structure, np.ndarray) and not is_traced(structure):
-        structure = structure.view()
-        structure.flags.writeable = False
-        return structure
-    return mapped(read_only, structure)
 
 
 def overlap(a: Any, b: Any) -> bool:
