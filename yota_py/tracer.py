@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .callsites import called_name
+from .callsites import called_name, subscripts
 from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
@@ -237,7 +237,7 @@ class ScalarTracer(Tracer):
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is int:  # an IndexError would tell Python that this is a sequence without items
+        if type(index) is int and not subscripts(sys._getframe(1)):  # an IndexError would end an iteration
             raise TypeError(f"{self.__class__.__name__!r} object is not iterable, and has no items")
         return _getitem(self, index)
 
@@ -256,6 +256,9 @@ class ArrayTracer(Tracer):
         return (self[i] for i in range(len(self)))
 
     __getitem__ = _getitem
+
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
