@@ -18,6 +18,7 @@ from . import (
     indexing,
     joining,
     linalg,
+    lists,
     norms,
     power,
     python_math,
@@ -31,6 +32,7 @@ from . import (
     ufuncs,
 )
 
+lists.install()  # when all others are there
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
@@ -48,6 +50,7 @@ __all__ = [
     "indexing",
     "joining",
     "linalg",
+    "lists",
     "norms",
     "power",
     "python_math",

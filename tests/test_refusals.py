@@ -86,8 +86,8 @@ tuple(x); [*x]; sum(x); max(x); sorted(x); set(x); dict(x); x(); x @ 2.0; 2.0 @ 
 x + None; x + {}; x - [1.0]; x / (); x % "a"; x // None; x < None; x < [1.0]; x < 1j; x & 1; ~x; round(x); pow(x, "a")
 range(x); [1, 2][x]; hex(x); np.reshape(x, (5, 5)); np.concatenate(x); np.take(x, 9); np.split(x, 5); np.sin(x, foo=1)
 np.sum(x, foo=1); np.dot(x, np.ones(7)); x.squeeze(1); x.transpose(1, 0); x.clip("a"); x.__len__(); x.__iter__()
-x.__foo__; hasattr(x, "__len__"); hasattr(x, "__iter__"); hasattr(x, "__getitem__"); hasattr(x, "shape"); callable(x); f"{x:d}"
-np.iterable(x); first(x); a_part(x); without_first(x); (lambda a, b: a)(*x)""".replace("\n", "; ").split("; ")
+x.__foo__; hasattr(x, "__len__"); hasattr(x, "__iter__"); hasattr(x, "__getitem__"); hasattr(x, "shape"); callable(x)
+f"{x:d}"; np.iterable(x); first(x); a_part(x); without_first(x); (lambda a, b: a)(*x)""".replace("\n", "; ").split("; ")
 
 
 def first(x: Any) -> Any:

@@ -72,6 +72,9 @@ _primitives: dict[Any, Primitive] = {}
 # name) -> stand-in.
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 
+# Those of the stand-ins that are made use of only where a list or tuple with a traced value in it is given.
+for_lists: set[Callable[..., Any]] = set()
+
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
 raising: dict[Any, Callable[..., Any]] = {}

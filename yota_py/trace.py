@@ -42,6 +42,7 @@ T = TypeVar("T")
 _levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
+NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
 
@@ -127,7 +128,8 @@ class Trace(Recorder):
                 raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
                                 "from an array's, pass np.asarray(...) of it")
             if not _in_rules():
-                self.problems.append(f"{self.origin()}: an array comes from somewhere that cannot be followed")
+                why = "an array comes from somewhere that cannot be followed"
+                self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS if state.suspended else why}")
             now = np.array(value)  # the function may write into it later
             known = self._foreign[id(value)] = value, now, self.constant(now)
         return known[2]
@@ -209,7 +211,7 @@ class Trace(Recorder):
         if any(t.carries() for t in own):
             raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
                                       "its arguments, so that their derivatives would be lost. Pass them as arguments")
-        self.problems.append(f"{self.origin()}: {name_of(fn)} reads arrays that are not among its arguments")
+        self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
         return _without(own, value)
 
     def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -386,8 +388,10 @@ def _positional(
         default = None if parameter.default is parameter.empty else parameter.default
         out.append(rest.pop(name, default))
     if find_traced(rest.values()) is not None:
+        known = is_library(getattr(fn, "__module__", None))
         raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
-                               "through which no rule can carry a derivative. Pass it by position or rewrite the line.")
+                               "through which no rule can carry a derivative. "
+                               + ("Rewrite the line with other functions." if known else "Pass it by position."))
     return tuple(out), rest
 
 
