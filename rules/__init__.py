@@ -19,6 +19,7 @@ from . import (
     joining,
     layout,
     linalg,
+    lists,
     norms,
     power,
     python_math,
@@ -32,6 +33,7 @@ from . import (
     ufuncs,
 )
 
+lists.install()  # when all others are there
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
@@ -50,6 +52,7 @@ __all__ = [
     "joining",
     "layout",
     "linalg",
+    "lists",
     "norms",
     "power",
     "python_math",

@@ -112,18 +112,18 @@ methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, toli
 # ----------------------------------------------------------------------------- arrays made of traced values
 
 
-def _assemble(x: Any) -> Any:
+def assemble(x: Any) -> Any:
     """An array of a nested list of numbers and arrays, some of them traced."""
     if is_traced(x):
         return x if isinstance(x, np.ndarray) else as_array(x)
     if isinstance(x, tuple | list) and find_traced(x) is not None:
-        return stacked([part if is_traced(part) else _assemble(part) for part in x])
+        return stacked([part if is_traced(part) else assemble(part) for part in x])
     return _plain_array(x)
 
 
 def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None) -> Any:
     """``np.array`` of what holds traced numbers and arrays; an array itself, where nothing is to be done."""
-    y, order = _assemble(x), order_of(order) or "K"
+    y, order = assemble(x), order_of(order) or "K"
     if dtype is not None and y.dtype != dtype:
         check_range(np.dtype(dtype), x)
         y = _cast(y, np.dtype(dtype), "K" if order == "A" else order)
@@ -225,7 +225,7 @@ def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         arrays = [
-            _assemble(a) if isinstance(a, tuple | list) and find_traced(a) is not None else a for a in args[:count]
+            assemble(a) if isinstance(a, tuple | list) and find_traced(a) is not None else a for a in args[:count]
         ]
         return original(*arrays, *args[count:], **kwargs)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided
-from yota_py.registry import Case, Sample, case, methods
-from yota_py.tangents import astype, like
+from yota_py.dispatch import decided, find_traced
+from yota_py.registry import Case, Sample, case, methods, patch
+from yota_py.tangents import as_array, astype, like
 
 from .indices import unindex
 from .support import (
@@ -364,5 +364,30 @@ def pad_rule(array: Any, pad_width: Any, mode: Any = "constant", **options: Any)
         dy[index] if mode == "constant" else unindex(dy, index, shape),
     )
 
+
+_plain_pad = np.pad
+
+
+def _pad_stand_in(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    """``pad``, with traced constants as well: axis by axis they are joined to what there is."""
+    values = options.get("constant_values")
+    if find_traced((array,)) is not None:
+        array = operand(array)
+    if mode != "constant" or find_traced((values,)) is None:
+        return _plain_pad(array, pad_width, mode, **options)
+    padded = as_array(array)
+    ndim = len(shape_of(padded))
+    constants = astype(np.broadcast_to(operand(values), (ndim, 2)), dtype_of(padded))
+    for axis, widths in enumerate(_widths(pad_width, ndim)):
+        shape = shape_of(padded)
+        before, after = (
+            np.broadcast_to(constants[axis, side], (*shape[:axis], width, *shape[axis + 1 :]))
+            for side, width in enumerate(widths)
+        )
+        padded = np.concatenate((before, padded, after), axis)
+    return padded
+
+
+patch(np, "pad", _pad_stand_in)
 
 methods["repeat"] = np.repeat

@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "errors ownership containers types dispatch settings shelf collection locks unwinding callsites",
     "operations show tape trees recorder verify",
-    "cases tangents functional registry contents",
-    "disguise patching tracer foreign libraries views trace mutation ufuncs operators sampling",
+    "cases tangents partials functional registry contents",
+    "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
-    "leftovers keys sinks captured instances captures watch recording effects",
+    "leftovers refusals keys sinks captured instances captures watch recording effects",
     "gradient",
     "passes",
     "engine",

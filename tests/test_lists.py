@@ -7,6 +7,9 @@ import pytest
 from caching import function
 from fresh import rounds
 
+from yota_py import grad, primitive, scalar_rule
+from yota_py.errors import LostDerivativeError, MissingRuleError, UncachedWarning
+
 X = np.array([0.9, 1.2, 1.7])
 CALLS = [
     "np.concatenate([x, [0.5, 2]])", "np.concatenate([(x[0], 2), x])", "np.concatenate([[x[0], 1.0], [2, 3], x])",
@@ -22,6 +25,22 @@ CALLS = [
     "np.maximum(x, [x[0], 1.25, 2])", "np.full((2, 3), (x[0], 1, x[2]))",
     "np.broadcast_arrays(x, [1.0, x[0], 2])[1]", "np.broadcast_arrays([[1], [2]], x)[1]",
     "np.isclose(x, (5.0, 1.0, 2.0), [0.0, 2.0, 0.01]) * x",
+    "np.average([x[0], x[1] * x[2]], weights=[1, 2])", "np.average([x, x * x], axis=0, weights=(2.0, x[0]))",
+    "np.linalg.norm([x[0], 2.0, x[2]])", "np.linalg.det([[x[0], 1.0], (2.0, x[1])])", "np.diff([1.0, *x])",
+    "np.linalg.solve([[x[0], 1.0], [0.5, x[1]]], [x[2], 1.0])", "np.linalg.inv([[x[0], 1.0], [0.5, x[1]]])",
+    "np.cross([x[0], 1.0, x[2]], [1.0, 2.0, 3.0])", "np.kron([x[0], 1.0], [2.0, x[1]])",
+    "np.roll([x[0], 2.0, x[1]], 1)",
+    "np.flip([x[0], 1.0])",
+    "np.nanmean([x[0], 1.0])", "np.ptp([x[0], 1.0, x[2]])", "np.quantile([x[0], 1.0, x[2]], 0.3)",
+    "np.tile([x[0], 1.0], 2)",
+    "np.trapezoid([x[0], 1.0, x[1]], dx=0.5)", "np.repeat([x[0], 1.0], 2)", "np.real([x[0], 1j * x[1]])",
+    "np.split(np.array([x[0], 2.0, x[1]]), [1])[1]", "np.moveaxis([x, x * x], 0, 1)", "np.tril([x[:2], [1.0, 2.0]])",
+    "np.interp([x[0]], [0.0, 2.0], [x[1], 3.0])",
+    "np.swapaxes([[x[0], 1.0]], 0, 1)",
+    "np.take([x[0], 1.0, x[1]], [2, 0])", "np.pad([x[0], 2.0], 1)", "np.pad(np.ones(2), 1, constant_values=x[0])",
+    "np.pad(x, (1, 2), constant_values=(x[1], 2.0))",
+    "np.pad(np.ones((2, 2)), ((1, 0), (2, 1)), constant_values=x[2] * 2)",
+    "np.pad([x, x * x], 1, constant_values=[(x[0], x[1]), (x[2], 0.5)])", "np.pad(x, 0, constant_values=x[0])",
 ]  # fmt: skip
 
 
@@ -29,3 +48,33 @@ CALLS = [
 def test_lists_are_arrays(call: str) -> None:
     f = function(f"def f(x): y = {call}; return np.sum(y**2 * (1.0 + np.arange(y.size).reshape(y.shape)))")
     rounds(f, X, 1.1 * X, X + 0.3)
+
+
+def test_lists_in_ufuncs_are_refused_with_a_hint() -> None:
+    for f in (lambda x: np.sum(np.add([x, 1.0], 2.0)), lambda x: np.exp([x, x])[0],
+              lambda x: np.reshape([x, x], (2, 1))[0, 0]):
+        with pytest.raises(LostDerivativeError, match=r": np.(add|exp|reshape)\(np.array\(\[...\]\)"):
+            grad(f, 2.0)
+    with pytest.raises(LostDerivativeError, match=r"make arrays of lists first"):
+        grad(lambda x: np.polynomial.Polynomial([x, 1.0])(2.0), 2.0)
+
+
+def test_keywords_without_a_rule() -> None:
+    @primitive
+    def scaled(x: float, *, by: float) -> float:
+        return x * by
+
+    with pytest.raises(MissingRuleError, match=r"no rule for .*scaled|keyword argument.*Pass it by position"):
+        grad(lambda x: scaled(2.0, by=x), 2.0)
+
+
+def test_a_primitive_that_reads_what_is_not_passed() -> None:
+    source = "def f(x): return np.sum(scaled(x))\nrate = 2.0\n@primitive\ndef scaled(x): return rate * x"
+    space = {"np": np, "primitive": primitive}
+    for x in (X, 2.0):
+        exec(source, space)
+        scalar_rule(space["scaled"], 2.0)
+        with pytest.warns(UncachedWarning, match="a primitive reads numbers or arrays that are not among"):
+            for rate in range(12):
+                space["rate"] = float(rate)
+                grad(space["f"], x)

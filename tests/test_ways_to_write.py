@@ -13,6 +13,7 @@ from yota_py.errors import YotaError
 
 # Of an array ``x``; ``y`` and ``s`` are handed out as well.
 LINES = {
+    "meshgrid": "a, b = np.meshgrid(x, np.ones(2), copy=False); a[0] = 5.",
     "chkfinite": "y=np.asarray_chkfinite(x); y[0]=7.",
     "nan to num": "y=np.nan_to_num(x,copy=False); y[0]=7.",
     "atleast": "y=np.atleast_2d(x); y[0,0]=7.",

@@ -78,6 +78,32 @@ def called_name(frame: FrameType) -> str:
     return callee[-1].name if callee and isinstance(callee[-1].name, str) else ""
 
 
+def subscripts(frame: FrameType) -> bool:
+    """Whether a frame asks for an item at the moment, rather than to iterate or to call something that does."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("BINARY_SUBSCR", "BINARY_OP")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call that a frame makes: what it calls, under which name, and values that stand among the arguments."""
+
+    callee: Any
+    name: str
+    values: list[Any]
+
+
+def called_with(frame: FrameType, offset: int) -> Called | None:
+    """The call that stands at an instruction; ``None`` if there is none, or if it cannot be told what it calls."""
+    sites = _sites_of(frame.f_code)
+    site = sites.at(offset)
+    callee = _value(site.callee, frame) if site.is_call and site.callee else _UNKNOWN
+    if callee is _UNKNOWN:
+        return None
+    inside = [m for m in sites.mentions if site.start <= m.start < site.end]
+    name = ".".join(str(step.name) for step in site.callee)
+    return Called(callee, name, [value for m in inside if (value := _value(m.way, frame)) is not _UNKNOWN])
+
+
 def calls(frame: FrameType, function: Any, name: str) -> bool:
     """Whether it is certain that a frame itself calls a function at the moment, rather than C code called by it.
 

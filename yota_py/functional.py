@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .containers import items_of
+from .containers import items_of, mapped
 from .dispatch import dispatching, is_traced
+from .errors import MutationError
+from .operations import user_site
 
 
 def overlaps_itself(x: np.ndarray) -> bool:
@@ -38,6 +40,45 @@ def copied(x: Any) -> np.ndarray:
     out: np.ndarray = np.ndarray(x.shape, x.dtype, np.empty(new_block, np.uint8), first, steps)
     out[...] = x
     return out
+
+
+class ReadOnly:
+    """Views of arrays that cannot be written through, for a function of which nobody knows whether it writes."""
+
+    __slots__ = ("_behind",)
+
+    def __init__(self) -> None:
+        self._behind: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def of(self, structure: Any) -> Any:
+        """Arguments with such views in the places of their arrays."""
+        if isinstance(structure, np.ndarray) and not is_traced(structure):
+            view = structure.view()
+            view.flags.writeable = False
+            self._behind[id(view)] = view, structure
+            return view
+        return mapped(self.of, structure)
+
+    def undone(self, result: Any) -> Any:
+        """What the function has given, with the arrays themselves and views of them that are as NumPy gives them."""
+        if not isinstance(result, np.ndarray) or is_traced(result):
+            return mapped(self.undone, result)
+        if (known := self._behind.get(id(result))) is not None:
+            return known[1]
+        if not result.flags.writeable and 0 not in result.strides and any(
+            array.flags.writeable and np.may_share_memory(result, array) for _, array in self._behind.values()
+        ):
+            result.flags.writeable = True
+        return result
+
+
+def written_into(name: str, *, users: bool) -> MutationError:
+    """The error for a function that writes into a read-only view."""
+    if users:
+        return MutationError(f"{user_site()}: {name} writes into its argument, or asks for memory that may be written "
+                             "into; primitives and rules are functions of values. Copy it there first: x = np.array(x)")
+    return MutationError(f"{user_site()}: {name} writes into a traced array, which cannot be followed. Write the line "
+                         "as a function of values: y = f(x)")
 
 
 def check_range(dtype: np.dtype[Any], value: Any) -> None:

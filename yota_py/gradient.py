@@ -17,6 +17,7 @@ from .containers import NAMESPACE, item
 from .dispatch import is_traced
 from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
 from .foreign import masked_output
+from .functional import ReadOnly, written_into
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder, is_large
 from .registry import apply_rule, primitive_of
@@ -32,7 +33,22 @@ from .unwinding import quietly
 
 def rrule(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
     """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes."""
-    return apply_rule(fn, args, kwargs, None)
+    entry = primitive_of(fn)
+    if entry is None or not entry.users_rule:
+        return apply_rule(fn, args, kwargs, None)
+    y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None)
+    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
+
+
+def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
+    """A call of a user's function, which may not write into what others hold as well."""
+    locked = ReadOnly()
+    try:
+        return locked.undone(fn(*locked.of(args)))
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise written_into(name, users=True) from None
+        raise
 
 
 @dataclass(slots=True)
@@ -220,22 +236,31 @@ def _part(op: Call, dx: Any, key: Any) -> Any:
 def _check_value(op: Call, have: Type) -> None:
     """The rule's value has the structure of the function's: derivatives go back through its items."""
     if have is not op.type and not _alike(have, op.type):
-        raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {have}, the function itself {op.type}; both "
+        given, want = (f"{t} ({_kind(t)})" if str(have) == str(op.type) else t for t in (have, op.type))
+        raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {given}, the function itself {want}; both "
                         "must return the same")
+
+
+def _kind(t: Type) -> str:
+    names = {"python": "a number of Python's", "scalar": "a NumPy scalar", "array": "an array"}
+    return names[t.kind] if isinstance(t, ArrayType) else ", ".join(map(_kind, getattr(t, "items", ())))
 
 
 def _alike(a: Type, b: Type) -> bool:
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):
-        return a.shape == b.shape
+        return a == b
     if isinstance(a, TupleType | StructType) and type(a) is type(b):
         keys = not isinstance(a, StructType) or (a.name, a.keys) == (b.name, b.keys)  # type: ignore[union-attr]
         return keys and len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))  # type: ignore[union-attr]
-    return type(a) is type(b)
+    return a == b
 
 
 def _check_type(op: Call, have: Type, want: Type) -> None:
-    if not (isinstance(want, ArrayType) and isinstance(have, ArrayType)):
+    if not isinstance(want, ArrayType):  # of a container: what is taken out of it is checked
         return
+    if not isinstance(have, ArrayType):
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
+                        "it must be a number or an array, or None for zero")
     if (have.shape, have.dtype) != (want.shape, want.dtype):
         raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
                         "tangents.unbroadcast(dx, x) brings it to shape and dtype")

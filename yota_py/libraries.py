@@ -122,7 +122,7 @@ def torch_function(cls: type, fn: Any, types: Any, args: tuple[Any, ...] = (), k
     if name.endswith("_") and not name.endswith("__"):
         raise YotaError(_in_place_message(args[0]))  # PyTorch takes a TypeError as "let the other operand try"
     if python is None or kwargs or len(args) != 2:
-        tensor = next((x for x in args if not is_traced(x)), args)
+        tensor = next((x for x in args if type(x) is Foreign or not is_traced(x)), args[0])
         raise refused(tensor, f"torch's {name_of(fn)} cannot be followed")
     return meet(python, args)
 

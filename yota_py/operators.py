@@ -29,6 +29,7 @@ from .types import overrides
 from .unwinding import state
 
 _NUMBERS = (int, float, complex)
+_SCALARS = (*_NUMBERS, np.generic, list, tuple)
 
 
 def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -170,7 +171,10 @@ def _defers(x: Any, other: Any) -> bool:
 
 
 def _repeats(x: Any, other: Any, python: Any) -> bool:
-    """Whether a list beside ``x`` stays one: ``3 * [0.0]``; for Python's numbers it is never an array."""
+    """Whether a list beside ``x`` stays one, as in ``3 * [0.0]``; for Python's numbers it is never an array, and
+    numbers have no product of matrices."""
+    if python is operator.matmul and isinstance(other, _SCALARS) and not isinstance(x, np.ndarray):
+        return type(x) is not Foreign
     if not isinstance(other, list | tuple) or isinstance(x, np.ndarray) or type(x) is Foreign:
         return False
     return python is operator.mul or not isinstance(x, np.generic)

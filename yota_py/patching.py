@@ -22,7 +22,7 @@ from .callsites import calls
 from .disguise import Builtins, Type, identity
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
-from .registry import listeners, patched
+from .registry import for_lists, listeners, patched
 from .unwinding import Passing, state
 
 Owner: TypeAlias = ModuleType | type
@@ -117,7 +117,7 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make = _method_gate if isinstance(owner, type) else _gate
+                make = _method_gate if isinstance(owner, type) else _list_gate if traced in for_lists else _gate
                 if place in _gates:
                     _retired.append(_gates[place])
                 _gates[place] = gate = make(original(getattr(owner, name)), traced)
@@ -168,6 +168,21 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
         return as_constant(result)  # made from nothing but numbers
+
+    originals[id(stand_in)] = fn
+    return stand_in
+
+
+def _list_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """The stand-in for a function that notices tracers by itself, but not those in lists."""
+
+    @wraps(fn)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if state.traces and not state.suspended:
+            lists = [x for x in (*args, *kwargs.values()) if isinstance(x, list | tuple)]
+            if lists and find_traced(lists) is not None and not is_library_frame(sys._getframe(1)):
+                return traced(*args, **kwargs)
+        return fn(*args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in

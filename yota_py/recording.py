@@ -27,6 +27,7 @@ from .operations import Constant, Input, Site, Variable, site_of, user_site
 from .ownership import is_library_frame
 from .parts import owner_of
 from .patching import Installed, noticing, tracing
+from .refusals import translated
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
@@ -168,6 +169,8 @@ class Recording:
         except Exception as error:
             if (cause := trace.refused or trace.lost) is not None and not isinstance(error, YotaError):
                 raise cause from error  # C code that has called a function may not heed its errors
+            if not trace.effects and not isinstance(error, YotaError) and (said := translated(error)) is not None:
+                raise said from error
             if not trace.effects and state.traces[0] is trace:
                 leftovers = Leftovers(trace)
                 leftovers.plain(error)

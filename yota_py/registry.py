@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
@@ -26,11 +24,11 @@ from .dispatch import dispatching, original
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .ownership import is_library
+from .partials import Rule as Rule
+from .partials import check_partials, rule_of_partials
 from .show import name_of
-from .tangents import astype, conj, filled, getfield, strong_multiply, unbroadcast
-from .types import ArrayType, is_inexact, typeof
+from .tangents import filled, getfield
 
-Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
@@ -46,7 +44,8 @@ class Primitive:
     an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
-    values of the right shapes and dtypes; users' functions may.
+    values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
+    (``users_rule``) write into: they are given arrays that are read-only.
     """
 
     fn: Callable[..., Any]
@@ -60,6 +59,8 @@ class Primitive:
     of_layout: bool = False
     inline: bool = False
     fails: bool = False
+    users: bool = False
+    users_rule: bool = False
 
     @property
     def name(self) -> str:
@@ -71,6 +72,9 @@ _primitives: dict[Any, Primitive] = {}
 # Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
 # name) -> stand-in.
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
+
+# Those of the stand-ins that are made use of only where a list or tuple with a traced value in it is given.
+for_lists: set[Callable[..., Any]] = set()
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
@@ -127,11 +131,23 @@ def load_pending(fn: Any = None) -> bool:
 
 
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
-    fn = original(fn)
-    entry = _primitives.get(fn) or Primitive(fn, fails=not is_library(getattr(fn, "__module__", None)))
+    fn = original(_function(fn, "what is to get a rule"))
+    users = _is_users(fn)
+    entry = _primitives.get(fn) or Primitive(fn, fails=users, users=users)
     for name in (fn, *map(original, aliases)):
         _primitives[name] = entry
     return entry
+
+
+def _function(fn: F, what: str) -> F:
+    if callable(fn):
+        return fn
+    cls = type(fn).__name__
+    raise TypeError(f"{what} is {'an' if cls[0] in 'aeiou' else 'a'} {cls}, no function")
+
+
+def _is_users(fn: Any) -> bool:
+    return callable(fn) and not is_library(getattr(fn, "__module__", None))
 
 
 def describe(
@@ -181,10 +197,13 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
     ...     return cube(x), lambda dy: (dy * 3 * x * x,)
     """
 
+    _function(fn, "what is to get a rule")
+
     def register(rule: Rule) -> Rule:
+        _function(rule, f"the rule of {name_of(fn)}")
         entry = describe(fn, **options)
         _replacing(entry)
-        entry.rule, entry.nondiff = rule, False
+        entry.rule, entry.nondiff, entry.users_rule = rule, False, _is_users(rule)
         return rule
 
     return register
@@ -204,87 +223,16 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     derivative. Broadcasting is undone by itself; complex partials are conjugated (the gradient is dL/dRe + i dL/dIm).
     Raises ``TypeError`` for a partial that is something else, ``RuleError`` if there are more or fewer than arguments.
 
+    >>> import numpy as np
     >>> scalar_rule(np.tan, lambda y, x: 1 + y * y)
     """
-    _check_partials(fn, partials)
+    check_partials(_function(fn, "what is to get a rule"), partials)
     entry = describe(fn, **options)
     _replacing(entry)
-    entry.rule, entry.nondiff = _scalar_rule_of(entry.fn, partials), False
+    entry.rule, entry.nondiff = rule_of_partials(entry.fn, partials), False
+    entry.users_rule = any(map(_is_users, partials))
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
-        _primitives[alias] = replace(entry, fn=alias, rule=_scalar_rule_of(alias, partials), cases=[])
-
-
-def _scalar_rule_of(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
-    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        if len(args) != len(partials):
-            raise _miscounted(fn, partials, f"is called with {len(args)}")
-        y = fn(*args)
-
-        def pullback(dy: Any) -> Sequence[Any]:
-            floats = [_floating(x, y) for x in args]
-            return tuple(
-                unbroadcast(_chain(fn, dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
-                for partial, x in zip(partials, args, strict=True)
-            )
-
-        return y, pullback
-
-    return rule
-
-
-def _check_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> None:
-    for i, partial in enumerate(partials):
-        if partial is None or callable(partial) or _is_factor(partial):
-            continue
-        raise TypeError(f"the partial derivative of {name_of(fn)} in argument {i} is {partial!r}, a "
-                        f"{type(partial).__name__}; give a function (y, *args) -> dy/dx, a number, or None")
-    takes = _argument_counts(fn)
-    if takes is not None and len(partials) not in takes:
-        raise _miscounted(fn, partials, f"takes {takes[0]}" + (f" to {takes[-1]}" if len(takes) > 1 else ""))
-
-
-def _is_factor(partial: Any) -> bool:
-    return isinstance(partial, int | float | complex | np.number) and not isinstance(partial, bool)
-
-
-def _argument_counts(fn: Callable[..., Any]) -> range | None:
-    """How many positional arguments a function takes; ``None`` if it does not say, or takes any number."""
-    if isinstance(fn, np.ufunc):
-        return range(fn.nin, fn.nin + 1)
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return None
-    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return range(sum(p.default is p.empty for p in by_position), len(by_position) + 1)
-
-
-def _miscounted(fn: Callable[..., Any], partials: Sequence[Any], takes: str) -> RuleError:
-    return RuleError(f"scalar_rule has {len(partials)} partial derivative{'s' * (len(partials) != 1)} for "
-                     f"{name_of(fn)}, which {takes}: give one for each argument (None if there is no derivative)")
-
-
-def _floating(x: Any, y: Any) -> Any:
-    """An integer argument in the result's dtype: a partial derivative must not overflow or lose digits in its own."""
-    t, result = typeof(x), typeof(y)
-    if not (isinstance(t, ArrayType) and isinstance(result, ArrayType)) or t.inexact or t.kind == "python":
-        return x
-    return astype(x, result.dtype) if result.inexact else x
-
-
-def _chain(fn: Callable[..., Any], dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
-    if callable(partial):
-        slope = partial(y, *args)
-        t, want = typeof(slope), typeof(y)
-        assert isinstance(want, ArrayType)
-        if not isinstance(t, ArrayType) or (t.shape and np.broadcast_shapes(t.shape, want.shape) != want.shape):
-            raise RuleError(f"a partial derivative of {name_of(fn)} gave {t} where the result is {want}")
-        return strong_multiply(dy, conj(slope))
-    if partial in (1, -1):
-        return dy if partial == 1 else np.negative(dy)
-    return strong_multiply(dy, conj(partial))
+        _primitives[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
@@ -320,7 +268,7 @@ def primitive(fn: F) -> F:
     ... def twice(x):
     ...     return x + x
     """
-    wrapped = dispatching(fn)
+    wrapped = dispatching(_function(fn, "what is to be a primitive"))
     describe(wrapped)
     return wrapped
 

@@ -37,7 +37,7 @@ from .tracer import Tracer
 from .trees import opened, unflatten
 from .types import ArrayType, Type
 from .variants import Rehearsal
-from .views import laid_out, memory_order, overlapping, read_only
+from .views import laid_out, locked, memory_order, overlapping
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -235,7 +235,7 @@ class _Writer:
         if not value.flags.c_contiguous:
             made = f"{self.constant(laid_out)}({made}, {self.constant(memory_order(value))})"
         if not value.flags.writeable:
-            made = f"{self.constant(read_only)}({made})"
+            made = f"{self.constant(locked)}({made})"
         return made if made[0] == "y" else self._assign(tracer, "l", made)
 
     def _argument(self, value: Any) -> str:

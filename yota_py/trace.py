@@ -6,41 +6,41 @@ the innermost one among its arguments, and to that one the tracers of the outer 
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import locks
+from .arguments import held_in, positional
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
-from .dispatch import decided, find_held, find_traced
-from .errors import LostDerivativeError, MissingRuleError, MutationError, YotaError
+from .dispatch import decided, find_held
+from .errors import LostDerivativeError, YotaError
 from .foreign import Foreign, has_foreign, meet, refused
+from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library
 from .patching import suspended
 from .recorder import Recorder, is_large
-from .registry import Primitive, deciding, missing_rule, primitive_of, raising, rewriting
+from .registry import deciding, missing_rule, primitive_of, raising, rewriting
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, extents, heed_layout, is_flag, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
 from .unwinding import state
-from .views import follow_views, read_only
+from .views import follow_views
 
 T = TypeVar("T")
 
 _levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
+NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 CONSTANT, INACTIVE, ACTIVE = 0, 1, 2  # what a value depends on: nothing; inputs without derivative; active inputs
 
@@ -135,7 +135,8 @@ class Trace(Recorder):
                 raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
                                 "from an array's, pass np.asarray(...) of it")
             if not _in_rules():
-                self.problems.append(f"{self.origin()}: an array comes from somewhere that cannot be followed")
+                why = "an array comes from somewhere that cannot be followed"
+                self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS if state.suspended else why}")
             now = np.array(value)  # the function may write into it later
             known = self._foreign[id(value)] = value, now, self.constant(now)
         return known[2]
@@ -164,16 +165,18 @@ class Trace(Recorder):
             kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
-        if entry is None:  # nobody knows whether it writes into its arguments
-            values, keyvalues = read_only(values), read_only(keyvalues)
+        locked = ReadOnly() if entry is None or entry.users else None
+        if locked is not None:
+            values, keyvalues = locked.of(values), locked.of(keyvalues)
         try:
             with suspended:
                 value = self.compute(fn, values, keyvalues)
+            if locked is not None:
+                value = locked.undone(value)
         except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
             self.problems.append(f"{name_of(fn)} raised an exception")
-            if entry is None and "read-only" in str(error):
-                raise MutationError(f"{user_site()}: {name_of(fn)} writes into a traced array, which cannot be "
-                                    "followed. Write the line as a function of values: y = f(x)") from None
+            if locked is not None and "read-only" in str(error):
+                raise written_into(name_of(fn), users=entry is not None) from None
             raise
         if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
@@ -215,7 +218,7 @@ class Trace(Recorder):
         if any(t.carries() for t in own):
             raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
                                       "its arguments, so that their derivatives would be lost. Pass them as arguments")
-        self.problems.append(f"{self.origin()}: {name_of(fn)} reads arrays that are not among its arguments")
+        self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
         return _without(own, value)
 
     def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -308,7 +311,7 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         return meet(fn, args, kwargs)
     tracers = tracers_in((args, kwargs))
     if not tracers:
-        raise _held(fn, args, kwargs)
+        raise held_in(fn, args, kwargs)
     if not all(t.is_here() for t in tracers):
         working = [t._trace for t in tracers if t.carries() and t._trace.alive]
         if not working:  # arrays that another thread's trace watches
@@ -328,9 +331,9 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if no_rule and any(t.carries() for t in tracers):
         raise missing_rule(fn)
     if find_held((args, kwargs)) is not None:
-        raise _held(fn, args, kwargs)
+        raise held_in(fn, args, kwargs)
     if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
-        args, kwargs = _positional(fn, entry, args, kwargs)
+        args, kwargs = positional(fn, entry, args, kwargs)
     if entry is not None and (decides := deciding.get(fn)) is not None:
         bool(decides(*args))
     result = trace.record(fn, args, kwargs)
@@ -345,16 +348,6 @@ RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compi
 def raises_errors() -> bool:
     """Whether NumPy does more about overflow, division by zero and the like than to warn."""
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
-
-
-def _held(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
-    """The error for a traced value that stands where no rule can reach it."""
-    named = [*enumerate(args), *kwargs.items()]
-    key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
-    function = isinstance(value, FunctionType | MethodType | functools.partial)
-    what = "a function" if function else f"an object of type {type(value).__name__}"
-    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {what} that holds a traced value, "
-                               "whose derivative would be lost there. Pass the value itself as an argument")
 
 
 def _in_rules() -> bool:
@@ -375,31 +368,6 @@ def _without(tracers: Sequence[Tracer], value: Any) -> Any:
     if any(value is t for t in tracers):
         return value.current()[1]
     return mapped(lambda item: _without(tracers, item), value)
-
-
-def _positional(
-    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Traced keyword arguments moved to their positions, where cotangents can reach them."""
-    rule = entry.rule if entry is not None and entry.rule is not None else fn
-    try:
-        parameters = inspect.signature(fn).parameters
-    except (TypeError, ValueError):
-        parameters = inspect.signature(rule).parameters
-    rest, out = dict(kwargs), list(args)
-    for i, (name, parameter) in enumerate(parameters.items()):
-        if i < len(args):
-            continue
-        if find_traced(rest.values()) is None:
-            break
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            break
-        default = None if parameter.default is parameter.empty else parameter.default
-        out.append(rest.pop(name, default))
-    if find_traced(rest.values()) is not None:
-        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
-                               "through which no rule can carry a derivative. Pass it by position or rewrite the line.")
-    return tuple(out), rest
 
 
 for _cls in (Tracer, Foreign):  # here, because they do not know how they are recorded

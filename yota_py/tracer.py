@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .callsites import called_name
+from .callsites import called_name, called_with, subscripts
 from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
+from .ownership import is_library_frame
 from .registry import methods, properties
 from .types import ArrayType, Type, typeof
 from .unwinding import state
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NUMPYS = type(np.reshape)  # of NumPy's other functions
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 
 
@@ -160,8 +162,7 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if self.carries():
-            raise lost("a conversion to a plain array", self, "call NumPy functions through `np.` in your own code, or "
-                       "give the function that converts a rule: see yota_py.primitive")
+            raise lost("a conversion to a plain array", self, _instead_of_converting())
         if self._trace.effects and isinstance(self, np.ndarray):
             self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
         heed_layout()
@@ -244,7 +245,7 @@ class ScalarTracer(Tracer):
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is int:  # an IndexError would tell Python that this is a sequence without items
+        if type(index) is int and not subscripts(sys._getframe(1)):  # an IndexError would end an iteration
             raise TypeError(f"{self.__class__.__name__!r} object is not iterable, and has no items")
         return _getitem(self, index)
 
@@ -263,6 +264,9 @@ class ArrayTracer(Tracer):
         return (self[i] for i in range(len(self)))
 
     __getitem__ = _getitem
+
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
@@ -371,6 +375,18 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
         f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
     )
     return error
+
+
+def _instead_of_converting() -> str:
+    """The way out, by what the user's line calls."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_library_frame(frame):
+        frame = frame.f_back
+    call = called_with(frame, frame.f_lasti) if frame is not None else None
+    if call is not None and (isinstance(call.callee, np.ufunc) or type(call.callee) is _NUMPYS):
+        return f"make an array of the list that {call.name} is given: {call.name}(np.array([...]), ...)"
+    return ("call NumPy functions through `np.` in your own code, make arrays of lists first (np.array([...])), or "
+            "give the function that converts a rule: see yota_py.primitive")
 
 
 def unsupported(what: str) -> MissingRuleError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .containers import mapped
-from .dispatch import decided, find_traced, is_traced
+from .dispatch import decided, find_traced
 from .functional import set_view
 from .registry import primitive_of
 from .tracer import Tracer, make_tracer, shadow
@@ -99,15 +99,6 @@ def _frozen(structure: Any) -> Any:
     return mapped(_frozen, structure)
 
 
-def read_only(structure: Any) -> Any:
-    """Arguments with views of their arrays that cannot be written through."""
-    if isinstance(structure, np.ndarray) and not is_traced(structure):
-        structure = structure.view()
-        structure.flags.writeable = False
-        return structure
-    return mapped(read_only, structure)
-
-
 def overlap(a: Any, b: Any) -> bool:
     """Whether two arrays share an element."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not np.may_share_memory(a, b):
@@ -145,3 +136,9 @@ def laid_out(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
     """A copy of an array whose axes lie in memory in this order."""
     copy = np.array(array.transpose(order), order="C")
     return np.array(copy.transpose(np.argsort(order)), order="K")  # which owns its memory
+
+
+def locked(array: np.ndarray) -> np.ndarray:
+    """The same array, which cannot be written into any more."""
+    array.flags.writeable = False
+    return array

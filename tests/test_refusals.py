@@ -1,0 +1,148 @@
+"""Exceptions of C code that gets traced values, and of traced values themselves: classes are those of plain code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yota_py import config, grad, jit, value_and_grad
+from yota_py.errors import LostDerivativeError, YotaError
+
+X = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize(("f", "name"), [
+    (lambda x: np.frombuffer(x)[0], "np.frombuffer"), (lambda x: np.from_dlpack(x)[0], "np.from_dlpack"),
+    (lambda x: memoryview(x)[0], "memoryview"), (lambda x: float(Decimal(x[0].item()) * 2), "Decimal"),
+    (lambda x: float(Decimal.from_float(x[0].item())), "Decimal.from_float"), (lambda x: bytes(x)[0] * x[0], "bytes"),
+    (lambda x: float.__mul__(x[0].item(), 2.0), "float.__mul__"), (lambda x: np.ndarray.sum(x), "np.ndarray.sum"),
+    (lambda x: np.float64.__mul__(x[0], 2.0), "np.float64.__mul__"),
+])  # fmt: skip
+def test_c_code_that_knows_no_traced_values(f: Callable[..., Any], name: str) -> None:
+    for call in (grad, lambda f, x: value_and_grad(f)(x), lambda f, x: grad(lambda x: grad(f, x)[1][0][0], x)):
+        for _ in range(2):
+            with pytest.raises(LostDerivativeError) as caught:
+                call(f, X)
+            assert str(caught.value).startswith("test_refusals.py:")
+            assert f" {name}(...) gets a traced value, whose derivative would be lost there (" in str(caught.value)
+            assert "Instead: " in str(caught.value)
+    if name != "bytes":
+        assert jit(f)(X) == pytest.approx(f(X))
+
+
+@pytest.mark.parametrize("call", ["tensor(x)", "tensor([x[0], 1.0])", "from_numpy(x)", "as_tensor(x)", "Tensor(x)"])
+def test_tensors_of_traced_values(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    names = {"torch": torch}
+    exec(f"def f(x):\n    y = x * 2.0\n    return float(torch.{call.replace('x', 'y')}.sum())", names)
+    with pytest.raises(LostDerivativeError, match=rf"torch.{call.partition('(')[0]}\(...\) gets .*yota_py.primitive"):
+        grad(names["f"], X)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(LostDerivativeError, match="a torch Tensor meets a traced value: torch's exp"):
+        grad(lambda x: torch.exp(torch.ones(2) * x).sum(), X)
+
+
+def test_exceptions_of_the_function_itself_stay() -> None:
+    class Model:
+        pass
+
+    def wanted(x: Any, y: Any) -> Any:
+        return x
+
+    calls: list[tuple[type[Exception], Callable[[Any], Any]]] = [
+        (TypeError, lambda x: Model(x)), (TypeError, lambda x: wanted(x)), (TypeError, lambda x: len(x[0])),  # type: ignore[call-arg]
+        (TypeError, lambda x: "a" + x), (ValueError, lambda x: x.reshape(7)), (AttributeError, lambda x: x.foo),
+        (KeyError, lambda x: {"a": x}["b"]), (TypeError, lambda x: np.zeros(x)), (TypeError, lambda x: x(1.0)),
+    ]  # fmt: skip
+    for cls, f in calls:
+        with pytest.raises(cls) as caught:
+            grad(f, X)
+        assert not isinstance(caught.value, YotaError)
+
+
+def test_exceptions_that_are_caught_inside_are_as_they_are() -> None:
+    def f(x: Any) -> Any:
+        try:
+            return memoryview(x)[0]
+        except TypeError as error:
+            assert not isinstance(error, YotaError)
+            return np.sum(x * x)
+
+    assert grad(f, X)[1][0].tolist() == [2.0, 4.0]
+
+
+# Expressions that plain code refuses, or of which it refuses some.
+EXPRESSIONS = """x[0]; x[-1]; x[7]; x["a"]; x[0.5]; x[0:1]; x[0, 0]; x[True]; x[...]; x[None]; x[()]; len(x); list(x)
+tuple(x); [*x]; sum(x); max(x); sorted(x); set(x); dict(x); x(); x @ 2.0; 2.0 @ x; x @ x; x @ np.ones(3); x @ [1.0, 2.0]
+[1.0, 2.0] @ x; 2.0 in x; x.foo; x.sum(axis=3); x.shape; x.T; x.append(1); x.hex(); x.is_integer(); x.item(5); x.real
+x + None; x + {}; x - [1.0]; x / (); x % "a"; x // None; x < None; x < [1.0]; x < 1j; x & 1; ~x; round(x); pow(x, "a")
+range(x); [1, 2][x]; hex(x); np.reshape(x, (5, 5)); np.concatenate(x); np.take(x, 9); np.split(x, 5); np.sin(x, foo=1)
+np.sum(x, foo=1); np.dot(x, np.ones(7)); x.squeeze(1); x.transpose(1, 0); x.clip("a"); x.__len__(); x.__iter__()
+x.__foo__; hasattr(x, "__len__"); hasattr(x, "__iter__"); hasattr(x, "__getitem__"); hasattr(x, "shape"); callable(x)
+f"{x:d}"; np.iterable(x); first(x); a_part(x); without_first(x); (lambda a, b: a)(*x)""".replace("\n", "; ").split("; ")
+
+
+def first(x: Any) -> Any:
+    for item in x:
+        return item
+    return None
+
+
+def a_part(x: Any) -> Any:
+    a, *_ = x
+    return a
+
+
+def without_first(x: Any) -> Any:
+    del x[0]
+
+
+def outcome(expression: str, x: Any) -> Any:
+    try:
+        result = eval(expression, {**globals(), "x": x})
+    except YotaError:
+        return YotaError
+    except Exception as error:  # any
+        return next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")
+    return result if isinstance(result, bool) else "a result"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_exceptions_are_those_of_plain_code(expression: str) -> None:
+    config.compile = "never"
+    values = [2.5, np.float64(2.5), np.float32(2.5), 1 + 2j, np.complex128(1 + 2j), np.array(2.5), X, np.ones((2, 2))]
+    for x in values:
+        met = []
+
+        def f(x: Any, met: list[Any] = met) -> Any:
+            met.append(outcome(expression, x))
+            return np.sum(np.abs(x) ** 2)
+
+        grad(f, x)
+        plain = outcome(expression, x.copy() if isinstance(x, np.ndarray) else x)
+        assert met[0] in (plain, YotaError), f"{expression} of {x!r}"
+
+
+def test_a_function_catches_what_plain_code_raises() -> None:
+    def f(x: Any) -> Any:
+        try:
+            return x[0]
+        except IndexError:
+            return x * 2.0
+        except TypeError:
+            return x * 3.0
+
+    assert grad(f, np.float64(3.0)) == (6.0, (2.0,))
+    assert grad(f, 3.0) == (9.0, (3.0,))
+    assert grad(f, X[:1]) == (1.0, (np.ones(1),))
+
+

@@ -1,0 +1,53 @@
+"""Arguments of a call in which traced values stand where no rule can reach them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any
+
+from .dispatch import find_held, find_traced
+from .errors import LostDerivativeError, MissingRuleError
+from .operations import user_site
+from .ownership import is_library
+from .registry import Primitive
+from .show import name_of
+
+
+def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
+    """The error for a traced value that stands where no rule can reach it."""
+    named = [*enumerate(args), *kwargs.items()]
+    key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
+    function = isinstance(value, FunctionType | MethodType | functools.partial)
+    what = "a function" if function else f"an object of type {type(value).__name__}"
+    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {what} that holds a traced value, "
+                               "whose derivative would be lost there. Pass the value itself as an argument")
+
+
+def positional(
+    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Traced keyword arguments moved to their positions, where cotangents can reach them."""
+    rule = entry.rule if entry is not None and entry.rule is not None else fn
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(rule).parameters
+    rest, out = dict(kwargs), list(args)
+    for i, (name, parameter) in enumerate(parameters.items()):
+        if i < len(args):
+            continue
+        if find_traced(rest.values()) is None:
+            break
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            break
+        default = None if parameter.default is parameter.empty else parameter.default
+        out.append(rest.pop(name, default))
+    if find_traced(rest.values()) is not None:
+        known = is_library(getattr(fn, "__module__", None))
+        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
+                               "through which no rule can carry a derivative. "
+                               + ("Rewrite the line with other functions." if known else "Pass it by position."))
+    return tuple(out), rest

@@ -1,0 +1,81 @@
+"""Exceptions that C code raises because it has been given a traced value: what is said of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    TracebackType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from .callsites import called_with
+from .dispatch import find_traced
+from .errors import LostDerivativeError
+from .operations import site_of
+from .ownership import is_library, is_library_frame
+
+_WANTING_MEMORY = (np.frombuffer, np.from_dlpack, memoryview, bytes, bytearray)
+_SLOTS = (WrapperDescriptorType, MethodDescriptorType)
+_WITH_NUMBERS = (int, float, complex, np.generic, np.ndarray)
+_RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
+
+
+def translated(error: Exception) -> LostDerivativeError | None:
+    """What to raise for an exception that leaves a traced function; ``None`` for one that is the function's own.
+
+    Of another class than what Python or NumPy raises it is only if it comes from C code that knows nothing of traced
+    values and was given one: it would not have been raised of plain numbers.
+    """
+    frames = [tb for tb in _frames(error.__traceback__) if not _is_ours(tb)]
+    call = called_with(frames[-1].tb_frame, frames[-1].tb_lasti) if frames else None
+    if call is None or find_traced(call.values) is None or not (instead := _way_out(call.callee)):
+        return None
+    users = next((tb for tb in reversed(frames) if not is_library_frame(tb.tb_frame)), frames[-1])
+    site = site_of(users.tb_frame.f_code, users.tb_lineno)
+    return LostDerivativeError(f"{site}: {call.name}(...) gets a traced value, whose derivative would be lost there "
+                               f"({type(error).__name__}: {error}). Instead: {instead}.")
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(traceback: TracebackType) -> bool:
+    return str(traceback.tb_frame.f_globals.get("__name__")).startswith("yota_py.")
+
+
+def _way_out(callee: Any) -> str:
+    """What to do instead of calling C code that knows nothing of traced values; empty for any other callable."""
+    if isinstance(callee, _SLOTS):
+        of_numbers = issubclass(callee.__objclass__, _WITH_NUMBERS)
+        return "use the operator or method of the value itself" if of_numbers else ""
+    if any(callee is fn for fn in _WANTING_MEMORY):
+        return "compute with the array itself, which needs no other view of its memory"
+    if not isinstance(callee, BuiltinFunctionType | ClassMethodDescriptorType | type):
+        return ""
+    owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
+    cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
+    if cls is not None and issubclass(cls, Decimal):
+        return "compute with floats, or make the line a function with a rule of its own: see yota_py.primitive"
+    root = str(getattr(callee, "__module__", None) or getattr(owner, "__module__", None)).partition(".")[0]
+    if root in ("numpy", "scipy", "builtins") or root in sys.stdlib_module_names:
+        return ""
+    if isinstance(callee, type) and (not is_library(root) or _is_written_in_python(callee)):
+        return ""
+    return _RULE if isinstance(sys.modules.get(root), ModuleType) else ""
+
+
+def _is_written_in_python(cls: type) -> bool:
+    return any(isinstance(getattr(cls, name), FunctionType) for name in ("__init__", "__new__"))
