@@ -11,7 +11,7 @@ from scipy import special
 
 from yota_py.dispatch import find_traced
 from yota_py.registry import case, describe, patch, primitive, rrule
-from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.tangents import astype, conj, is_inexact, strong_multiply, unbroadcast
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
@@ -231,6 +231,8 @@ def _logsumexp(
     m, e, weighted = _exponentials(x, axis, b)
     s = np.sum(weighted, axis=axis, keepdims=True)
     logs = _dropped(np.log(np.abs(s) if return_sign else s) + m, axis, keepdims)
+    if return_sign and not np.size(x):  # of nothing, SciPy gives the logarithm as it gives the sign
+        logs = astype(logs, dtype_of(s))
     sign, from_sign = rule_of(np.sign, s)
 
     def pullback(dy: Any) -> Sequence[Any]:

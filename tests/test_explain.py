@@ -80,7 +80,7 @@ def change(name: str, value: Any) -> Any:
         (change("rate", 1), "rate was 0.5, and is 1"),
         (change("switch", False), "switch was True, and is False"),
         (change("helper", lambda x: x), "helper was function helper, and is function <lambda>"),
-        (change("model", Model()), "model was <"),
+        (change("model", Model()), "model was an object of Model, and is another one"),
         (lambda: setattr(model, "scale", 3.0), "model.scale was 2.0, and is 3.0"),
         (lambda: setattr(model, "W", np.ones((2, 3))), "model.W was float64[3], and is float64[2,3]"),
         (lambda: setattr(model, "W", 1.0), "model.W was float64[3], and is float64"),

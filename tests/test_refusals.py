@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from yota_py import config, grad, jit, value_and_grad
-from yota_py.errors import LostDerivativeError, YotaError
+from yota_py.errors import LostDerivativeError, MissingRuleError, YotaError
 
 X = np.array([1.0, 2.0])
 
@@ -127,7 +128,8 @@ def test_exceptions_are_those_of_plain_code(expression: str) -> None:
             met.append(outcome(expression, x))
             return np.sum(np.abs(x) ** 2)
 
-        grad(f, x)
+        with suppress(MissingRuleError):  # which the function has caught, and which comes out nevertheless
+            grad(f, x)
         plain = outcome(expression, x.copy() if isinstance(x, np.ndarray) else x)
         assert met[0] in (plain, YotaError), f"{expression} of {x!r}"
 

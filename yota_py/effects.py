@@ -244,8 +244,9 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
         raise UntraceableError("it is given a container that it also reads from elsewhere")
     if recording.captures.identities and (own & exchange.holders.keys() or recording.same_twice()):
         raise UntraceableError("it compares objects by identity, one of which it is given in two places")
-    if recording.captures.compares_numbers and recording.numbers() > 1:
-        raise UntraceableError("it may ask whether one number is the same object as another")
+    numbers = [*map(recording.real, recording.numbers())]
+    if recording.captures.compares_numbers and len({*map(id, numbers)}) < len(numbers):
+        raise UntraceableError("it may ask whether one number is the same object as another, and two are")
     plain = _Plain(performance)
     values = [plain(value) for _, _, value in changed]
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}

@@ -248,7 +248,7 @@ def _kind(t: Type) -> str:
 
 def _alike(a: Type, b: Type) -> bool:
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):
-        return a == b
+        return a == b or (a.dtype == b.dtype and {a.kind, b.kind} == {"python", "scalar"})  # one stands for the other
     if isinstance(a, TupleType | StructType) and type(a) is type(b):
         keys = not isinstance(a, StructType) or (a.name, a.keys) == (b.name, b.keys)  # type: ignore[union-attr]
         return keys and len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))  # type: ignore[union-attr]

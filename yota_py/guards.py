@@ -197,7 +197,8 @@ class Guards:
         line = self.lines[number]
         if isinstance(value, Exception) or not line.was:
             return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
-        return f"{line.subject} was {line.was}, and is {in_words(value)}"
+        now = in_words(value)
+        return f"{line.subject} was {line.was}, and is {'another one' if now == line.was else now}"
 
     def changed_number(self, answer: list[Any]) -> tuple[str, type] | None:
         """The path and type of a number or object that still is one of the type, but another; ``None`` if something

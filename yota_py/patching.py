@@ -222,4 +222,4 @@ for _module, _names in (
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():
-        patched.setdefault((_module, _name), getattr(_module, _name))
+        for_lists.discard(patched.setdefault((_module, _name), getattr(_module, _name)))

@@ -144,7 +144,7 @@ class Recording:
         if trace.refused is not None and not trace.effects:
             raise trace.refused
         self.captures.finish()
-        if self.captures.compares_numbers and self.numbers() > 1:
+        if self.captures.compares_numbers and not trace.effects and len(self.numbers()) > 1:
             trace.problems.append("it may ask whether one number is the same object as another")
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
@@ -192,9 +192,9 @@ class Recording:
             return self.captures.captured.values[op.captured]
         return self.leaves[self.positions[var]]
 
-    def numbers(self) -> int:
-        """How many numbers the function is given or reads."""
-        return sum(not isinstance(self.trace[var], np.ndarray) for var in self.trace.roots)
+    def numbers(self) -> list[Variable]:
+        """The numbers that the function is given or reads."""
+        return [var for var in self.trace.roots if not isinstance(self.trace[var], np.ndarray)]
 
     def same_twice(self) -> bool:
         """Whether two roots are one array."""

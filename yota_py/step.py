@@ -324,6 +324,9 @@ class _Writer:
         if self.captures.identities and len(arrays) > 1:
             ids = ", ".join(f"id({name})" for name in arrays)
             lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
+        numbers = [self.roots[var] for var in self.performance.recording.numbers()]
+        if self.captures.compares_numbers and len(numbers) > 1:
+            lines.append(f"if len({{{', '.join(f'id({x})' for x in numbers)}}}) < {len(numbers)}: return PLAIN")
         given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
             lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
