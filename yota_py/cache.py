@@ -266,7 +266,8 @@ class FunctionCache:
         """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
         if recording.captures is not None and recording.captures.instances.failed:
             return self.varying.give_up_objects()
-        return self.varying.inputs(call.spec) != recording.inputs or self.varying.give_up(whole=True)
+        varies = self.varying.inputs(call.spec) != recording.inputs
+        return recording.passing or varies or self.varying.give_up(whole=True)
 
     def _open(self, key: Hashable, call: Call) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""

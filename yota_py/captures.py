@@ -67,8 +67,8 @@ class Captures:
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self._classes = Classes(self.guards, self.exchange, self.attributes, self._value)
         self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
-        self._imports = Imports(self.guards, self._value, self.attributes.settle)
-        trace.imported = self._imports.look
+        self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
+        trace.imports = self.imports
         self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
@@ -100,7 +100,6 @@ class Captures:
         if self.identities:
             self.captured.require_different()
             self.guards.require_different(self.containers(), "a container under one name")
-        self._imports.finish()
         self.items.finish()
         self.instances.finish(self.problems)
 
@@ -260,7 +259,7 @@ class Captures:
         self.attributes.store(names.stored_attributes)
         if not self.trace.effects:
             self.attributes.add(dict.fromkeys(names.stored_attributes))
-        self._imports.add(names.imports, namespace)
+        self.imports.add(names.imports, namespace)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
         if (id(namespace), name) in self._globals:

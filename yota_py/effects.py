@@ -37,7 +37,8 @@ _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a 
 
 
 class UntraceableError(Exception):
-    """The call cannot be traced with its effects. Nothing has happened: call the function itself."""
+    """The call cannot be traced with its effects. Nothing has happened: call the function itself. A second argument is
+    the module that it will import."""
 
 
 @dataclass(slots=True)
@@ -115,7 +116,7 @@ def _attempt(
                 raise UntraceableError(str(refused)) from refused
             if failure is not None and (captures.given_up or not _is_own(failure)):
                 said = "" if isinstance(failure, YotaError) else f"{type(failure).__name__}: "
-                raise UntraceableError(f"{said}{failure}") from failure
+                raise UntraceableError(f"{said}{failure}", captures.imports.first) from failure
             if failure is None and _has_grown(performance, attempts) and attempts.again():
                 return None
             happening.plan(failure)

@@ -8,20 +8,25 @@ from contextlib import suppress
 from importlib.util import resolve_name
 from itertools import accumulate
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .guards import Guards
 from .ownership import is_library
 
+if TYPE_CHECKING:
+    from .trace import Trace
+
 
 class Imports:
     """The user's modules that the code of a trace imports; ``read`` is called with each of them and its expression, and
-    then ``settle``."""
+    then ``settle``. ``first`` is the one because of which the trace has been given up."""
 
     def __init__(
-        self, guards: Guards, read: Callable[[ModuleType, str], object], settle: Callable[[], object]
-    ) -> None:
-        self._guards, self._read, self._settle = guards, read, settle
+        self, guards: Guards, read: Callable[[ModuleType, str], object], settle: Callable[[], object],
+        give_up: Callable[[str], NoReturn],
+    ) -> None:  # fmt: skip
+        self._guards, self._read, self._settle, self._give_up = guards, read, settle, give_up
+        self.first = ""
         self._wanted: set[str] = set()
         self._done: set[str] = set()
 
@@ -46,11 +51,16 @@ class Imports:
         self._wanted -= self._done
         self._settle()
 
-    def finish(self) -> None:
-        """After the trace: those that are not there, perhaps because they could not be imported."""
-        for name in sorted(self._wanted):
-            modules = self._modules()
-            self._guards.require(f"{name!r} not in {modules}", f"{modules}.get({name!r})", "missing", minor=True)
+    def begin(self, trace: Trace, name: str) -> None:
+        """The function imports a module for the first time. That runs once, whatever it does to others, and must not
+        find traced values: so the function itself is called, if there are effects."""
+        if trace.effects:
+            self.first = name
+            self._give_up(f"it imports {name}")
+
+    def fail(self, trace: Trace, name: str) -> None:
+        """A module cannot be imported, until somebody makes it."""
+        trace.problems.append(f"it tries to import {name}, which fails")
 
     def _modules(self) -> str:
         return self._guards.constant(sys.modules, "sys.modules")

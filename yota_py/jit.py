@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -39,7 +40,9 @@ class Whole:
             performance = perform(call.f, call.args, call.kwargs, inputs)
         except UntraceableError as reason:
             result = self.interpret(call)
-            return TracedCall(lambda: result, None, None, [str(reason)], lambda: (None, refuse, refuse, ""), inputs)
+            problem, *module = reason.args
+            passing, nothing = {*module} & sys.modules.keys() != set(), (None, refuse, refuse, "")
+            return TracedCall(lambda: result, None, None, [problem], lambda: nothing, inputs, passing=passing)
 
         def compile() -> Compiled:
             try:

@@ -74,7 +74,8 @@ class TracedCall:
     ``problems`` are reasons why no other call can rely on the trace; ``compile()`` gives the program, what runs it,
     what rehearses a call, and a reason why that is not possible (or an empty string). ``inputs`` are the numbers that
     it was asked to take as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a
-    multiple of the memory ``nbytes`` that large arguments take, if there are any.
+    multiple of the memory ``nbytes`` that large arguments take, if there are any. ``passing`` tells whether the
+    problems are those of this call alone.
     """
 
     result: Callable[[], Any]
@@ -84,6 +85,7 @@ class TracedCall:
     compile: Callable[[], Compiled]
     inputs: frozenset[str | int] = frozenset()
     nbytes: int = 0
+    passing: bool = False
 
     @property
     def operations(self) -> int | None:

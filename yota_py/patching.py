@@ -88,14 +88,26 @@ def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
     other modules get what it leaves."""
 
     @wraps(find_and_load)
-    def stand_in(*args: Any) -> Any:
+    def stand_in(name: str, *args: Any) -> Any:
         if not state.traces or state.suspended:
-            return find_and_load(*args)
-        with state.unwatched:
-            with suspended:
-                module = find_and_load(*args)
-            for trace in state.traces:
-                trace.imported()
+            return find_and_load(name, *args)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("importlib."):
+            frame = frame.f_back
+        traces = [trace for trace in state.traces if trace.imports is not None]
+        if not is_library_frame(frame):
+            for trace in traces:
+                trace.imports.begin(trace, name)
+        try:
+            with state.unwatched:
+                with suspended:
+                    module = find_and_load(name, *args)
+                for trace in traces:
+                    trace.imports.look()
+        except Exception:
+            for trace in traces:
+                trace.imports.fail(trace, name)
+            raise
         return module
 
     return stand_in

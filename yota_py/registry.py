@@ -28,6 +28,7 @@ from .partials import Rule as Rule
 from .partials import check_partials, rule_of_partials
 from .show import name_of
 from .tangents import filled, getfield
+from .unwinding import state
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -125,7 +126,12 @@ def load_pending(fn: Any = None) -> bool:
     pending = list(_pending.items())  # another thread may take some out
     ready = [(library, rules) for library, (rules, also) in pending if library in sys.modules or fn in also]
     for library, rules in ready:
-        importlib.import_module(rules)
+        state.suspended += 1  # what is imported here is not the traced function's
+        try:
+            with state.unwatched:
+                importlib.import_module(rules)
+        finally:
+            state.suspended -= 1
         _pending.pop(library, None)
     return bool(ready)
 

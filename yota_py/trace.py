@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from .types import ArrayType, OpaqueType, typeof
 from .unwinding import state
 from .views import follow_views
 
+if TYPE_CHECKING:
+    from .imports import Imports
+
 T = TypeVar("T")
 
 _levels = itertools.count()
@@ -56,12 +59,12 @@ class Trace(Recorder):
     that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
     the function may say what NumPy does about overflow and the like; ``heeds_layout`` whether what it does depends on
     how arrays lie in memory; ``truths`` whether it compares by identity what may be True or False (``None`` as long as
-    nothing traced is); ``imported`` is called when it has imported a module; ``hashed`` are what has been looked up in
-    dicts and sets or put there (``None`` while that is taken out).
+    nothing traced is); ``imports`` is told of modules that it imports; ``hashed`` are what has been looked up in dicts
+    and sets or put there (``None`` while that is taken out).
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "heeds_layout", "imported",
+        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "heeds_layout", "imports",
         "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread", "truths",
         "writes",
     )  # fmt: skip
@@ -81,7 +84,7 @@ class Trace(Recorder):
         self.lost: Exception | None = None
         self.refused: YotaError | None = None
         self.hashed: list[Tracer] | None = []
-        self.imported: Callable[[], object] = bool  # does nothing
+        self.imports: Imports | None = None
         self.sets_errors = self.heeds_layout = False
         self.truths: bool | None = None
         self.roots: dict[Variable, Tracer] = {}
