@@ -138,6 +138,8 @@ def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, cop
 
 def _cast(x: Any, dtype: Any, order: str) -> Any:
     """An array or number of another dtype, in this order."""
+    if dtype.subdtype is not None:
+        raise unsupported(f"an array in which each element is one of dtype {dtype}", "Stack arrays")
     y = astype(x, dtype)
     if order == "K" or np.ndim(y) < 2:
         return y

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py.effects import UntraceableError, perform
+from yota_py.effects import perform
 from yota_py.engine import Refusal
+from yota_py.errors import UntraceableError
 from yota_py.step import UnrepeatableError, make_step
 from yota_py.trees import flatten
 

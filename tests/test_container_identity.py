@@ -74,7 +74,7 @@ def test_lists_told_apart() -> None:
 
 def test_arguments_told_apart() -> None:
     def make() -> Any:
-        model, other = Model(), [1.0, 2.0]
+        model, other = Model(), [1.5, 2.5]  # other numbers, which might be the same objects
 
         def step(x: Any, scales: Any) -> Any:
             return x * scales[0], scales is model.scales

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from yota_py import explain, grad, jit
-from yota_py.errors import LostDerivativeError
+from yota_py.errors import LostDerivativeError, YotaError
 
 POINTS = [(1.6, 2.5), (-1.6, 3.5), (0.0, -2.5), (-0.5, 0.5), (np.nan, 1.0), (np.inf, 1.0), (1e300, 1.0), (2.0, 1.0)]
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], int]] = {
@@ -70,3 +70,27 @@ def test_derivatives_are_not_lost() -> None:
         x = np.array([x0, 1.0])
         assert np.array_equal(grad(f, x, -2.0)[1][0], 2 * x * np.floor(x0))
     assert explain(f)[0].calls >= 3
+
+
+STRUCTURE = [("a", float), ("b", int)]
+RECORDS: dict[str, Any] = {
+    "a record": lambda x: np.array([(x, 1)], dtype=STRUCTURE)["a"].sum() * x,
+    "of numbers": lambda x: np.array([x, 1.5], dtype=[("a", "f8")])["a"].sum() * x,
+    "full": lambda x: np.full(2, x, dtype=STRUCTURE)["a"].sum() * x,
+    "astype": lambda x: (x * np.ones(2)).astype(STRUCTURE)["a"].sum() * x,
+    "an array an element": lambda x: np.array([x, 1.0], dtype="2f8").sum() * x,
+    "objects": lambda x: np.full(2, x, dtype=object).sum() * x,
+    "texts": lambda x: (np.array([x, 1.0]).astype("U5")[0] == "2.0") * x,
+    "times": lambda x: (x * np.ones(2)).astype("m8[s]").astype(float).sum() * x,
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_arrays_that_do_not_hold_numbers(name: str) -> None:
+    """In gradients they are refused; a step is called as it is."""
+    f = RECORDS[name]
+    with pytest.raises(YotaError, match=r"Use an array of numbers per field|Stack arrays"):
+        grad(f, 2.0)
+    step = jit(f)
+    for i in range(4):
+        assert step(2.0 + i) == f(2.0 + i)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,3 +178,82 @@ def test_a_table_of_values_by_state_and_action() -> None:
     np.testing.assert_allclose(have[0], want[0], rtol=1e-12)
     np.testing.assert_allclose([*have[1].values()], [*want[1].values()], rtol=1e-12)
     assert have[2] == want[2]
+
+
+@dataclass(frozen=True)
+class Key:
+    """Is compared by what it holds."""
+
+    a: Any
+
+
+class Held:
+    """Is compared by identity."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def get(self) -> Any:
+        """What it holds."""
+        return self.x
+
+
+HOLDING: dict[str, Callable[[Any], Any]] = {
+    "a closure": lambda x: lambda: x,
+    "a closure in a tuple": lambda x: (1, lambda: x),
+    "a method": lambda x: Held(x).get,
+    "a partial": lambda x: functools.partial(float, x),
+    "an object": lambda x: Held(x),
+    "a frozen dataclass": lambda x: Key(x),
+    "one in a tuple": lambda x: (Key((x, 1)), 2),
+}
+
+
+def plain_of(key: Any) -> Any:
+    """What stands in a key, which must be plain."""
+    if isinstance(key, tuple):
+        return tuple(map(plain_of, key))
+    if isinstance(key, Held | Key):
+        return plain_of(key.x if isinstance(key, Held) else key.a)
+    return key() + 0.0 if callable(key) else key + 0.0
+
+
+@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("how", ["key", "member", "new key", "new member", "frozen"])
+def test_keys_that_hold_traced_values(name: str, how: str, every_policy: None) -> None:
+    def make() -> Any:
+        table: dict[Any, Any] = {}
+        seen: set[Any] = set()
+
+        def step(x: Any) -> Any:
+            key = HOLDING[name](x)
+            if how == "key":
+                table[key] = x * 2
+            elif how == "member":
+                seen.add(key)
+            elif how == "frozen":
+                return frozenset([key])
+            else:
+                return {key: x * 2} if how == "new key" else {key}
+            return x
+
+        def state() -> Any:
+            return [sorted(repr(plain_of(key)) for key in keys) for keys in (table, seen)]
+
+        return step, lambda i: (1.0 + i % 3,), state
+
+    def shown(value: Any) -> Any:
+        result, state = value
+        return [repr(plain_of(key)) for key in result] if isinstance(result, dict | set | frozenset) else result, state
+
+    runs_as_plain(make, 6, shown=shown)
+
+
+def test_factories_of_default_dicts(every_policy: None) -> None:
+    def step(x: Any) -> Any:
+        table: Any = defaultdict(lambda: x)
+        table["a"] += 1
+        return table, defaultdict(list, b=[x]), defaultdict(float)
+
+    runs_as_plain(lambda: (step, lambda i: (1.5 + i,), lambda: None), 5,
+                  shown=lambda value: [dict(table, q=table["q"]) for table in value[0]])  # fmt: skip

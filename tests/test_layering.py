@@ -24,7 +24,7 @@ LAYERS = [
     "cases tangents partials functional registry contents",
     "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
-    "leftovers refusals keys sinks captured instances captures watch recording effects",
+    "leftovers refusals keys sinks captured instances captures watch recording plain effects",
     "gradient",
     "passes",
     "engine",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from steps import runs_as_plain
 
-from yota_py import explain, jit
+from yota_py import explain, grad, jit
 from yota_py.errors import YotaError
 
 
@@ -343,3 +343,33 @@ def test_methods_of_the_users_are_called_by_the_function_alone(every_policy: Non
             step(*args(i))
             seen.append(state())
         assert seen == [100] * 6
+
+
+BEST = 2.0
+
+
+def test_numbers_from_elsewhere_compared_by_identity() -> None:
+    box = Box()
+    box.b, box.items = 2.5, [1.5]  # type: ignore[attr-defined]
+
+    def step(x: Any, n: Any, xs: Any, rate: Any = 0.25) -> Any:
+        return (x is BEST, x is box.b, x is box.items[0], n is x, xs[0] is BEST, x is rate, n is xs[1])  # type: ignore[attr-defined]
+
+    numbers = [1.25, BEST, box.b, box.items[0], 3.0, step.__defaults__[0]]  # type: ignore[index, attr-defined]
+    compiled = jit(step)
+    for i in range(24):
+        x, n = numbers[i % 6], numbers[i * 5 % 6]
+        args = x, n, [numbers[i // 6], n if i % 2 else 7.5]
+        assert compiled(*args) == step(*args), i
+    counts = jit(lambda n, k: n is k)
+    assert [counts(1, k) for k in (1, 2, 5, 3, 1, 2)] == [True, False, False, False, True, False]
+
+
+def test_gradients_of_functions_that_compare_numbers_by_identity() -> None:
+    def f(x: Any) -> Any:
+        return 10.0 if x is BEST else x * 2.0
+
+    for _ in range(3):
+        with pytest.raises(YotaError, match="one number is the same object as another"):
+            grad(f, BEST)
+        assert grad(f, 3.0) == (6.0, (2.0,))

@@ -93,6 +93,11 @@ class Abandoned(BaseException):
     exceptions do not catch it."""
 
 
+class UntraceableError(Exception):
+    """The call cannot be traced with its effects. Nothing has happened: call the function itself. A second argument is
+    the module that it will import."""
+
+
 class CompilerWarning(UserWarning):
     """The compiler has failed on a function, which is interpreted instead: an error in a rule or in yota_py."""
 

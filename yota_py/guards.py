@@ -48,6 +48,7 @@ class Guards:
     def __init__(self) -> None:
         self.reads = 0
         self.captured: list[str] = []
+        self.numbers: dict[str, Any] = {}  # that are read and do not vary, and how
         self.lines: list[Line] = []
         self._namespace: dict[str, Any] = {}  # keeps the constants alive, so that their ids stay their own
         self._constants: dict[int, str] = {}
@@ -134,6 +135,8 @@ class Guards:
 
     def require_equal(self, expression: str, value: Any, *, kind: type | None) -> None:
         """``require_is``, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only."""
+        if isinstance(value, int | float | complex | np.number):
+            self.numbers[expression] = value
         constant, cls = self.constant(value), self.constant(type(value))
         condition = f"{expression} is {constant}"
         if isinstance(value, int | str | bytes | float | np.number):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import kinds
-from .containers import base_of, with_items
+from .containers import base_of, refill, with_items
 from .exchange import Exchange, item_of
 from .guards import Guards
 
@@ -35,8 +35,18 @@ class Items:
 
     def finish(self) -> None:
         """After the trace: the function has left sets as they were."""
-        if any(now != before for now, before in self._sets):
+        if self.changed_sets():
             self._problems.append("it changes a set that it reads")
+
+    def undo(self) -> None:
+        """Let sets be as they were."""
+        for now, before in self._sets:
+            if now != before:
+                refill(now, before)
+
+    def changed_sets(self) -> list[set[Any]]:
+        """Those that are not as they were."""
+        return [now for now, before in self._sets if now != before]
 
     def read(self, value: Any, expression: str) -> Any:
         """Guard the items of a container; returns what takes its place while tracing: of a tuple, perhaps another."""

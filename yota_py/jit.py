@@ -9,7 +9,8 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from .cache import cache_for
-from .effects import UntraceableError, perform
+from .effects import perform
+from .errors import UntraceableError
 from .guards import Guards
 from .modes import Call, Compiled, TracedCall
 from .operations import user_site

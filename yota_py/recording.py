@@ -144,8 +144,11 @@ class Recording:
         if trace.refused is not None and not trace.effects:
             raise trace.refused
         self.captures.finish()
-        if self.captures.compares_numbers and not trace.effects and len(self.numbers()) > 1:
+        if self.captures.compares_numbers and not trace.effects and self.numbers():
             trace.problems.append("it may ask whether one number is the same object as another")
+            if self.same_number():
+                raise LostDerivativeError(f"{user_site()}: {name_of(self.f)} may ask whether one number is the same "
+                                          "object as another (x is y), and two are. Compare their values: x == y")
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
                             "plain numbers as keys")
@@ -182,7 +185,7 @@ class Recording:
             if hashed and not keys.take_out(hashed):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
-            trace.hashed = []
+            trace.hashed = None if trace.effects else []  # what is undone may ask for it
 
     def real(self, var: Variable) -> Any:
         """The caller's own object behind a root of the trace."""
@@ -195,6 +198,16 @@ class Recording:
     def numbers(self) -> list[Variable]:
         """The numbers that the function is given or reads."""
         return [var for var in self.trace.roots if not isinstance(self.trace[var], np.ndarray)]
+
+    def fixed_numbers(self) -> dict[str, Any]:
+        """Numbers that are the same at each call of the trace, by how a step reads them."""
+        leaves = {f"x{i}": x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
+        return leaves | self.captures.guards.numbers
+
+    def same_number(self) -> bool:
+        """Whether a number that may vary is the same object as another one."""
+        ids = [id(self.real(var)) for var in self.numbers()]
+        return len({*ids}) < len(ids) or not {*ids}.isdisjoint(map(id, self.fixed_numbers().values()))
 
     def same_twice(self) -> bool:
         """Whether two roots are one array."""

@@ -21,17 +21,18 @@ import optree
 
 from .containers import base_of, slots_of
 from .dispatch import find_traced, is_traced
-from .effects import ATOMS, Performance
+from .effects import Performance
 from .engine import Refusal, compile_tape
 from .exchange import Holder, set_attribute, set_item
 from .functions import WRITABLE, binds, parts_of
 from .instructions import TELLING
-from .kinds import has_from, is_builtin, is_class_of_library, is_of_library
+from .kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
 from .operations import Constant, Variable
 from .ownership import is_library_code
 from .passes import optimise
 from .passes.classify import checkable
 from .passes.lower import lower
+from .plain import ATOMS
 from .trace import LARGE
 from .tracer import Tracer
 from .trees import opened, unflatten
@@ -139,6 +140,8 @@ class _Writer:
         if type(value) is list:
             return self._assign(value, "l", f"[{', '.join(map(self.text, held))}]")
         if type(value) is dict:
+            if not all(is_key(key) or self.captures.guards.knows(key) for key in held):
+                raise UnrepeatableError("it makes a dict with keys that are objects")
             entries = (f"{self.text(key)}: {self.text(item)}" for key, item in held.items())
             return self._assign(value, "l", f"{{{', '.join(entries)}}}")
         if (leaf := self.leaves.get(id(value))) is not None:
@@ -325,8 +328,10 @@ class _Writer:
             ids = ", ".join(f"id({name})" for name in arrays)
             lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
         numbers = [self.roots[var] for var in self.performance.recording.numbers()]
-        if self.captures.compares_numbers and len(numbers) > 1:
-            lines.append(f"if len({{{', '.join(f'id({x})' for x in numbers)}}}) < {len(numbers)}: return PLAIN")
+        fixed = self.performance.recording.fixed_numbers() if numbers else {}
+        if self.captures.compares_numbers and len(numbers) + len(fixed) > 1:
+            these, known = (f"{{{', '.join(f'id({x})' for x in names)}}}" for names in (numbers, ["None", *fixed]))
+            lines.append(f"if len({these}) < {len(numbers)} or not {these}.isdisjoint({known}): return PLAIN")
         given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
             lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")

@@ -247,6 +247,9 @@ class Trace(Recorder):
     def wrap(self, var: Variable, value: Any, status: int) -> Any:
         """Tracers for a recorded value; containers are opened with ``getfield``."""
         t = typeof(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fciub" and status != CONSTANT:
+            raise LostDerivativeError(f"{self.origin()}: {self._maker(var)} makes an array of dtype {value.dtype} of "
+                                      "traced values, where nobody can follow them. Use an array of numbers per field")
         if status == ACTIVE and is_large(value):
             self.values[var.id] = None  # its derivative computes it again
         self._status[var] = min(status, INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
