@@ -94,3 +94,14 @@ def test_what_cannot_be_written_into() -> None:
         a = np.ones(2) + i
         for have, want in zip(step(a), plain(a), strict=True):
             assert have.flags.writeable == want.flags.writeable
+
+
+def test_reshapes_that_copy_and_that_do_not() -> None:
+    step = jit(lambda x: x.reshape(6))
+    y = np.arange(12.0).reshape(3, 4)[:, ::2]
+    for _ in range(3):
+        for x in (y, y[::-1], np.asfortranarray(y), y.copy()):
+            have, want = step(x), x.reshape(6)
+            np.testing.assert_array_equal(have, want)
+            assert np.shares_memory(have, x) == np.shares_memory(want, x)
+            assert have.strides == want.strides

@@ -12,7 +12,7 @@ from .containers import mapped
 from .dispatch import decided, find_traced
 from .functional import set_view
 from .registry import primitive_of
-from .tracer import Tracer, make_tracer, shadow
+from .tracer import Tracer, heed_layout, make_tracer, shadow
 
 MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
 
@@ -72,6 +72,7 @@ def _follow(
     if not isinstance(result, Tracer) or not isinstance(value := shadow(result), np.ndarray):
         return
     if value.base is None and not any(isinstance(x, Tracer) and x.current()[1] is value for x in args):
+        _heed_copy(fn, args)
         return
     parents = [
         (of is not value, of.size, position)
@@ -86,6 +87,15 @@ def _follow(
         plain = position == 0 and item is None and entry is not None and entry.rule is not None
         look = Look(args[position], fn if plain else Part(fn, position, item), others, _frozen(dict(kwargs)))
         result.look_at(look)
+    else:
+        _heed_copy(fn, args)
+
+
+def _heed_copy(fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """What has copied an array gives a view of one that lies otherwise."""
+    array, entry = shadow(args[0]) if args else None, primitive_of(fn)
+    if isinstance(array, np.ndarray) and not array.flags.c_contiguous and entry is not None and entry.kind == "view":
+        heed_layout()
 
 
 def _frozen(structure: Any) -> Any:
