@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py import functional
 from yota_py.dispatch import is_traced
 from yota_py.registry import case, nondiff, primitive, rewriting
 
@@ -19,25 +20,7 @@ def lies_in(a: Any, order: str) -> bool:
     return bool(a.flags["C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"])
 
 
-@primitive
-def memory_axes(a: Any) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory, as NumPy orders them for ``order="K"``.
-
-    It takes each axis to where its step fits among the others; steps of nothing (of a broadcast) fit everywhere.
-    """
-    steps = [abs(step) if extent != 1 else 0 for step, extent in zip(a.strides, a.shape, strict=True)]
-    axes: list[int] = []  # the fastest first
-    for axis in reversed(range(a.ndim)):
-        place = len(axes)
-        for at in reversed(range(len(axes))):
-            if steps[axis] and (step := steps[axes[at]]):
-                if step <= steps[axis]:
-                    break
-                place = at
-        axes.insert(place, axis)
-    return tuple(reversed(axes))
-
-
+memory_axes = primitive(functional.memory_axes)
 nondiff(lies_in, immediate=True, of_layout=True, cases=lambda s: [case(s(3, 4), "C"), case(s(3, 4), "F")])
 nondiff(memory_axes, immediate=True, of_layout=True, cases=lambda s: [case(s(3, 4)), case(s(2, 3, 4))])
 for _query in (np.may_share_memory, np.shares_memory):

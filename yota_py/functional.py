@@ -42,6 +42,24 @@ def copied(x: Any) -> np.ndarray:
     return out
 
 
+def memory_axes(a: Any) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory, as NumPy orders them for ``order="K"``.
+
+    It takes each axis to where its step fits among the others; steps of nothing (of a broadcast) fit everywhere.
+    """
+    steps = [abs(step) if extent != 1 else 0 for step, extent in zip(a.strides, a.shape, strict=True)]
+    axes: list[int] = []  # the fastest first
+    for axis in reversed(range(a.ndim)):
+        place = len(axes)
+        for at in reversed(range(len(axes))):
+            if steps[axis] and (step := steps[axes[at]]):
+                if step <= steps[axis]:
+                    break
+                place = at
+        axes.insert(place, axis)
+    return tuple(reversed(axes))
+
+
 class ReadOnly:
     """Views of arrays that cannot be written through, for a function of which nobody knows whether it writes."""
 

@@ -42,7 +42,7 @@ class Whole:
         except UntraceableError as reason:
             result = self.interpret(call)
             problem, *module = reason.args
-            passing, nothing = {*module} & sys.modules.keys() != set(), (None, refuse, refuse, "")
+            passing, nothing = any(name in sys.modules for name in module), (None, refuse, refuse, "")
             return TracedCall(lambda: result, None, None, [problem], lambda: nothing, inputs, passing=passing)
 
         def compile() -> Compiled:

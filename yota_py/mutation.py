@@ -66,7 +66,7 @@ def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
                          f"shape {shape}")
     if not np.can_cast(dtype, x.dtype, casting):
         raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
-                        "'same_kind'")
+                        f"{casting!r}")
     if not is_traced(value) or value._trace is not x._trace:
         install(x, setitem(x, ..., value))
     else:

@@ -24,6 +24,7 @@ from .dispatch import find_traced, is_traced
 from .effects import Performance
 from .engine import Refusal, compile_tape
 from .exchange import Holder, set_attribute, set_item
+from .functional import memory_axes
 from .functions import WRITABLE, binds, parts_of
 from .instructions import TELLING
 from .kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
@@ -38,7 +39,7 @@ from .tracer import Tracer
 from .trees import opened, unflatten
 from .types import ArrayType, Type
 from .variants import Rehearsal
-from .views import laid_out, locked, memory_order, overlapping
+from .views import laid_out, locked, overlapping
 
 if TYPE_CHECKING:
     from .engine.program import Program
@@ -236,7 +237,7 @@ class _Writer:
         made = self._output(var)
         self.lays_out |= value.ndim > 1
         if not value.flags.c_contiguous:
-            made = f"{self.constant(laid_out)}({made}, {self.constant(memory_order(value))})"
+            made = f"{self.constant(laid_out)}({made}, {self.constant(memory_axes(value))})"
         if not value.flags.writeable:
             made = f"{self.constant(locked)}({made})"
         return made if made[0] == "y" else self._assign(tracer, "l", made)
@@ -345,7 +346,7 @@ class _Writer:
                 if array.ndim > 1 and array.flags.c_contiguous:
                     lines.append(f"if not {name}.flags.c_contiguous: return MISFIT")
                 elif array.ndim > 1:
-                    order, same = self.constant(memory_order), self.constant(memory_order(array))
+                    order, same = self.constant(memory_axes), self.constant(memory_axes(array))
                     gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
                     lines.append(f"if {gaps} or {order}({name}) != {same}: return MISFIT")
         for holder in self.performance.records() if self.captures.attributes.counts else ():
@@ -364,13 +365,10 @@ class _Writer:
             first, *again = holder.texts
             lines += [f"if {first} is not {text}: return MISFIT" for text in again]
             for other in every:
-                if other is not holder and _alike(holder, other) and not (_fixed(first) and _fixed(other.texts[0])):
+                alike = other is not holder and type(holder.target) is type(other.target)
+                if alike and not (_fixed(first) and _fixed(other.texts[0])):
                     lines.append(f"if {first} is {other.texts[0]}: return MISFIT")
         return lines
-
-
-def _alike(a: Holder, b: Holder) -> bool:
-    return type(a.target) is type(b.target)
 
 
 def _fixed(text: str) -> bool:

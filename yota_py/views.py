@@ -135,13 +135,6 @@ def _owner(x: Any) -> int | None:
     return id(base) if type(base) is np.ndarray and base.base is None else None
 
 
-def memory_order(array: np.ndarray) -> tuple[int, ...]:
-    """The axes of an array from the slowest to the fastest in memory, as in what NumPy computes of it."""
-    if array.flags.c_contiguous:
-        return tuple(range(array.ndim))
-    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
-
-
 def laid_out(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
     """A copy of an array whose axes lie in memory in this order."""
     copy = np.array(array.transpose(order), order="C")
