@@ -222,24 +222,6 @@ for _name, _ndmin, _order in _AS:
     _stand_ins[_name] = patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))
 
 
-def _of_lists(original: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """NumPy does not look for traced values in the items of a list that stands for an array."""
-
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        arrays = [
-            assemble(a) if isinstance(a, tuple | list) and find_traced(a) is not None else a for a in args[:count]
-        ]
-        return original(*arrays, *args[count:], **kwargs)
-
-    return stand_in
-
-
-for _name in "sum mean max min amax amin prod std var median cumsum argmax argmin sort any all".split():
-    patch(np, _name, _of_lists(getattr(np, _name), 1))
-for _name in "dot vdot inner outer matmul".split():
-    patch(np, _name, _of_lists(getattr(np, _name), 2))
-
-
 _plain_iterable = np.iterable
 patch(np, "iterable", lambda y: np.ndim(y) > 0 if is_traced(y) else _plain_iterable(y))  # it asks iter, which tries
 

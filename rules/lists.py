@@ -20,6 +20,7 @@ from .casting import assemble
 
 _NO_ARRAYS = {"out", "indices_or_sections", "reps", "obj"}
 _NAMED = {"broadcast_to", "copy", "nan_to_num", "reshape", "transpose"}  # by the passes, which compare functions
+_plain_matmul = np.matmul
 _DISPATCHER = type(np.mean)  # NumPy's class of functions with ``__array_function__``
 
 
@@ -39,9 +40,18 @@ def array_parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], frozenset
     return tuple(by_position), frozenset(cls.__name__ for cls in types) - _NO_ARRAYS
 
 
+def _array(x: Any) -> Any:
+    return assemble(x) if isinstance(x, tuple | list) and find_traced(x) is not None else x
+
+
+def _matmul(*args: Any, **kwargs: Any) -> Any:
+    """The ufunc that is a product of matrices, whose attributes nobody asks for."""
+    return _plain_matmul(*map(_array, args), **kwargs)
+
+
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
     def made(name: str, x: Any) -> Any:
-        return assemble(x) if name in arrays and isinstance(x, tuple | list) and find_traced(x) is not None else x
+        return _array(x) if name in arrays else x
 
     names: tuple[str, ...] = ()
     arrays: frozenset[str] = frozenset()
@@ -59,6 +69,7 @@ def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def install() -> None:
     """Stand-ins for all functions that have an entry and none yet."""
+    patch(np, "matmul", _matmul)
     for module in (np, np.linalg, np.fft):
         for name, fn in list(vars(module).items()):
             known = (module, name) in patched or name in _NAMED

@@ -78,3 +78,9 @@ def test_a_primitive_that_reads_what_is_not_passed() -> None:
             for rate in range(12):
                 space["rate"] = float(rate)
                 grad(space["f"], x)
+
+
+def test_products_of_matrices_of_lists() -> None:
+    """Of ufuncs, this one takes lists of traced numbers."""
+    for x in (2.0, 3.0, 4.0):
+        assert grad(lambda x: np.matmul([x, 2 * x], [x, 1.0]), x) == (x * x + 2 * x, (2 * x + 2,))
