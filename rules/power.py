@@ -15,6 +15,7 @@ import numpy as np
 
 from yota_py.registry import Case, Rule, Sample, case, patch, primitive, rrule
 from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
+from yota_py.types import typeof
 
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
@@ -137,7 +138,8 @@ def _lowered_number(x: Any, p: Any) -> Any:
 
 
 def _lowered_math(x: Any, p: Any) -> Any:
-    return _lowered_number(x, p) if dtype_of(x).kind == "f" else NotImplemented
+    """Of Python's own floats, as the result is one."""
+    return _lowered_number(x, p) if typeof(x) == typeof(1.0) else NotImplemented
 
 
 def _cases(s: Sample) -> Iterable[Case]:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from caching import Box, agree, entries, follows, function, in_a_process, rebind, write
 from numpy.testing import assert_allclose
+from scipy import stats
 
-from yota_py import grad, jit, value_and_grad
+from yota_py import explain, grad, jit, value_and_grad
 
 # --------------------------------------------------------------------------------------------- captured arrays
 
@@ -235,6 +236,41 @@ def test_compiled_code_that_makes_arrays_while_a_trace_is_active() -> None:
             for i in range(4):
                 assert np.isclose(grad(f, 2.0 + i)[0], (2.0 + i) * want)
     """)
+
+
+@pytest.mark.parametrize("deviates", [0, 1])
+def test_draws_of_a_library_that_are_there_already(deviates: int) -> None:
+    """Every other normal deviate of the old generator was made with the one before."""
+    f = lambda x: x * stats.norm.rvs()  # noqa: E731
+    expected = []
+    for call in (f, lambda x: grad(f, x)[0], jit(f)):
+        np.random.seed(0)
+        np.random.normal(size=deviates)
+        expected.append([call(1.0) for _ in range(6)])
+    assert expected[0] == expected[1] == expected[2]
+
+
+def test_attributes_with_names_of_random_functions() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.random, self.time, self.now, self.today, self.Generator = 0.5, 2.0, 1.5, 3.0, 1.0
+
+        def loss(self, x: Any) -> Any:
+            return np.sum(x * self.random * self.time * self.now * self.today * self.Generator)
+
+        def noisy(self, x: Any) -> Any:
+            return np.sum(x * self.rng.random())
+
+    model = Model()
+    loss = value_and_grad(model.loss)
+    for i in range(4):
+        model.random = 0.5 + i
+        value, slope = loss(np.ones(3) + i)
+        assert_allclose(value, model.loss(np.ones(3) + i))
+        assert_allclose(slope, np.full(3, 9.0 * model.random))
+    assert sum(told.calls for told in explain(model.loss)) == 2  # an input from its second value on
+    model.rng = np.random.default_rng(0)
+    assert len({float(grad(model.noisy, np.ones(3))[0]) for _ in range(6)}) == 6
 
 
 def test_a_generator_as_argument() -> None:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import datetime
+import decimal
+import fractions
+import json
+import math
+import statistics
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.interpolate
+import scipy.optimize
+import torch
 from steps import runs_as_plain
 
 from yota_py import grad, jit
+from yota_py.cache import clear_caches
 from yota_py.errors import YotaError
 
 READS: dict[str, Callable[[Any], Any]] = {
@@ -133,3 +144,136 @@ def test_casts_in_place_raise_what_numpy_raises(value: Any, every_policy: None) 
         return step, lambda i: (np.arange(2) + i, []), lambda: None
 
     runs_as_plain(make, 4)
+
+
+FED: dict[str, Callable[[Any], Any]] = {
+    "json.dumps": lambda x: json.dumps({"loss": [x]}),
+    "Decimal": lambda x: decimal.Decimal(x),
+    "a class of Decimal": lambda x: decimal.Decimal.from_float(x),
+    "statistics.mean": lambda x: statistics.mean([x, 2.0]),
+    "statistics.fmean": lambda x: statistics.fmean([x, 2.0]),
+    "timedelta": lambda x: datetime.timedelta(seconds=x),
+    "fromtimestamp": lambda x: datetime.datetime.fromtimestamp(x, datetime.UTC),
+    "float.hex": lambda x: float.hex(x),
+    "float.__add__": lambda x: float.__add__(x, 1.0),
+    "from_float": lambda x: fractions.Fraction.from_float(x),
+    "objects": lambda x: np.array([x, None], dtype=object),
+    "windows": lambda x: np.lib.stride_tricks.sliding_window_view(np.ones(3) * x, 2),
+    "dlpack": lambda x: np.from_dlpack(np.ones(2) * x),
+    "memoryview": lambda x: memoryview(np.ones(2) * x),
+    "frombuffer": lambda x: np.frombuffer(np.ones(2) * x),
+    "ndenumerate": lambda x: list(np.ndenumerate(np.ones(2) * x)),
+    "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x, 0.0, 10.0),
+    "a spline": lambda x: scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, x]),
+    "a tensor": lambda x: torch.tensor([x, 1.0]),
+}
+
+
+def _caught(read: Callable[[Any], Any], how: str) -> Callable[[Any], Any]:
+    def handled(x: Any) -> Any:
+        try:
+            read(x)
+        except Exception:  # any: it is what these tests are about
+            return x * 3.0
+        return x * 2.0
+
+    def suppressed(x: Any) -> Any:
+        factor = 3.0
+        with contextlib.suppress(Exception):
+            read(x)
+            factor = 2.0
+        return x * factor
+
+    def further_out(x: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return read(x)
+
+        try:
+            inner(x)
+        except Exception:  # any: it is what these tests are about
+            return x * 3.0
+        return x * 2.0
+
+    def left(x: Any) -> Any:
+        try:
+            read(x)
+            return x * 2.0
+        finally:
+            x = x * 3.0
+
+    def generated(x: Any) -> Any:
+        def factors() -> Any:
+            try:
+                yield read(x)
+            except Exception:  # any: it is what these tests are about
+                yield 3.0
+                return
+            yield 2.0
+
+        return x * list(factors())[-1]
+
+    return {f.__name__: f for f in (handled, suppressed, further_out, left, generated)}[how]
+
+
+@pytest.mark.parametrize("how", ["handled", "suppressed", "further_out", "left", "generated"])
+@pytest.mark.parametrize("name", FED)
+def test_exceptions_that_plain_numbers_do_not_raise(name: str, how: str, every_policy: None) -> None:
+    """Libraries that know nothing of traced values raise them; a gradient is refused, a step is called as it is."""
+    f = _caught(FED[name], how)
+    for x in (2.0, 3.0, 4.0):
+        assert f(x) == x * 2.0
+        with pytest.raises(YotaError):
+            grad(f, x)
+    step = jit(f)
+    assert [step(x) for x in (2.0, 3.0, 4.0, 2.0)] == [4.0, 6.0, 8.0, 4.0]
+
+
+OWN: dict[str, Callable[[Any], Any]] = {
+    "a shape": lambda x: np.reshape(np.ones(3) * x, (2, 2)),
+    "a matrix": lambda x: np.linalg.cholesky(-x * np.eye(2)),
+    "its own": lambda x: (_ for _ in ()).throw(TypeError(f"{x > 0}")),
+    "a division": lambda x: x / 0.0,
+    "math.log": lambda x: math.log(-x),
+    "an item": lambda x: x[0],
+    "a key": lambda x: {1.0: x}[2.0],
+    "an attribute": lambda x: x.fit(),
+    "None": lambda x: x + None,
+    "a length": lambda x: len(x),
+    "a list": lambda x: [1.0].index(x),
+    "json.loads": lambda x: json.loads("[1"),
+    "a C function": lambda x: math.comb(5, x),
+}
+
+
+@pytest.mark.parametrize("how", ["handled", "further_out", "generated"])
+@pytest.mark.parametrize("name", OWN)
+def test_exceptions_that_plain_numbers_raise_as_well(name: str, how: str, every_policy: None) -> None:
+    f = _caught(OWN[name], how)
+    step = jit(f)
+    for x in (2.0, 3.0, 4.0):
+        value, (slope,) = grad(f, x)
+        assert (value, slope) == (f(x), 3.0)
+        assert step(x) == f(x)
+
+
+def test_trace_functions_are_left_as_they_were() -> None:
+    seen: list[str] = []
+
+    def tracing(frame: Any, event: str, arg: Any) -> None:
+        seen.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    for of_users in (None, tracing):
+
+        def handled(x: Any) -> Any:
+            with contextlib.suppress(ValueError):
+                return np.sum(x * 2.0)
+
+        clear_caches()
+        sys.settrace(of_users)
+        try:
+            grad(handled, np.ones(3))
+            assert sys.gettrace() is of_users
+        finally:
+            sys.settrace(before)
+    assert "handled" in seen

@@ -24,8 +24,8 @@ LAYERS = [
     "cases tangents partials functional registry contents",
     "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
-    "leftovers refusals keys sinks captured instances captures watch recording plain effects",
-    "gradient",
+    "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
+    "seeds gradient",
     "passes",
     "engine",
     "policy interpreter variants varying world check blame step modes audit notices cache explain transforms jit "

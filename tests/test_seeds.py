@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import grad, pullback
+from yota_py import config, explain, grad, gradtape, pullback
 from yota_py.errors import SeedError
 
 CALLS = 4  # traced, compiled, and run twice
@@ -102,3 +103,70 @@ def test_a_pullback_with_structure_and_without_influence() -> None:
     grads = back({"a": np.ones(2), "b": None})
     assert_array_equal(grads[0]["w"], np.full(2, 2.0))
     assert grads[0]["u"] == 0.0 and grads[1] is None
+
+
+def _with_lists(x: Any) -> Any:
+    return [np.sum(x), {"y": x * x, "n": 3}]
+
+
+SEEDS: dict[str, tuple[Callable[[Any], Any], Any, Callable[[int], Any]]] = {
+    "array": (lambda x: x * x, np.arange(3.0), lambda i: np.arange(3.0) + i),
+    "list": (lambda x: x * x, np.arange(3.0), lambda i: [1.0, 2, i]),
+    "tuple": (lambda x: x * x, np.arange(3.0), lambda i: (1, 2.0, 0.5 * i)),
+    "rows": (lambda x: np.outer(x, x), np.arange(2.0), lambda i: [[1.0, i], (2.0, np.float32(3.0))]),
+    "arrays in a list": (lambda x: np.outer(x, x), np.arange(2.0), lambda i: [np.arange(2), np.ones(2) * i]),
+    "integers": (lambda x: x * x, np.arange(3.0), lambda i: np.arange(3) + i),
+    "bools": (lambda x: x * x, np.arange(3.0), lambda i: np.arange(3) == i),
+    "single precision": (lambda x: x * x, np.arange(3.0), lambda i: np.float32([1, 2, i])),
+    "to single precision": (lambda x: x * x, np.float32([1, 2, 3]), lambda i: np.arange(3.0) + i),
+    "float": (lambda x: np.sum(x), np.arange(3.0), lambda i: 2.0 * i),
+    "int": (lambda x: np.sum(x), np.arange(3.0), lambda i: 2 * i),
+    "NumPy's int": (lambda x: np.sum(x), np.arange(3.0), lambda i: np.array(i)),
+    "of no dimensions": (lambda x: np.sum(x, keepdims=True)[0:1].reshape(()), np.arange(3.0), lambda i: 2 * i),
+    "Python's": (lambda x: x * x, 2.0, lambda i: 2.0 * i),
+    "int of Python's": (lambda x: x * x, 2.0, lambda i: 2 * i),
+    "complex": (lambda z: z * z, 1 + 2j, lambda i: 2 * i),
+    "containers": (_with_lists, np.arange(3.0), lambda i: [2 * i, {"y": [1, 2, i], "n": None}]),
+    "nothing": (lambda x: np.sin(x[:0]), np.arange(3.0), lambda i: []),
+}
+
+
+def _as_it_was(seed: Any, like: Any) -> Any:
+    """The seed with an array or NumPy scalar of the output's dtype at each of its leaves."""
+    if isinstance(like, dict):
+        return {key: _as_it_was(seed[key], value) for key, value in like.items()}
+    if isinstance(like, list):
+        return [_as_it_was(s, value) for s, value in zip(seed, like, strict=True)]
+    return None if seed is None else np.asarray(like).dtype.type(1) * np.array(seed, np.asarray(like).dtype)
+
+
+def interpreted(f: Callable[[Any], Any], x: Any, seed: Any) -> Any:
+    policy, config.compile = config.compile, "never"
+    try:
+        return grad(f, x, seed=seed)
+    finally:
+        config.compile = policy
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_programs_serve_seeds_of_all_kinds(name: str, every_policy: None) -> None:
+    f, x, make = SEEDS[name]
+    for i in range(6):
+        seed = make(i)
+        value, (slope,) = grad(f, x, seed=seed)
+        exact = _as_it_was(seed, f(x))
+        expected, (other,) = interpreted(f, x, exact)
+        assert repr(value) == repr(expected)
+        assert_array_equal(slope, other)
+        assert type(slope) is type(other)
+    if config.compile == "always":
+        assert sum(told.calls for told in explain(f)) == 5
+
+
+def test_tapes_are_played_with_seeds_of_other_kinds() -> None:
+    x = np.arange(3.0)
+    for first in (np.ones(3), [1, 2.0, 3.0], np.arange(3)):
+        tape = gradtape(lambda x: x * x, x, seed=first)
+        for i in range(3):
+            seed = [1 + i, 2.0, 3.0] if isinstance(first, list) else np.asarray(first) + i
+            assert_array_equal(tape.play(x + i, seed=seed)[1][0], 2 * (x + i) * np.array(seed))

@@ -64,6 +64,7 @@ class _Sites:
     offsets: list[int]
     sites: list[_Site]
     mentions: list[_Mention]
+    attributes: dict[int, str]  # that are read, by the offsets of the instructions
 
     def at(self, offset: int) -> _Site:
         return self.sites[bisect_right(self.offsets, offset) - 1]  # the last instruction may be an inline cache
@@ -81,6 +82,13 @@ def called_name(frame: FrameType) -> str:
 def subscripts(frame: FrameType) -> bool:
     """Whether a frame asks for an item at the moment, rather than to iterate or to call something that does."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("BINARY_SUBSCR", "BINARY_OP")
+
+
+def asks_for(frame: FrameType, name: str) -> bool:
+    """Whether a frame asks for an attribute at the moment, rather than to call something that does."""
+    sites = _sites_of(frame.f_code)
+    at = bisect_right(sites.offsets, frame.f_lasti) - 1
+    return sites.attributes.get(sites.offsets[at]) == name or called_name(frame) == "getattr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +255,8 @@ def _read(code: CodeType) -> _Sites:
             called.add((start, callee))
         sites.append(_Site(is_call, callee, start, end))
     mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions)]
-    return _Sites([instruction.offset for instruction in instructions], sites, mentions)
+    attributes = {i.offset: i.argval for i in instructions if i.opname in _ATTRIBUTES}
+    return _Sites([instruction.offset for instruction in instructions], sites, mentions, attributes)
 
 
 def _steps(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:

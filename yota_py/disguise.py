@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -59,11 +59,28 @@ def identity(obj: Any) -> int:
     return id(obj.__yota_open__() if hasattr(type(obj), "__yota_open__") else obj)
 
 
-originals[id(Type)], originals[id(identity)] = type, id
+def has_attribute(obj: Any, name: str, /) -> bool:
+    """The stand-in for ``hasattr``: of special methods, a traced value has those of what it stands for."""
+    if is_traced(obj) and isinstance(name, str) and name.startswith("__"):
+        return any(name in vars(base) for base in obj.__class__.__mro__)  # not in the metaclass
+    return hasattr(obj, name)
+
+
+def iterate(*args: Any) -> Iterator[Any]:
+    """The stand-in for ``iter``, which asks the class whether there are items; a NumPy scalar has an index only."""
+    if len(args) == 1 and is_traced(args[0]) and not hasattr(cls := args[0].__class__, "__iter__"):
+        raise TypeError(f"'{cls.__name__}' object is not iterable")
+    return iter(*args)
+
+
+_STAND_INS: dict[str, Any] = {"type": Type, "id": identity, "hasattr": has_attribute, "iter": iterate}
+_ORIGINALS = {name: getattr(builtins, name) for name in _STAND_INS}
+originals.update({id(stand_in): _ORIGINALS[name] for name, stand_in in _STAND_INS.items()})
 
 Builtins = ModuleType("builtins", builtins.__doc__)  # for builtins.type(x)
-vars(Builtins).update(vars(builtins), type=Type, id=identity)
+vars(Builtins).update(vars(builtins), **_STAND_INS)
 originals[id(Builtins)] = builtins
+BY_ORIGINAL = {id(original): _STAND_INS[name] for name, original in _ORIGINALS.items()} | {id(builtins): Builtins}
 
 # What Python wants of special methods: results of this class, which a test takes from a traced value.
 _RESULTS: dict[str, tuple[type, Callable[[Any], Any]]] = {

@@ -30,6 +30,8 @@ listeners: list[Callable[[YotaError], object]] = []  # called with each error wh
 class YotaError(Exception):
     """Base of all errors that yota_py raises by itself."""
 
+    level: int | None = None  # of the trace in which it is made
+
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         for heed in listeners:

@@ -148,7 +148,8 @@ def _kind_of(cls: type) -> str:
         return "rational"
     if any(hasattr(cls, name) for name in _PROTOCOLS) or cls in (range, memoryview) or cls.__module__ == "array":
         return "foreign" if is_library(cls.__module__) else "own"
-    is_sequence = hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys")
+    has = {name for base in cls.__mro__ for name in vars(base)}  # not what its metaclass has, as of enumerations
+    is_sequence = {"__len__", "__getitem__"} <= has and "keys" not in has
     return "own" if is_sequence and (cls.__module__ == "collections" or not is_library(cls.__module__)) else ""
 
 

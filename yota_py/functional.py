@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,8 @@ class ReadOnly:
         if not result.flags.writeable and 0 not in result.strides and any(
             array.flags.writeable and np.may_share_memory(result, array) for _, array in self._behind.values()
         ):
-            result.flags.writeable = True
+            with suppress(ValueError):  # it is made of memory that it has been given as read-only
+                result.flags.writeable = True
         return result
 
 

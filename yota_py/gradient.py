@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,18 +13,17 @@ import numpy as np
 import optree
 
 from .containers import NAMESPACE, item
-from .dispatch import is_traced
-from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError, SeedError
-from .foreign import masked_output
+from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError
 from .functional import ReadOnly, written_into
 from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder, is_large
 from .registry import apply_rule, primitive_of
+from .seeds import seed_for, seed_inputs, seed_leaves
 from .show import name_of
 from .tangents import MISSING, add, getfield, zeros_like
 from .tape import Tape
 from .trees import flatten, unflatten
-from .types import ArrayType, StructType, TupleType, Type, is_inexact, typeof
+from .types import ArrayType, StructType, TupleType, Type, typeof
 from .unwinding import quietly
 
 # --------------------------------------------------------------------------------- the three verbs
@@ -266,56 +264,6 @@ def _check_type(op: Call, have: Type, want: Type) -> None:
                         "tangents.unbroadcast(dx, x) brings it to shape and dtype")
 
 
-# -------------------------------------------------------------------------------------------- seeds
-
-
-def _type_of_output(z: Any, site: Site | None, name: str) -> ArrayType:
-    t = typeof(z)
-    if not isinstance(t, ArrayType):
-        raise OutputError(
-            f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number "
-            "to differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
-        )
-    if "numpy.ma" in sys.modules and np.ma.is_masked(z):  # its import would be taken for what the function does
-        raise masked_output(z, site, name)
-    return t
-
-
-def seed_for(z: Any, site: Site | None, name: str) -> Any:
-    """The default seed: one, of the kind of a real scalar output; raises if the output is no real scalar."""
-    t = _type_of_output(z, site, name)
-    if t.dtype.kind in "biu":
-        raise NonScalarOutputError(f"{site}: {name} returns {t}, which has no derivative; return a float")
-    if t.shape != () or t.dtype.kind != "f":
-        what = "a complex number" if t.dtype.kind == "c" and not t.shape else str(t)
-        raise NonScalarOutputError(
-            f"{site}: {name} returns {what}, and grad needs a real scalar. Two ways out: reduce the output to a scalar "
-            f"(np.sum, np.mean, np.abs(...)**2), or pass seed=, the cotangent of the output, of its shape {t.shape}"
-        )
-    return one_of(t)
-
-
-def one_of(t: ArrayType) -> Any:
-    """The number one as a value of this scalar type."""
-    if t.kind == "array":
-        return np.ones((), t.dtype)
-    return complex(1) if t.dtype.kind == "c" else 1.0 if t.kind == "python" else t.dtype.type(1)
-
-
-def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
-    """The seed as an array of the output's dtype; raises ``SeedError`` if its shape or kind differs."""
-    want = _type_of_output(z, site, name)
-    if is_traced(seed):
-        return seed
-    given = np.asarray(seed)
-    if given.dtype.kind not in "fciub" or given.shape != want.shape:
-        raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape "
-                        f"{want.shape}")
-    if given.dtype.kind == "c" and want.dtype.kind != "c":
-        raise SeedError(f"{site}: the seed is complex, the output of {name} is real ({want})")
-    return given.astype(want.dtype) if want.kind == "array" else want.dtype.type(given[()])
-
-
 def require_active(tape: Tape, site: Site | None) -> None:
     """Raises ``NotDifferentiableError`` if no input of the tape is active."""
     if not any(isinstance(op, Input) and op.active for op in tape.ops):
@@ -356,21 +304,8 @@ def differentiate(
         seeds: list[Variable | None] = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
     else:
         given = seed_leaves(seed, leaves, spec, site, tape.name)
-        seeds = [None if s is None else lin.out.input(s, "seed", active=False) for s in given]
+        seeds = seed_inputs(lin.out, seed, given, spec)
     return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
-
-
-def seed_leaves(seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site: Site | None, name: str) -> list[Any]:
-    """One checked seed per leaf of the output, ``None`` for one without derivative; raises ``SeedError``."""
-    given, given_spec = flatten(seed)
-    if given_spec != spec:
-        if len(leaves) != 1:
-            raise SeedError(f"{site}: the seed does not have the structure of the output of {name}: {spec}")
-        given = [seed]  # a plain list as the seed of an array
-    return [
-        None if s is None and not is_inexact(z) else check_seed(s, z, site, name)
-        for s, z in zip(given, leaves, strict=True)
-    ]
 
 
 def seed_pairs(

@@ -26,6 +26,7 @@ _UNTRACEABLE = {
     **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
     **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
 }
+_OF_MODULES = frozenset(["draws random numbers", "asks for the time"])  # attributes of that name are no reason
 # What gives an object's address, or a text, a number or an order that is made of it.
 _ADDRESSES = frozenset([
     "id", "hash", "repr", "ascii", "str", "format", "set", "frozenset", "__hash__", "__repr__", "__str__", "__format__",
@@ -130,7 +131,8 @@ def _read(code: CodeType) -> Names:
                 names.of_globals.setdefault((of, name), site)
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            if (what := _UNTRACEABLE.get(name)) is not None:
+            what = _UNTRACEABLE.get(name)
+            if what is not None and not (what in _OF_MODULES and _is_of_self(instructions[i - 1])):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")
@@ -189,6 +191,11 @@ def _appends(after: Sequence[dis.Instruction]) -> bool:
     if len(after) == 3 and _is_subscript(after[1]):
         after = after[2:] if after[0].opname == "LOAD_CONST" else ()
     return bool(after) and after[0].opname in _READS and after[0].argval in GROWING
+
+
+def _is_of_self(before: dis.Instruction) -> bool:
+    """Whether an attribute is one of the object of a method."""
+    return before.opname in _LOCAL and before.argval == "self"
 
 
 def _is_subscript(instruction: dis.Instruction) -> bool:

@@ -8,7 +8,6 @@ which has no frame to tell it by, takes what it gets for an array's memory.
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
@@ -19,7 +18,7 @@ import numpy as np
 
 from . import locks
 from .callsites import calls
-from .disguise import Builtins, Type, identity
+from .disguise import BY_ORIGINAL
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
 from .registry import for_lists, listeners, patched
@@ -116,7 +115,7 @@ def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
 MEMO = type(lru_cache(lambda: None))
 _IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
-_by_original: dict[int, Any] = {id(type): Type, id(id): identity, id(builtins): Builtins}
+_by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
 _retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
@@ -17,14 +16,13 @@ from .attempts import Attempts
 from .captures import Captures
 from .containers import items_of
 from .dispatch import is_traced
-from .errors import LostDerivativeError, MutationError, YotaError, listeners
+from .errors import LostDerivativeError, MutationError, YotaError
 from .foreign import Foreign, holds_floats, masked_output, unlike_an_array
 from .instances import places_of
 from .kinds import is_whole
 from .leftovers import Leftovers
 from .libraries import adopt
 from .operations import Constant, Input, Site, Variable, site_of, user_site
-from .ownership import is_library_frame
 from .parts import owner_of
 from .patching import Installed, noticing, tracing
 from .refusals import translated
@@ -38,8 +36,6 @@ from .types import is_inexact
 from .unwinding import Holding, state, unwinding
 from .views import overlap
 from .watch import watched
-
-_PACKAGE = __name__.partition(".")[0]
 
 LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
 
@@ -172,7 +168,8 @@ class Recording:
         except Exception as error:
             if (cause := trace.refused or trace.lost) is not None and not isinstance(error, YotaError):
                 raise cause from error  # C code that has called a function may not heed its errors
-            if not trace.effects and not isinstance(error, YotaError) and (said := translated(error)) is not None:
+            own = trace.effects or isinstance(error, YotaError)
+            if not own and (said := translated(error, error.__traceback__)) is not None:
                 raise said from error
             if not trace.effects and state.traces[0] is trace:
                 leftovers = Leftovers(trace)
@@ -270,17 +267,3 @@ def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple
             name = names[argnum] if argnum < len(names) else f"args[{argnum}]"
         out.append((argnum, name + "".join(f"[{key!r}]" for key in rest)))
     return out
-
-
-def _refuse(error: YotaError) -> None:
-    """An error is made. The function may catch what plain NumPy would not raise, so that the trace goes astray."""
-    if not state.traces or state.suspended:
-        return
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is not None and not is_library_frame(frame) and (trace := state.traces[-1]).refused is None:
-        trace.refused = error
-
-
-listeners.append(_refuse)

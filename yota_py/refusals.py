@@ -10,6 +10,7 @@ from types import (
     ClassMethodDescriptorType,
     FunctionType,
     MethodDescriptorType,
+    MethodType,
     ModuleType,
     TracebackType,
     WrapperDescriptorType,
@@ -23,24 +24,39 @@ from .dispatch import find_traced
 from .errors import LostDerivativeError
 from .operations import site_of
 from .ownership import is_library, is_library_frame
+from .trace import Trace
 
 _WANTING_MEMORY = (np.frombuffer, np.from_dlpack, memoryview, bytes, bytearray)
+_C_FUNCTIONS = BuiltinFunctionType | ClassMethodDescriptorType
+_OF_PYTHON = FunctionType | MethodType
 _SLOTS = (WrapperDescriptorType, MethodDescriptorType)
 _WITH_NUMBERS = (int, float, complex, np.generic, np.ndarray)
+# They take whatever they are given, or know of traced values: their exceptions are the function's own.
+_OF_ANY_OBJECTS = frozenset(
+    ["yota_py", "numpy", "scipy", "builtins", "operator", "_operator", "itertools", "functools", "_functools",
+     "collections", "_collections", "heapq", "_heapq", "bisect", "_bisect", "copy", "math", "cmath", "contextlib",
+     "typing", "types", "dataclasses", "abc", "inspect", "warnings", "threading", "_thread", "unittest"]
+)  # fmt: skip
+_OF_PLAIN_VALUES = (Trace.compute.__code__, Trace.guard.__code__)  # what is raised in there, plain code raises
 _RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
 
 
-def translated(error: Exception) -> LostDerivativeError | None:
-    """What to raise for an exception that leaves a traced function; ``None`` for one that is the function's own.
+def translated(error: BaseException, traceback: TracebackType | None) -> LostDerivativeError | None:
+    """What to raise for an exception in a traced function; ``None`` for one that is the function's own.
 
     Of another class than what Python or NumPy raises it is only if it comes from C code that knows nothing of traced
     values and was given one: it would not have been raised of plain numbers.
     """
-    frames = [tb for tb in _frames(error.__traceback__) if not _is_ours(tb)]
-    call = called_with(frames[-1].tb_frame, frames[-1].tb_lasti) if frames else None
-    if call is None or find_traced(call.values) is None or not (instead := _way_out(call.callee)):
+    frames = [*_frames(traceback)]
+    if any(tb.tb_frame.f_code in _OF_PLAIN_VALUES for tb in frames):
+        return None
+    frames = [tb for tb in frames if not _is_ours(tb)]
+    if not frames:
         return None
     users = next((tb for tb in reversed(frames) if not is_library_frame(tb.tb_frame)), frames[-1])
+    call = called_with(users.tb_frame, users.tb_lasti)
+    if call is None or find_traced(call.values) is None or not (instead := _way_out(call.callee, error)):
+        return None
     site = site_of(users.tb_frame.f_code, users.tb_lineno)
     return LostDerivativeError(f"{site}: {call.name}(...) gets a traced value, whose derivative would be lost there "
                                f"({type(error).__name__}: {error}). Instead: {instead}.")
@@ -56,23 +72,27 @@ def _is_ours(traceback: TracebackType) -> bool:
     return str(traceback.tb_frame.f_globals.get("__name__")).startswith("yota_py.")
 
 
-def _way_out(callee: Any) -> str:
-    """What to do instead of calling C code that knows nothing of traced values; empty for any other callable."""
+def _way_out(callee: Any, error: BaseException) -> str:
+    """What to do instead of calling what knows nothing of traced values; empty for any other callable."""
     if isinstance(callee, _SLOTS):
         of_numbers = issubclass(callee.__objclass__, _WITH_NUMBERS)
         return "use the operator or method of the value itself" if of_numbers else ""
     if any(callee is fn for fn in _WANTING_MEMORY):
         return "compute with the array itself, which needs no other view of its memory"
-    if not isinstance(callee, BuiltinFunctionType | ClassMethodDescriptorType | type):
+    if not isinstance(callee, _C_FUNCTIONS | _OF_PYTHON | type):
         return ""
     owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
     cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
     if cls is not None and issubclass(cls, Decimal):
         return "compute with floats, or make the line a function with a rule of its own: see yota_py.primitive"
     root = str(getattr(callee, "__module__", None) or getattr(owner, "__module__", None)).partition(".")[0]
-    if root in ("numpy", "scipy", "builtins") or root in sys.stdlib_module_names:
+    if root in _OF_ANY_OBJECTS:
         return ""
-    if isinstance(callee, type) and (not is_library(root) or _is_written_in_python(callee)):
+    if root in sys.stdlib_module_names:
+        return _RULE if isinstance(error, TypeError) and is_library(root) else ""
+    if isinstance(callee, _OF_PYTHON) or (isinstance(callee, type) and _is_written_in_python(callee)):
+        return ""
+    if isinstance(callee, type) and not is_library(root):
         return ""
     return _RULE if isinstance(sys.modules.get(root), ModuleType) else ""
 

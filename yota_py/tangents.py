@@ -114,6 +114,14 @@ def getfield(structure: Any, key: Any) -> Any:
     return item(structure, key)
 
 
+def as_cotangent(given: Any, dtype: np.dtype[Any], is_array: bool) -> Any:
+    """A number, an array, or numbers in nested lists as a cotangent of this dtype."""
+    if isinstance(given, list | tuple):
+        given = np.stack([as_cotangent(x, dtype, is_array) for x in given])
+    given = astype(given, dtype)
+    return as_array(given) if is_array else given
+
+
 def zeros_like(x: Any) -> Any:
     """Zeros of the same shape and dtype, as a plain array or NumPy scalar."""
     t = typeof(x)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .callsites import called_name, called_with, subscripts
+from .callsites import asks_for, called_name, called_with, subscripts
 from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
@@ -181,6 +181,9 @@ class Tracer:
             return self._decide(decided).__reduce_ex__(protocol)
         raise lost("pickling", self, "save values outside the differentiated function")
 
+    def __reduce__(self) -> Any:
+        return self.__reduce_ex__(2)
+
     def __copy__(self) -> Any:
         if not self._trace.alive:
             raise leaked(self, "a copy")
@@ -210,7 +213,8 @@ class Tracer:
         return f"{test(shadow(self))} ({self.current()[0]})"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(self._value, name):
+        special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be
+        if special or not hasattr(self._value, name):
             raise AttributeError(f"{self.__class__.__name__!r} object has no attribute {name!r}")
         if name in _OF_SHAPE:
             return getattr(self._value, name)

@@ -9,20 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from .cache import FunctionCache, cache_for, caches, known_cache
-from .gradient import (
-    backprop,
-    differentiate,
-    finish,
-    require_active,
-    seed_leaves,
-    seed_pairs,
-    to_rrules,
-)
+from .gradient import backprop, differentiate, finish, require_active, seed_pairs, to_rrules
 from .interpreter import collect, result_types, settle
 from .modes import Call, Mode
 from .operations import user_site
 from .recorder import Recorder
 from .recording import record_call
+from .seeds import seed_leaves, with_floats
 from .show import name_of
 from .sinks import Arguments
 from .tape import Tape
@@ -59,7 +52,7 @@ def _cache_of(f: Callable[..., Any]) -> FunctionCache:
 
 def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
     """Compile ``grad`` of a function for arguments of these types."""
-    _cache_of(f).compile(Call(f, args, kwargs, seed))
+    _cache_of(f).compile(Call(f, args, kwargs, with_floats(seed)))
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -81,7 +74,8 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     run compiled code (``config.compile``). ``grad.compile(f, *args)`` compiles at once, for arguments of these types;
     it raises ``CompileError`` for a function whose calls cannot share a program.
 
-    ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes.
+    ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes; it may
+    have any real dtype (for complex outputs, a complex one as well), and lists of numbers stand for an array.
 
     Raises ``NotDifferentiableError`` if no argument is differentiable, ``NonScalarOutputError`` if the output is not a
     real scalar and there is no seed, ``SeedError`` for a seed of another shape, ``MissingRuleError`` for a function
@@ -91,6 +85,8 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     >>> grad(lambda x1, x2: x1 * x2 + np.sin(x1), 2.0, 3.0)
     (6.909297426825682, (2.5838531634528574, 2.0))
     """
+    if seed is not None:
+        seed = with_floats(seed)
     if state.traces:
         return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
     cache = _known(id(getattr(f, "__code__", f)))
@@ -225,7 +221,7 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     >>> gradtape(lambda x: x * x, 3.0).play(4.0)
     (16.0, (np.float64(8.0),))
     """
-    return differentiate(record_call(f, args, kwargs), seed).tape
+    return differentiate(record_call(f, args, kwargs), with_floats(seed)).tape
 
 
 def _check_callable(f: Any) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from .containers import mapped
+from .containers import LEAVES, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_traced
 from .functional import set_view
 from .registry import primitive_of
+from .tangents import getfield
 from .tracer import Tracer, heed_layout, make_tracer, shadow
 
 MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
@@ -19,15 +21,16 @@ MAX_WORK = 100_000  # candidates tried to find an element that two arrays share;
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``fn`` as a function of its argument at ``position``, and of its result the item at ``item`` (or all of it)."""
+    """``fn`` as a function of what stands at ``place`` in its ``(args, kwargs)`` (keys, one after the other), and of
+    its result what stands at ``item``. Its other arguments are those of ``fn``, whatever they have at the place."""
 
     fn: Callable[..., Any]
-    position: int
-    item: int | None
+    place: tuple[Any, ...]
+    item: tuple[Any, ...]
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        result = self.fn(*args[: self.position], x, *args[self.position :], **kwargs)
-        return result if self.item is None else result[self.item]
+        args, kwargs = _put((args, kwargs), self.place, x)
+        return reduce(getfield, self.item, self.fn(*args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ class Look:
         record = self.parent._trace.record
         if not isinstance(self.fn, Part):
             return record(self.fn, (self.parent, *self.args), self.kwargs)
-        at = self.fn.position
-        result = record(self.fn.fn, (*self.args[:at], self.parent, *self.args[at:]), self.kwargs)
-        return result if self.fn.item is None else result[self.fn.item]
+        args, kwargs = _put((self.args, dict(self.kwargs)), self.fn.place, self.parent)
+        result = record(self.fn.fn, args, kwargs)
+        return reduce(getfield, self.fn.item, result)
 
     def of(self, array: np.ndarray) -> Any:
         """The same view of another array."""
@@ -57,38 +60,60 @@ class Look:
         return set_view(self.parent, value, self.fn, self.args, dict(self.kwargs))
 
 
-def follow_views(result: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def follow_views(
+    result: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], item: tuple[Any, ...] = ()
+) -> None:
     """Let the traced arrays that a call has given remember at which of its arguments they look."""
-    if isinstance(result, tuple | list):
-        for i, item in enumerate(result):
-            _follow(item, fn, args, kwargs, i)
-    else:
-        _follow(result, fn, args, kwargs, None)
+    if isinstance(result, Tracer):
+        _follow(result, fn, args, kwargs, item)
+    elif type(result) not in LEAVES and (items := items_of(result)):
+        for key, each in zip(keys_of(result), items, strict=True):
+            follow_views(each, fn, args, kwargs, (*item, key))
 
 
 def _follow(
-    result: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], item: int | None
+    result: Tracer, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], item: tuple[Any, ...]
 ) -> None:
-    if not isinstance(result, Tracer) or not isinstance(value := shadow(result), np.ndarray):
+    if not isinstance(value := shadow(result), np.ndarray):
         return
-    if value.base is None and not any(isinstance(x, Tracer) and x.current()[1] is value for x in args):
+    given = [*_traced_places((args, dict(kwargs)))]
+    if value.base is None and not any(shadow(x) is value for _, x in given):
         _heed_copy(fn, args)
         return
     parents = [
-        (of is not value, of.size, position)
-        for position, x in enumerate(args)
-        if isinstance(x, Tracer) and x._trace is result._trace and isinstance(of := shadow(x), np.ndarray)
+        (of is not value, of.size, number)
+        for number, (_, x) in enumerate(given)
+        if x._trace is result._trace and isinstance(of := shadow(x), np.ndarray)
         and (value is of or (value.base is not None and np.may_share_memory(value, of)))
     ]  # fmt: skip
     if parents:
-        *_, position = min(parents)  # of two arguments that share memory, the one that has less of it
-        others = _frozen((*args[:position], *args[position + 1 :]))
+        *_, number = min(parents)  # of two arguments that share memory, the one that has less of it
+        place, parent = given[number]
         entry = primitive_of(fn)
-        plain = position == 0 and item is None and entry is not None and entry.rule is not None
-        look = Look(args[position], fn if plain else Part(fn, position, item), others, _frozen(dict(kwargs)))
+        if place == (0, 0) and not item and entry is not None and entry.rule is not None:
+            look = Look(parent, fn, _frozen(args[1:]), _frozen(dict(kwargs)))
+        else:
+            look = Look(parent, Part(fn, place, item), *_frozen(_put((args, dict(kwargs)), place, None)))
         result.look_at(look)
     else:
         _heed_copy(fn, args)
+
+
+def _traced_places(structure: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Tracer]]:
+    """The traced values in a structure, each with the keys that lead to it."""
+    if isinstance(structure, Tracer):
+        yield place, structure
+    elif type(structure) not in LEAVES and (items := items_of(structure)):
+        for key, item in zip(keys_of(structure), items, strict=True):
+            yield from _traced_places(item, (*place, key))
+
+
+def _put(structure: Any, place: tuple[Any, ...], x: Any) -> Any:
+    """A structure with another value at the place to which the keys lead."""
+    if not place:
+        return x
+    pairs = zip(keys_of(structure), items_of(structure) or (), strict=True)
+    return with_items(structure, [_put(item, place[1:], x) if key == place[0] else item for key, item in pairs])
 
 
 def _heed_copy(fn: Callable[..., Any], args: tuple[Any, ...]) -> None:

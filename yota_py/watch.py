@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .captures import Captures
+from .caught import Hearing
 from .collection import Uncollected
 from .errors import Abandoned, YotaError
 from .leftovers import Leftovers
@@ -39,15 +40,18 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
     """Call a function, and follow what it reads while it is traced."""
     try:
         with _Restored(captures), _Tool() as tool:
+            hearing = Hearing()
             busy = tool is None and sys.getprofile() is not None
             if busy:
                 captures.problems.append("a profiler is active")
             captures.start()
             if captures.trace.effects and captures.problems:  # it is never compiled, and may do what nobody can follow
                 raise YotaError(captures.problems[0])
-            hook = Passing() if busy else _Profiled(captures) if tool is None else _Monitored(captures, tool)
+            hook = Passing() if busy else (
+                _Profiled(captures, hearing) if tool is None else _Monitored(captures, tool, hearing)
+            )
             before = _drawn()
-            with Uncollected(), hook:
+            with Uncollected(), hearing, hook:
                 result = call()
             if captures.given_up:  # and the function has gone on
                 raise YotaError(captures.problems[-1])
@@ -89,10 +93,11 @@ def _restore(captures: Captures) -> None:
 
 def _drawn() -> Any:
     """The states of the random number generators that libraries share: their C code is not heard of."""
-    state: Any = np.random.get_state(legacy=False)
+    known: Any = np.random.get_state(legacy=False)  # with a second normal deviate, which may be there already
     torch: Any = sys.modules.get("torch")
     return (
-        {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in state["state"].items()},
+        {name: value.tobytes() if isinstance(value, np.ndarray) else value
+         for name, value in (known | known["state"] | {"state": None}).items()},
         torch.get_rng_state().numpy().tobytes() if hasattr(torch, "get_rng_state") else None,
     )
 
@@ -124,8 +129,8 @@ class _Monitored(Passing):
     It tells of all threads; in another than this one the callbacks find another ``state``.
     """
 
-    def __init__(self, captures: Captures, tool: int) -> None:
-        self._captures, self._tool, self._pause = captures, tool, _Unmonitored()
+    def __init__(self, captures: Captures, tool: int, hearing: Hearing) -> None:
+        self._captures, self._tool, self._pause, self._hearing = captures, tool, _Unmonitored(hearing), hearing
         self._ours: dict[int, types.CodeType] = {}
         self._others: dict[int, types.CodeType] = {}
 
@@ -158,6 +163,7 @@ class _Monitored(Passing):
                 return
             self._others[id(code)] = code
             _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
+        self._hearing.follow(frame)
         self._captures.enter(frame)
 
     def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
@@ -168,21 +174,27 @@ class _Monitored(Passing):
 class _Unmonitored:
     """The block in which the callbacks have nothing to tell; blocks within it have nothing to change."""
 
+    def __init__(self, hearing: Hearing) -> None:
+        self._hearing = hearing
+
     def __enter__(self) -> None:
+        self._hearing.pause()
         state.unwatched = _NOTHING
 
     def __exit__(self, *error: object) -> None:
         state.unwatched = self
+        self._hearing.go_on()
 
 
 class _Profiled(Passing):
     """Hear of all calls of this thread through ``sys.setprofile``."""
 
-    def __init__(self, captures: Captures) -> None:
-        self._captures = captures
+    def __init__(self, captures: Captures, hearing: Hearing) -> None:
+        self._captures, self._hearing = captures, hearing
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
+                hearing.follow(frame)
                 captures.enter(frame)
             elif event == "c_call":
                 _note(captures, arg)
@@ -190,7 +202,7 @@ class _Profiled(Passing):
         self._profile = profile
 
     def begin(self) -> None:
-        state.unwatched = _Unprofiled(self._profile)
+        state.unwatched = _Unprofiled(self._profile, self._hearing)
         sys.setprofile(self._profile)
 
     def end(self) -> None:
@@ -204,18 +216,20 @@ class _Profiled(Passing):
 class _Unprofiled:
     """The block in which the profile function is switched off, which costs less than to hear of every call."""
 
-    def __init__(self, profile: Any) -> None:
-        self._profile = profile
+    def __init__(self, profile: Any, hearing: Hearing) -> None:
+        self._profile, self._hearing = profile, hearing
         self._is_on = True  # unless the traced function has set another
 
     def __enter__(self) -> None:
         self._is_on = sys.getprofile() is self._profile
         if self._is_on:
             sys.setprofile(None)
+        self._hearing.pause()
         state.unwatched = _NOTHING
 
     def __exit__(self, *error: object) -> None:
         state.unwatched = self
+        self._hearing.go_on()
         if self._is_on:
             sys.setprofile(self._profile)
 

@@ -1,0 +1,85 @@
+"""Exceptions that a function may catch, although plain numbers would not have raised them: its trace goes astray."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from .errors import YotaError, listeners
+from .ownership import is_library_frame
+from .refusals import translated
+from .unwinding import Passing, state
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Hearing(Passing):
+    """The block in which exceptions are heard of when they come into frames of the user's that may catch them.
+
+    It is the trace function that hears of them (``sys.settrace``), unless a debugger has it.
+    """
+
+    def __init__(self) -> None:
+        self._is_free = sys.gettrace() is None
+
+    def follow(self, frame: FrameType) -> None:
+        """Hear of exceptions in a frame, if its code may catch any."""
+        if frame.f_code.co_exceptiontable and self._is_free and not is_library_frame(frame):
+            frame.f_trace_lines = False
+            frame.f_trace = _hear
+            self.go_on()
+
+    def pause(self) -> None:
+        """Hear of nothing until ``go_on``."""
+        if sys.gettrace() is _nothing:
+            sys.settrace(None)
+
+    def go_on(self) -> None:
+        """Hear of exceptions in the frames that are followed."""
+        if sys.gettrace() is None:
+            sys.settrace(_nothing)
+
+    end = pause
+
+
+def _nothing(frame: FrameType, event: str, arg: Any) -> None:
+    """Follow no other frames."""
+
+
+def _hear(frame: FrameType, event: str, arg: Any) -> Any:
+    if event == "exception" and state.traces and not state.suspended:
+        _, error, traceback = arg
+        ours = [cause for cause in _causes(error) if isinstance(cause, YotaError)]
+        if not ours:
+            translated(error, traceback)  # an error for it is made, and noted
+        for cause in ours:
+            for trace in state.traces:
+                if trace.level == cause.level and trace.refused is None:
+                    trace.refused = cause
+    return _hear
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that were being handled when it was raised: a library may raise another one of ours."""
+    known: set[int] = set()
+    while error is not None and id(error) not in known:
+        known.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _note(error: YotaError) -> None:
+    """An error is made: for a line of the user's, or for a library's, which may not heed it."""
+    if not state.traces or state.suspended:
+        return
+    trace, frame = state.traces[-1], sys._getframe(1)
+    error.level = trace.level
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is not None and not is_library_frame(frame) and trace.refused is None:
+        trace.refused = error
+
+
+listeners.append(_note)
