@@ -60,7 +60,7 @@ def test_clip_at_a_bound() -> None:
     expected = [0.0, 0.5, 1.0, 0.5, 0.0]
     assert_array_equal(slopes(lambda x: np.clip(x, 0.0, 1.0), x)[0], expected)
     assert_array_equal(slopes(lambda x: x.clip(0, 1), x)[0], expected)
-    assert_array_equal(slopes(lambda x: np.clip(x, min=0.0, max=1.0), x)[0], expected)
+    assert_array_equal(slopes(lambda x: np.clip(x, a_min=0.0, a_max=1.0), x)[0], expected)
     assert_array_equal(slopes(lambda x: np.minimum(np.maximum(x, 0.0), 1.0), x)[0], expected)
     assert slopes(np.clip, 0.0, 0.0, 1.0) == (0.5, 0.5, 0.0)
 

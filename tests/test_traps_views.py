@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fresh import Function, rounds
 
+from yota_py.cases import since
 from yota_py.errors import LostDerivativeError, MissingRuleError, MutationError
 
 # ------------------------------ x[1:] = x[:-1]; a, b = b, a; y = x[2:5]; y[:] = 0; use(x); x += x.T, and their siblings
@@ -104,7 +105,6 @@ STATEMENTS: dict[str, str] = {
     "array, copy=False": "z = np.array(y, copy=False)\nz[0] = 1.5",
     "asarray_chkfinite": "z = np.asarray_chkfinite(y)\nz[0] = 1.5",
     "vsplit": "z, u = np.vsplit(y, 2)\nu[0] = 1.5",
-    "unstack": "z, *rest = np.unstack(y)\nz[:] = 1.5",
     "split, read after a write": "z, u = np.split(y, 2)\ny[0] = 1.5\ny = y + np.sum(z * z)",
     "real, read after a write": "z = y.real\ny[0] = 1.5\ny = y + np.sum(z * z)",
     "unpacked rows": "a, b, c, d = y\na[:] = 1.5\nb += a",
@@ -127,7 +127,6 @@ STATEMENTS: dict[str, str] = {
     "meshgrid is a copy": "z, u = np.meshgrid(y[0], y[1])\ny[0] = 1.5\ny = y + np.sum(z * u)",
     "trim_zeros": "z = np.trim_zeros(y[0])\nz[0] = 1.5",
     "real_if_close": "z = np.real_if_close(y)\nz[0] = 1.5",
-    "reshape, copy=True": "z = np.reshape(y, 16, copy=True)\nz[0] = 1.5",
     "reshape in order F": "z = y.reshape(16, order='F')\nz[0] = 1.5",
     "copyto": "np.copyto(y[1], y[0])",
     "put": "np.put(y, [0, 1], y[3, :2])",
@@ -137,12 +136,15 @@ STATEMENTS: dict[str, str] = {
     "fill_diagonal": "np.fill_diagonal(y.T, y[0])",
     "partition": "y.partition(1, axis=0)",
     "sum over a written view": "z = y.T[0]\nfor i in range(4):\n    z[i] = np.sum(y)",
-}
+} | since("2.1", {
+    "unstack": "z, *rest = np.unstack(y)\nz[:] = 1.5",
+    "reshape, copy=True": "z = np.reshape(y, 16, copy=True)\nz[0] = 1.5",
+})  # fmt: skip
 
 REFUSED = {
-    "sliding_window_view", "resize", "asarray_chkfinite", "unstack", "view()",
+    "sliding_window_view", "resize", "asarray_chkfinite", "view()",
     "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex",
-}  # fmt: skip
+} | since("2.1", {"unstack"})  # fmt: skip
 
 
 def statement(text: str, parameter: str) -> Function:

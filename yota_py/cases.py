@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T", list[Any], set[str], dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,14 @@ class Case:
 def case(*args: Any, **kwargs: Any) -> Case:
     """A test case: the arguments of one call."""
     return Case(args, kwargs)
+
+
+def since(version: str, known: T) -> T:
+    """What only NumPy from a version on knows: ``known`` as it is, or without anything if NumPy is older.
+
+    The one place where it matters which NumPy there is: rules take all arguments that any version has.
+    """
+    return known if np.lib.NumpyVersion(np.__version__) >= f"{version}.0" else type(known)()
 
 
 class Sample:

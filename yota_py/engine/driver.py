@@ -181,9 +181,9 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
     _emit_bind(w, program, frame, values, misfit)
 
     output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
-    outputs = b.alloca(PTR, output_count)
-    room = b.add(b.add(length, const(2)), b.add(count, output_count))  # also for the arguments of steps and refusals
-    call = Call(program, frame, values, count, outputs, made, b.alloca(PTR, room), depth, failed)
+    outputs = w.room(output_count)
+    stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
+    call = Call(program, frame, values, count, outputs, made, stack, depth, failed)
     _emit_outputs(w, call, output_count)
     fault = w.variable()
     kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)

@@ -57,6 +57,12 @@ class Writer:
         """A word, or what stands in its place."""
         return self.b.load(self.at(pointer, index), typ=kind)
 
+    def room(self, count: Any) -> Any:
+        """As many local words. llvmlite 0.45 gives them a type that LLVM does not know: a typed pointer to pointers."""
+        words = self.b.alloca(PTR, count)
+        words.type = PTR
+        return words
+
     def variable(self, start: int = 0) -> Any:
         """A local word."""
         with self.b.goto_entry_block():
