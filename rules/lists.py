@@ -6,7 +6,6 @@ own knows lists itself.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from yota_py.dispatch import find_traced
 from yota_py.registry import for_lists, patch, patched, primitive_of
+from yota_py.signatures import signature_of
 
 from .casting import assemble
 
@@ -28,7 +28,7 @@ _DISPATCHER = type(np.mean)  # NumPy's class of functions with ``__array_functio
 def array_parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], frozenset[str]]:
     """The names of the parameters of one of NumPy's functions by position, and of those that stand for arrays: for
     which it asks whether they have ``__array_function__``. A list of arrays has no such parameter."""
-    parameters = inspect.signature(fn).parameters.values()
+    parameters = signature_of(fn).parameters.values()
     names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     probes = {name: type(name, (), {"__array_function__": lambda self, fn, types, *args: types})() for name in names}
     by_position = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

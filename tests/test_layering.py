@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Bottom to top: a module imports from its own layer and from those before it.
 LAYERS = [
-    "errors ownership containers types dispatch settings shelf collection locks unwinding callsites",
+    "errors ownership containers types dispatch settings shelf collection locks unwinding callsites "
+    "signatures",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
     "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
@@ -34,7 +35,7 @@ LAYERS = [
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
 BESIDE = {"rules", "testing", "evaluators", "finite"}
-FOR_RULES = {"dispatch", "errors", "functional", "operations", "registry", "tangents", "types"}
+FOR_RULES = {"dispatch", "errors", "functional", "operations", "registry", "signatures", "tangents", "types"}
 
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled
 DOOR = ("yota_py.engine", "yota_py.engine.program")  # the one late import of our own, through which they come

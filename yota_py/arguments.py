@@ -14,6 +14,7 @@ from .operations import user_site
 from .ownership import is_library
 from .registry import Primitive
 from .show import name_of
+from .signatures import signature_of
 
 
 def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
@@ -32,7 +33,7 @@ def positional(
     """Traced keyword arguments moved to their positions, where cotangents can reach them."""
     rule = entry.rule if entry is not None and entry.rule is not None else fn
     try:
-        parameters = inspect.signature(fn).parameters
+        parameters = signature_of(fn).parameters
     except (TypeError, ValueError):
         parameters = inspect.signature(rule).parameters
     rest, out = dict(kwargs), list(args)

@@ -5,7 +5,6 @@ The methods are put on ``Tracer`` here, from tables.
 
 from __future__ import annotations
 
-import inspect
 import operator
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from .functional import copied
 from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .show import name_of
+from .signatures import signature_of
 from .tangents import stacked
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
@@ -71,7 +71,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
 def _position_of_out(fn: Any) -> int | None:
     """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
     try:
-        parameters = [*inspect.signature(fn).parameters.values()]
+        parameters = [*signature_of(fn).parameters.values()]
     except (TypeError, ValueError):
         return None
     places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
