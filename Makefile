@@ -8,11 +8,22 @@ TORCH ?= torch==2.13.0
 # Tests with random programs, as many as YOTA_SEQUENCES says.
 STRESS = $(shell grep -l YOTA_SEQUENCES tests/test_*.py)
 
+# Left out with other versions of the libraries, where they would find nothing else: three whole suites take more than
+# an hour on two cores.
+LONG = $(wildcard $(addprefix tests/test_,random_*.py foreign_random.py stateful.py interrupts.py threads.py \
+	memory.py peak_memory.py audit*.py))
+SHORT = $(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(LONG))
+
+# The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
+find-python = $(firstword $(foreach version,$(1),$(or \
+	$(shell python$(version) -c 'import sys; print(sys.executable)' 2>/dev/null),\
+	$(lastword $(sort $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/$(version).*/bin/python3))))))
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress bench lint ruff mypy docs-check clean
+.PHONY: help demo test test-short test-lowest test-newest stress bench lint ruff mypy docs-check clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | awk -F': ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -22,6 +33,22 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 
 test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-lowest: LOWEST = $(VENV)-lowest
+test-lowest: ## run most of them with the oldest Python and libraries that pyproject.toml admits
+	mkdir -p $(LOWEST)
+	$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
+	PIP_CONSTRAINT="$(abspath $(LOWEST))/constraints.txt" $(MAKE) test-short VENV=$(LOWEST) \
+		PYTHON=$(or $(call find-python,3.11),$(PYTHON))
+
+test-newest: NEWEST = $(call find-python,3.14 3.13 3.12)
+test-newest: ## run most of them with a newer Python, if there is one, and the newest libraries
+	@$(if $(NEWEST),,echo "no Python newer than 3.11 is found: nothing is tested")
+	$(if $(NEWEST),$(MAKE) test-short VENV=$(VENV)-newest PYTHON=$(NEWEST))
+
+test-short: $(VENV)/.installed-test
+	$(BIN)/python -m pip list
+	$(SHORT)
 
 stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences, all pairs of dtypes, a memory checker
 	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(STRESS)
