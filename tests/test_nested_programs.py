@@ -6,19 +6,28 @@ differences.
 
 from __future__ import annotations
 
+import array
+import copy
+import functools
 import os
+import pickle
 import random
+import struct
 import types
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.stats
 from numpy.testing import assert_allclose
 
-from yota_py import config, grad, gradient, jit, primitive, pullback, rrule, value_and_grad
+from yota_py import config, grad, gradient, jit, primitive, pullback, rrule, stop_gradient, value_and_grad
+from yota_py.errors import YotaError
 
 COUNT = max(60, int(os.environ.get("YOTA_SEQUENCES", "0")) // 4)
 Inner = Callable[..., Any]  # (function of y and v, y, v) -> a number
@@ -391,3 +400,77 @@ def test_random_programs(number: int) -> None:
             check(f, v)
     finally:
         config.compile = before
+
+
+# --------------------------------------------------------------------------------- what may lose derivatives
+
+LOSSY: dict[str, Callable[[Any, Any], Any]] = {
+    "float": lambda y, v: y * y * float(v),
+    "a NumPy scalar": lambda y, v: y * y * np.float64(v),
+    "complex": lambda y, v: y * y * complex(v).real,
+    "pickle": lambda y, v: y * y * pickle.loads(pickle.dumps(v)),
+    "a deep copy": lambda y, v: y * y * copy.deepcopy(v) * v,
+    "array.array": lambda y, v: y * y * array.array("d", [v])[0],
+    "an iterator": lambda y, v: y * y * np.fromiter([v, v], float)[0],
+    "C code": lambda y, v: y * y * sum(float(a) for a in np.nditer(np.ones(2) * v)),
+    "SciPy": lambda y, v: y * y * scipy.linalg.expm(np.eye(2) * v)[0, 0],
+    "a distribution": lambda y, v: y * y * scipy.stats.norm.cdf(np.ones(2) * v)[0],
+    "vectorize": lambda y, v: y * y * np.vectorize(lambda r: r * 2)(np.ones(2) * v)[0],
+    "a generator": lambda y, v: y * y * np.random.default_rng(0).normal(np.ones(2) * v)[0],
+    "c_": lambda y, v: y * y * np.c_[np.ones(2) * v, np.ones(2)][0, 0],
+    "r_": lambda y, v: y * y * np.r_[v, 1.0][0],
+    "an object given to a primitive": lambda y, v: y * times_held(y, Holder(v)),
+    "a function given to a primitive": lambda y, v: y * times_held(y, lambda: v),
+    "threads": lambda y, v: sum(ThreadPoolExecutor(2).map(lambda k: y * y * v * k, [1.0, 2.0])),
+    "gradients in threads": lambda y, v: sum(
+        ThreadPoolExecutor(2).map(lambda k: gradient(lambda t: t * t * v * k)(y), [1.0, 2.0])
+    ),
+    "an array of objects": lambda y, v: y * y * np.array([v, y], dtype=object)[0],
+    "a memo": lambda y, v: (memo := functools.lru_cache(lambda t: t**3))(v) * 0.0 + memo(y) * v,
+    "a key": lambda y, v: y * y * next(iter({v: 1})) * v,
+    "a set": lambda y, v: y * y * next(iter({v})) * v,
+    "struct": lambda y, v: y * y * struct.unpack("d", struct.pack("d", v))[0],
+}
+
+
+@primitive
+def times_held(y: Any, holder: Any) -> Any:
+    return y * (holder() if callable(holder) else holder.value)
+
+
+@rrule(times_held)
+def _(y: Any, holder: Any) -> Any:
+    return times_held(y, holder), lambda dy: (times_held(dy, holder), None)
+
+
+OTHER_WAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "argument": lambda body, v: gradient(body)(0.7, v),
+    "keyword": lambda body, v: gradient(lambda y, *, w: body(y, w))(0.7, w=v),
+    "closure": lambda body, v: gradient(lambda y: body(y, v))(0.7),
+    "value": lambda body, v: value_and_grad(body)(0.7, v)[0],
+    "array": lambda body, v: gradient(lambda y, a: body(y, a[0]))(0.7, np.ones(2) * v),
+    "third level": lambda body, v: gradient(lambda s: gradient(body)(0.7, s) * s)(v),
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+@pytest.mark.parametrize("body", LOSSY)
+def test_what_an_inner_function_converts(body: str, way: str) -> None:
+    """It is right, or refused: what is a constant to the inner gradient need not be one to the outer."""
+
+    def f(v: Any) -> Any:
+        return OTHER_WAYS[way](LOSSY[body], v)
+
+    try:
+        have = gradient(f)(1.3)
+    except YotaError:
+        return
+    assert_allclose(have, central(f, 1.3), rtol=1e-5, atol=1e-6)
+
+
+def test_values_without_derivative_may_be_converted() -> None:
+    def f(v: Any) -> Any:
+        return gradient(lambda y, n: y * y * float(stop_gradient(n)))(0.7, v) * v
+
+    for v in (1.3, 1.5, 1.3):
+        assert_allclose(gradient(f)(v), 1.4 * v)

@@ -27,8 +27,8 @@ def stop_gradient(tree: T) -> T:
     """The values of a tree, through which no derivative flows, at any nesting of gradients.
 
     ``tree`` is a number, an array, or a container of such; the result has the same structure, shapes and dtypes, and
-    arrays in it are new. Inside of a gradient it may be used as plain numbers are: ``float(stop_gradient(x))``. Compiled
-    functions compute it at each call.
+    arrays in it are new. Inside of a gradient it may be used as plain numbers are: ``float(stop_gradient(x))``.
+    Compiled functions compute it at each call.
 
     Raises ``LostDerivativeError`` for functions and objects that hold traced values: pass the values.
 
