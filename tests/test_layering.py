@@ -25,7 +25,7 @@ LAYERS = [
     "disguise patching tracer foreign libraries views arguments stopping trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
-    "seeds gradient",
+    "seeds gradient differentiable",
     "passes",
     "engine",
     "policy interpreter variants varying world check blame step modes audit notices cache explain transforms jit "
