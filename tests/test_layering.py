@@ -23,10 +23,10 @@ LAYERS = [
     "signatures",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
-    "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
+    "disguise patching tracer foreign libraries views arguments stopping trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
-    "seeds gradient",
+    "seeds gradient differentiable",
     "passes",
     "engine",
     "policy interpreter variants varying world check blame step modes audit notices cache explain transforms jit "

@@ -8,31 +8,100 @@
 (6.909297426825682, (2.5838531634528574, 2.0))
 """
 
-from . import errors, rules  # type: ignore[attr-defined]  # the folder rules beside this one: see pyproject.toml
+from importlib import import_module as _import_module
+from pathlib import Path as _Path
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+try:
+    _import_module("yota_py.rules")  # the folder rules beside this one: see pyproject.toml
+except ModuleNotFoundError as _error:
+    if _error.name != "yota_py.rules":
+        raise
+    raise ImportError(
+        "yota_py is not installed: the folder rules/ of a checkout becomes the package yota_py.rules when it is. "
+        f"Install it once, in {_Path(__file__).resolve().parents[1]}: pip install -e ."
+    ) from None
+
+from .errors import (
+    AuditWarning,
+    CheckError,
+    CompileError,
+    CompilerWarning,
+    GuardError,
+    LostDerivativeError,
+    MissingRuleError,
+    MutationError,
+    NonScalarOutputError,
+    NotDifferentiableError,
+    OutputError,
+    RuleError,
+    SeedError,
+    UncachedWarning,
+    VerifyError,
+    YotaError,
+)
 from .explain import explain
 from .jit import jit
-from .registry import nondiff, primitive, rrule, scalar_rule
+from .registry import case, nondiff, patch, primitive, primitives, rrule, scalar_rule
 from .settings import config
+from .stopping import stop_gradient
 from .tape import Tape
 from .transforms import grad, gradient, gradtape, pullback, trace, value_and_grad
 
+if TYPE_CHECKING:
+    from .testing import check_cases, check_grads, check_rrule
+
 __version__ = "0.1.0"
 
+_OF_TESTING = ("check_cases", "check_grads", "check_rrule")  # which few programs need: imported when asked for
+
 __all__ = [
+    "AuditWarning",
+    "CheckError",
+    "CompileError",
+    "CompilerWarning",
+    "GuardError",
+    "LostDerivativeError",
+    "MissingRuleError",
+    "MutationError",
+    "NonScalarOutputError",
+    "NotDifferentiableError",
+    "OutputError",
+    "RuleError",
+    "SeedError",
     "Tape",
+    "UncachedWarning",
+    "VerifyError",
+    "YotaError",
+    "case",
+    "check_cases",
+    "check_grads",
+    "check_rrule",
     "config",
-    "errors",
     "explain",
     "grad",
     "gradient",
     "gradtape",
     "jit",
     "nondiff",
+    "patch",
     "primitive",
+    "primitives",
     "pullback",
     "rrule",
-    "rules",
     "scalar_rule",
+    "stop_gradient",
     "trace",
     "value_and_grad",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _OF_TESTING:
+        raise AttributeError(f"module 'yota_py' has no attribute {name!r}")
+    return getattr(_import_module("yota_py.testing"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,7 +20,11 @@ class Case:
 
 
 def case(*args: Any, **kwargs: Any) -> Case:
-    """A test case: the arguments of one call."""
+    """A test case: the arguments of one call.
+
+    >>> case(2.0, axis=0)
+    Case(args=(2.0,), kwargs={'axis': 0})
+    """
     return Case(args, kwargs)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import optree
 
 from .containers import NAMESPACE, item
-from .errors import MissingRuleError, NonScalarOutputError, NotDifferentiableError, OutputError, RuleError
+from .errors import MissingRuleError, NonScalarOutputError, OutputError, RuleError
 from .functional import ReadOnly, written_into
-from .operations import Call, Guard, Input, Site, Variable, operands, paths, substitute, user_site
+from .operations import Call, Guard, Input, Variable, operands, paths, substitute, user_site
 from .recorder import Recorder, is_large
 from .registry import apply_rule, primitive_of
 from .seeds import seed_for, seed_inputs, seed_leaves
@@ -264,16 +264,6 @@ def _check_type(op: Call, have: Type, want: Type) -> None:
                         "tangents.unbroadcast(dx, x) brings it to shape and dtype")
 
 
-def require_active(tape: Tape, site: Site | None) -> None:
-    """Raises ``NotDifferentiableError`` if no input of the tape is active."""
-    if not any(isinstance(op, Input) and op.active for op in tape.ops):
-        raise NotDifferentiableError(
-            f"{site}: no argument of {tape.name} is differentiable. Pass 2.0, not 2: derivatives are taken with "
-            "respect to floats, complex numbers and arrays of them, alone or in lists, tuples and dicts, passed by "
-            "position"
-        )
-
-
 @quietly  # the function itself has warned already, while it was traced
 def differentiate(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
@@ -285,7 +275,6 @@ def differentiate(
     ``to_rrules``.
     """
     tape, site = source.tape, user_site()
-    require_active(tape, site)
     assert tape.out_spec is not None
     wanted, spec = tape.results, tape.out_spec
     if has_aux:

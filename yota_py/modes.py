@@ -12,6 +12,7 @@ import optree
 
 from . import kinds
 from .captures import Captures
+from .differentiable import counted, heed_habits, require_active
 from .engine import Refusal, compile_tape
 from .gradient import differentiate
 from .guards import Guards
@@ -154,11 +155,15 @@ class Mode:
             return "grad"
         return f"value_and_grad(argnums={self.argnums}{', has_aux=True' if self.has_aux else ''})"
 
-    def active(self, argnum: int) -> bool:
-        """Whether derivatives in this positional argument are wanted."""
+    def _traced(self, call: Call, inputs: frozenset[str | int] = frozenset()) -> tuple[Trace, Captures]:
+        """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
         if self.argnums is None:
-            return True
-        return argnum == self.argnums if isinstance(self.argnums, int) else argnum in self.argnums
+            heed_habits(call.f, call.args, call.kwargs, "grad")
+        argnums = counted(self.argnums, len(call.args))
+        wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+        source, captures = record_watched(call.f, call.args, call.kwargs, wanted.__contains__, inputs)
+        require_active(source.tape, call.f, call.args, call.kwargs, argnums)
+        return source, captures
 
     def interpret(self, call: Call) -> Any:
         """Value and gradients from a fresh trace, played with NumPy."""
@@ -167,12 +172,12 @@ class Mode:
     @unwinding
     def reference(self, call: Call) -> tuple[Any, Guards | None]:
         """The same, and what was read."""
-        source, captures = record_watched(call.f, call.args, call.kwargs, self.active)
+        source, captures = self._traced(call)
         return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)), captures.guards
 
     def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
-        source, captures = record_watched(call.f, call.args, call.kwargs, self.active, inputs)
+        source, captures = self._traced(call, inputs)
         wanted = source, call.seed, self.argnums
         result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
 

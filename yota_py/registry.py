@@ -105,7 +105,11 @@ def primitive_of(fn: Any) -> Primitive | None:
 
 
 def primitives() -> list[Primitive]:
-    """All entries, each once (aliases share one)."""
+    """All entries, each once (aliases share one).
+
+    >>> "cumsum" in [entry.name for entry in primitives()]
+    True
+    """
     load_pending()
     return list({id(p): p for p in _primitives.values()}.values())
 
@@ -247,6 +251,11 @@ def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **option
 
     With ``immediate`` the function is answered at once from the values and not recorded: for those that depend on
     shapes and dtypes only (``np.shape``), or, with ``of_layout``, also on how arrays lie in memory.
+
+    >>> @nondiff
+    ... @primitive
+    ... def nearest(x):
+    ...     return round(x)
     """
     entry = describe(fn, **options)
     _replacing(entry)
@@ -342,7 +351,7 @@ def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
         f"  1. write its derivative:    @yota_py.rrule({full})\n"
         f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
         f"  2. if nothing flows back:   yota_py.nondiff({full})\n"
-        f"  3. rewrite the line with functions that have rules (yota_py.registry.primitives() lists them)."
+        f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
     )
 
 

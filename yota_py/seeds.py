@@ -39,6 +39,12 @@ def seed_for(z: Any, site: Site | None, name: str) -> Any:
         raise NonScalarOutputError(f"{site}: {name} returns {t}, which has no derivative; return a float")
     if t.shape != () or t.dtype.kind != "f":
         what = "a complex number" if t.dtype.kind == "c" and not t.shape else str(t)
+        if t.dtype.kind == "f" and t.size == 1:
+            first = f"[{', '.join('0' * len(t.shape))}]"
+            raise NonScalarOutputError(
+                f"{site}: {name} returns {what}, an array with one element, and grad needs a real scalar. Take the "
+                f"element out: y{first} or y.item(), where y is what it returns"
+            )
         raise NonScalarOutputError(
             f"{site}: {name} returns {what}, and grad needs a real scalar. Two ways out: reduce the output to a scalar "
             f"(np.sum, np.mean, np.abs(...)**2), or pass seed=, the cotangent of the output, of its shape {t.shape}"

@@ -101,7 +101,11 @@ def check_grads(
 
 
 def check_cases(fn: Callable[..., Any] | Primitive, seed: int = 0) -> int:
-    """Check a primitive at all its registered cases, drawn with this seed; returns how many there were."""
+    """Check a primitive at all its registered cases, drawn with this seed; returns how many there were.
+
+    >>> check_cases(np.arctan2) > 0
+    True
+    """
     entry = fn if isinstance(fn, Primitive) else primitive_of(fn)
     if entry is None:
         raise AssertionError(f"{name_of(fn)} is not a primitive")

@@ -173,8 +173,9 @@ class Tracer:
         return self._trace.thread == threading.get_ident()
 
     def carries(self) -> bool:
-        """Whether a derivative would be lost with this tracer."""
-        return self._trace.is_active(self.current()[0])
+        """Whether a derivative would be lost with this tracer, also one of a trace around its own."""
+        var, value = self.current()
+        return self._trace.is_active(var) or (isinstance(value, Tracer) and value.carries())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():

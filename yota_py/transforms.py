@@ -9,14 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from .cache import FunctionCache, cache_for, caches, known_cache
-from .gradient import backprop, differentiate, finish, require_active, seed_pairs, to_rrules
+from .differentiable import heed_habits, needed_for, out_of_range, positions, require_active
+from .gradient import backprop, differentiate, finish, seed_pairs, to_rrules
 from .interpreter import collect, result_types, settle
 from .modes import Call, Mode
 from .operations import user_site
 from .recorder import Recorder
 from .recording import record_call
 from .seeds import seed_leaves, with_floats
-from .show import name_of
 from .sinks import Arguments
 from .tape import Tape
 from .trees import flatten, unflatten
@@ -100,29 +100,26 @@ def value_and_grad(
 ) -> Compilable:
     """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
 
-    An integer gives that argument's gradient, a sequence a tuple of them; structures, shapes and dtypes are as in
-    ``grad``. With ``has_aux``, ``f`` returns ``(value, aux)`` and so does the result: ``((value, aux), gradient)``.
+    An integer gives that argument's gradient (-1: of the call's last one), a sequence a tuple of them; structures,
+    shapes and dtypes are as in ``grad``. With ``has_aux``, ``f`` returns ``(value, aux)`` and so does the result:
+    ``((value, aux), gradient)``.
 
-    Raises ``ValueError`` for positions that are no integers or negative; the function raises ``TypeError`` if it is
-    called with fewer positional arguments, and otherwise what ``grad`` raises.
+    Raises ``ValueError`` for positions that are no integers; the function raises ``TypeError`` if it is called with
+    fewer positional arguments, and otherwise what ``grad`` raises.
 
     >>> import numpy as np
     >>> value_and_grad(lambda w, x: np.sum(w * x))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     (np.float64(11.0), array([3., 4.]))
     """
     _check_callable(f)
-    mode = Mode(argnums if isinstance(argnums, int) else tuple(argnums), has_aux)
-    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if not wanted or any(not isinstance(n, int) or n < 0 for n in wanted):
-        raise ValueError(f"argnums are positions of arguments, 0, 1, …; got {argnums!r}")
-    needed, cache = max(wanted) + 1, cache_for(f, mode)
+    wanted = positions(argnums)
+    mode = Mode(wanted, has_aux)
+    needed, cache = needed_for(wanted), cache_for(f, mode)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         if len(args) < needed:
-            raise TypeError(
-                f"{user_site()}: argnums={argnums!r}, but {name_of(f)} got {len(args)} positional arguments"
-            )
+            raise out_of_range(f, argnums, len(args))
         if state.traces:
             return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
         return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
@@ -176,9 +173,10 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     """
     flat, spec = flatten(args)  # copies: back may be called after the caller has changed them
     args = unflatten(spec, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in flat])
+    heed_habits(f, args, kwargs, "pullback")
     source = record_call(f, args, kwargs)
     tape, site = source.tape, user_site()
-    require_active(tape, site)
+    require_active(tape, f, args, kwargs, site=site)
     with Quiet():  # the function itself has warned already
         forward = to_rrules(source)
     leaves = forward.values(source, tape.results)
@@ -221,7 +219,10 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     >>> gradtape(lambda x: x * x, 3.0).play(4.0)
     (16.0, (np.float64(8.0),))
     """
-    return differentiate(record_call(f, args, kwargs), with_floats(seed)).tape
+    heed_habits(f, args, kwargs, "gradtape")
+    source = record_call(f, args, kwargs)
+    require_active(source.tape, f, args, kwargs)
+    return differentiate(source, with_floats(seed)).tape
 
 
 def _check_callable(f: Any) -> None:
