@@ -33,7 +33,6 @@ from . import (
     ufuncs,
 )
 
-lists.install()  # when all others are there
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 

@@ -21,7 +21,8 @@ from .callsites import calls
 from .disguise import BY_ORIGINAL
 from .dispatch import find_traced, original, originals
 from .ownership import is_library_frame
-from .registry import for_lists, listeners, patched
+from .registry import listeners, patched
+from .showing import MODULES, Showing
 from .unwinding import Passing, state
 
 Owner: TypeAlias = ModuleType | type
@@ -64,6 +65,9 @@ class Installed(Passing):
                 for (owner, name), stand_in in _stand_ins().items():
                     self._exchanged.setdefault((owner, name), vars(owner)[name])
                     setattr(owner, name, stand_in)
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is ModuleType:
+                        module.__class__ = Showing
                 Installed._are_all = True
         state.traces.append(self._trace)
         return lambda: self.is_innermost() and state.suspended == self._suspended
@@ -76,6 +80,9 @@ class Installed(Passing):
             self._users.discard(self)
             if not self._users:
                 Installed._are_all = False
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is Showing:
+                        module.__class__ = ModuleType
                 while self._exchanged:
                     (owner, name), original = next(reversed(self._exchanged.items()))
                     setattr(owner, name, original)
@@ -128,7 +135,7 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make = _method_gate if isinstance(owner, type) else _list_gate if traced in for_lists else _gate
+                make = _method_gate if isinstance(owner, type) else _gate
                 if place in _gates:
                     _retired.append(_gates[place])
                 _gates[place] = gate = make(original(getattr(owner, name)), traced)
@@ -184,21 +191,6 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
     return stand_in
 
 
-def _list_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The stand-in for a function that notices tracers by itself, but not those in lists."""
-
-    @wraps(fn)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if state.traces and not state.suspended:
-            lists = [x for x in (*args, *kwargs.values()) if isinstance(x, list | tuple)]
-            if lists and find_traced(lists) is not None and not is_library_frame(sys._getframe(1)):
-                return traced(*args, **kwargs)
-        return fn(*args, **kwargs)
-
-    originals[id(stand_in)] = fn
-    return stand_in
-
-
 def as_constant(array: np.ndarray) -> Any:
     """An array that is known to be the same next time, as it stands on the tapes of all traces."""
     if state.suspended:
@@ -233,4 +225,4 @@ for _module, _names in (
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():
-        for_lists.discard(patched.setdefault((_module, _name), getattr(_module, _name)))
+        patched.setdefault((_module, _name), getattr(_module, _name))

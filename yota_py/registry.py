@@ -74,8 +74,10 @@ _primitives: dict[Any, Primitive] = {}
 # name) -> stand-in.
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 
-# Those of the stand-ins that are made use of only where a list or tuple with a traced value in it is given.
-for_lists: set[Callable[..., Any]] = set()
+# What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
+# what makes it, or by its identity, itself and what is shown.
+makers: dict[type, Callable[[Any], Callable[..., Any]]] = {}
+shown: dict[int, tuple[Any, Any]] = {}
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
