@@ -6,6 +6,7 @@ from yota_py.registry import on_import
 
 from . import (
     assignment,
+    blocks,
     casting,
     chains,
     complex,
@@ -38,6 +39,7 @@ on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
 __all__ = [
     "assignment",
+    "blocks",
     "casting",
     "chains",
     "complex",

@@ -7,7 +7,7 @@ make arrays of such lists. What has a stand-in of its own knows lists itself.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
@@ -18,9 +18,10 @@ from yota_py.dispatch import find_traced
 from yota_py.registry import makers
 
 from .casting import assemble
+from .einsum import labelled
 
 _NO_ARRAYS = {"out", "indices_or_sections", "reps", "obj"}
-_NESTED = {np.block, np.einsum, np.einsum_path}  # whose lists mean something else
+_NESTED = {np.block, np.einsum_path}  # whose lists mean something else
 _DISPATCHER = type(np.mean)  # NumPy's class of functions with ``__array_function__``
 
 
@@ -59,7 +60,9 @@ def takes(fn: Callable[..., Any]) -> _Takes:
     if fn in _NESTED:
         return _Takes(by_position, rest, frozenset(), frozenset())
 
-    def asked(listed: Sequence[str]) -> frozenset[str]:
+    names = [*by_position, *by_name, *([rest] if rest else ())]
+
+    def asked(listed: Collection[str]) -> frozenset[str] | None:
         def probe(name: str) -> Any:
             cls = type(name, (), {"__array_function__": lambda self, fn, types, *args: types})
             return [cls()] if name in listed else cls()
@@ -68,24 +71,28 @@ def takes(fn: Callable[..., Any]) -> _Takes:
             types = fn(*map(probe, by_position), *([probe(rest)] if rest else ()),
                        **{name: probe(name) for name in by_name})  # fmt: skip
         except (TypeError, ValueError):  # it looks into one of them
-            return frozenset()
+            return None
         return frozenset(cls.__name__ for cls in types) - _NO_ARRAYS if isinstance(types, tuple | list) else frozenset()
 
-    arrays = asked(())
-    names = [*by_position, *by_name, *([rest] if rest else ())]
-    lists = frozenset(name for name in names if name not in arrays | _NO_ARRAYS and name in asked([name]))
+    if (arrays := asked(())) is None:
+        lists = asked(names) or frozenset()
+        arrays = (asked(lists) or frozenset()) - lists
+    else:
+        lists = frozenset(name for name in set(names) - arrays - _NO_ARRAYS if name in (asked([name]) or ()))
     return _Takes(by_position, rest, arrays, lists)
 
 
-def _function(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
+        if fn is np.einsum:
+            args = labelled(tuple(map(array_of, args)))
+        elif any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
             known = takes(fn)
             names = known.by_position + (known.rest,) * max(len(args) - len(known.by_position), 0)
             args = tuple(known.of(name, x) for name, x in zip(names, args, strict=False))
             kwargs = {name: known.of(name, x) for name, x in kwargs.items()}
-        return fn(*args, **kwargs)
+        return call(*args, **kwargs)
 
     return stand_in
 
@@ -93,13 +100,13 @@ def _function(fn: Callable[..., Any]) -> Callable[..., Any]:
 class _Ufunc:
     """The stand-in for a ufunc and its methods."""
 
-    def __init__(self, ufunc: Any) -> None:
-        self._ufunc = ufunc
+    def __init__(self, ufunc: Any, call: Any) -> None:
+        self._ufunc, self._call = ufunc, call
         self.__name__ = ufunc.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
-        return self._ufunc(*map(array_of, inputs), *outs, **_masked(kwargs))
+        return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
 
     def reduce(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.reduce``"""
@@ -119,7 +126,7 @@ class _Ufunc:
 
     def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
         """``ufunc.at``"""
-        return self._ufunc.at(a, indices, *map(array_of, operands))
+        self._ufunc.at(a, indices, *map(array_of, operands))
 
 
 def _masked(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import pytest
 from caching import function
 from fresh import rounds
 from numpy.testing import assert_allclose
+from yota_py.rules.lists import takes
 
 import yota_py
 from yota_py import grad, gradient, jit
 from yota_py.cases import Sample
 from yota_py.registry import patched, primitives
-from yota_py.rules.lists import takes
 from yota_py.types import is_inexact
 
 DISPATCHER = type(np.mean)
@@ -98,8 +98,9 @@ CALLS = [
     "np.vstack([[x[0], x[1]], [x[1], 2.0]])", "np.hstack([[x[0]], [x[1]]])", "np.dstack([[x[0], 1.0], [x[1], x[2]]])",
     "np.stack([[x[0], 1.0], (x[1], x[2])], axis=1)", "np.column_stack([[x[0], 1.0], (x[1], x[2])])",
     "np.concatenate([[1.0], x])", "np.concatenate([[x[0]], [x[1], 2.0]])", "np.append([0.0], x)",
-    "np.append([x[0]], [x[1]])", "np.block([[x[0], x[1]], [x[1], 2.0]])", "np.block([[[x[0]], x[1:]]])",
-    "np.maximum.reduce([x[0], x[1]])", "np.add.reduce([x[:2], [x[2], 1.0]], axis=1)", "np.add.accumulate([x[0], x[1]])",
+    "np.append([x[0]], [x[1]])", "np.block([[x[0], x[1]], [x[1], 2.0]])",
+    "np.block([[x[:1], x[1:]], [x[1:], np.ones(1)]])", "np.maximum.reduce([x[0], x[1]])",
+    "np.add.reduce([x[:2], [x[2], 1.0]], axis=1)", "np.add.accumulate([x[0], x[1]])",
     "np.multiply.reduceat([x[0], x[1], x[2]], [0, 1])", "np.multiply.outer([x[0], 2.0], [x[1], x[2]])",
     "np.outer([x[0], 2.0], [x[1], x[2]])", "np.kron([x[0], 2.0], [x[1], x[2]])", "np.dot([x[0], 2.0], [x[1], x[2]])",
     "np.vdot([x[0], 2.0], [x[1], x[2]])", "np.inner([x[0], 2.0], [x[1], x[2]])",
@@ -112,13 +113,12 @@ CALLS = [
     "np.nan_to_num([x[0], x[1]])", "np.atleast_2d([x[0], x[1]])", "np.meshgrid([x[0], x[1]], x)[0]",
     "np.atleast_1d([x[0], x[1]], x)[0]", "np.einsum('i,i', [x[0], 2.0], [x[1], x[2]])",
     "np.einsum(x, [0], x, [0], [])", "np.einsum(x, [0], [x[0], 2.0], [1])", "np.einsum(x, [0], x, [1], [1, 0])",
-    "np.einsum(np.outer(x, x), [..., 0], [...])", "np.sort([x[1], x[0]])", "np.select([[True, False]], [[x[0], x[1]]], x[2])",
-    "np.convolve([x[0], 1.0], [x[1], x[2]])", "np.polyval([x[0], 1.0], [x[1], x[2]])", "np.fft.fft([x[0], x[1]]).real",
-    "np.sqrt([x[0], x[1]], where=[x[0] > 0, x[1] > 1.5], out=np.zeros(2))", "sum(map(np.exp, [[x[0], x[1]], [1.0, x[2]]]))",
-    "np.median([x[0], x[1], x[2]])", "np.array_split([x[0], x[1], x[2]], 2)[0]", "np.insert([x[0], x[1]], 1, [x[2]])",
-    "np.delete([x[0], x[1], x[2]], 1)", "np.trace([[x[0], 1.0], [2.0, x[1]]])", "np.diag([x[0], x[1]])",
-    "np.modf([x[0], x[1]])[0]", "np.logaddexp([x[0], 1.0], x[2])", "np.linalg.eigvalsh([[x[0], x[1]], [x[1], x[2]]])",
-    "np.gradient([x[0], x[1], x[2]])", "np.cov([[x[0], x[1], 1.0], [1.0, x[2], 2.0]])", "np.prod([x[0], x[1]])",
+    "np.einsum(np.outer(x, x), [..., 0], [...])", "np.sort([x[1], x[0]])",
+    "np.sqrt([x[0], x[1]], where=[x[0] > 0, x[1] > 1.4], out=np.zeros(2))",
+    "sum(map(np.exp, [[x[0], x[1]], [1.0, x[2]]]))", "np.median([x[0], x[1], x[2]])",
+    "np.array_split([x[0], x[1], x[2]], 2)[0]", "np.delete([x[0], x[1], x[2]], 1)",
+    "np.trace([[x[0], 1.0], [2.0, x[1]]])", "np.diag([x[0], x[1]])", "np.modf([x[0], x[1]])[0]",
+    "np.logaddexp([x[0], 1.0], x[2])", "np.linalg.eigvalsh([[x[0], x[1]], [x[1], x[2]]])", "np.prod([x[0], x[1]])",
 ]  # fmt: skip
 
 
@@ -126,6 +126,20 @@ CALLS = [
 def test_calls_as_users_write_them(call: str) -> None:
     f = function(f"def f(x): y = {call}; return np.sum(y**2 * (1.0 + np.arange(np.size(y)).reshape(np.shape(y))))")
     rounds(f, X, 1.1 * X, X + 0.3)
+
+
+JOINED = [
+    "np.r_[x, 1.0, x[0]]", "np.r_[x[0]:3:4j]", "np.r_[0.5:x[2]:0.26, x]", "np.r_['0,2', x, [1, 2, x[0]]]",
+    "np.r_['1,2,0', x, x * x]", "np.r_['-1', x, [x[0]]]", "np.c_[x, x * x]", "np.c_[x[0], 1.0]", "np.r_[1, 2, x[1]]",
+    "np.c_[np.outer(x, x), x]", "np.mgrid[0:x[2]:3j, 0:2]", "np.ogrid[0:x[2]:3j, 0:2][0]", "np.mgrid[x[0]:3:0.5]",
+    "np.mgrid[x[0]:3:5j]", "np.outer(x, x)[np.ix_([0, 1], [1, 2])]", "x[np.s_[1:]]", "np.r_[x[0]:2.6]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", JOINED)
+def test_what_stands_in_brackets(call: str) -> None:
+    f = function(f"def f(x): y = {call}; return np.sum(y**2 * (1.0 + np.arange(np.size(y)).reshape(np.shape(y))))")
+    rounds(f, X, 1.05 * X, X + 0.3)
 
 
 @pytest.mark.parametrize("compile_", ["auto", "always"])

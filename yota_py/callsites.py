@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import types
 from bisect import bisect_right
@@ -94,8 +95,8 @@ def asks_for(frame: FrameType, name: str) -> bool:
 
 
 def called_of(frame: FrameType) -> tuple[str, ...] | None:
-    """What a frame calls of the attribute that it loads at the moment: nothing but it itself, ``()``, or an attribute of
-    it (``("reduce",)`` in ``np.add.reduce(x)``); ``None`` if the value may get elsewhere."""
+    """What a frame calls of the attribute that it loads at the moment: only itself, ``()``, or an attribute of it
+    (``("reduce",)`` in ``np.add.reduce(x)``); ``None`` if the value may get elsewhere."""
     sites = _sites_of(frame.f_code)
     return sites.called.get(sites.offsets[bisect_right(sites.offsets, frame.f_lasti) - 1])
 
@@ -276,9 +277,9 @@ def _read(code: CodeType) -> _Sites:
 def _called_later(
     instructions: list[dis.Instruction], mentions: list[_Mention], sites: list[_Site]
 ) -> Iterator[int]:
-    """The offsets of loads and imports of what is kept under a local name, which is only called, or handed to ``map``."""
+    """The offsets of loads and imports of what is kept under a local name that is only called, or handed to ``map``."""
     mapping = [site for site in sites if site.is_call and site.callee == (_Step("global", "map"),)]
-    for instruction, following in zip(instructions, instructions[1:], strict=False):
+    for instruction, following in itertools.pairwise(instructions):
         if instruction.opname == "IMPORT_FROM" or instruction.opname in _ATTRIBUTES:
             if following.opname == "STORE_FAST":
                 uses = [m for m in mentions if m.way[0] == _Step("local", following.argval)]

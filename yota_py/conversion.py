@@ -116,7 +116,7 @@ class Conversions:
             self._put(namespace, name, getattr(builtins, name), _STAND_INS[name], builtin_of(namespace, name), codes)
 
     def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
-        """A name under which something has been imported that its module shows otherwise (``from numpy import sqrt``)."""
+        """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""
         value = namespace[name]
         if not is_traced(value) and (stand_in := shown_for(value)) is not None:
             self._put(namespace, name, value, stand_in, item_of(namespace, name), codes)

@@ -19,9 +19,9 @@ import numpy as np
 from . import locks
 from .callsites import calls
 from .disguise import BY_ORIGINAL
-from .dispatch import find_traced, original, originals
+from .dispatch import find_traced, is_traced, original, originals
 from .ownership import is_library_frame
-from .registry import listeners, patched
+from .registry import listeners, makers, patched
 from .showing import MODULES, Showing
 from .unwinding import Passing, state
 
@@ -82,7 +82,7 @@ class Installed(Passing):
                 Installed._are_all = False
                 for name in MODULES:
                     if type(module := sys.modules.get(name)) is Showing:
-                        module.__class__ = ModuleType
+                        module.__class__ = ModuleType  # type: ignore[assignment]
                 while self._exchanged:
                     (owner, name), original = next(reversed(self._exchanged.items()))
                     setattr(owner, name, original)
@@ -120,6 +120,17 @@ def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MEMO = type(lru_cache(lambda: None))
+def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
+    """For a compiler that reads a name in the user's code: it finds what stands there without us."""
+
+    @wraps(read)
+    def stand_in(self: Any, key: Any) -> Any:
+        value = read(self, key)
+        return value.current()[1] if is_traced(value) else original(value)
+
+    return stand_in
+
+
 _IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
@@ -132,13 +143,18 @@ listeners.append(_known.clear)
 def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.stand_ins:
+        if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
+            for name in ("get_global_value", "get_closure_value"):
+                if (compiler, name) not in _gates:
+                    _gates[compiler, name] = _seeing_through(vars(compiler)[name])
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
                 make = _method_gate if isinstance(owner, type) else _gate
                 if place in _gates:
                     _retired.append(_gates[place])
-                _gates[place] = gate = make(original(getattr(owner, name)), traced)
+                fn = original(getattr(owner, name))
+                _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
                 _by_original[id(original(gate))] = gate
                 _traced[place] = traced
             _known.add(place)  # when the rest is done

@@ -20,7 +20,7 @@ from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
 from .containers import items_of, only
-from .dispatch import dispatching, original
+from .dispatch import dispatching, original, originals
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .ownership import is_library
@@ -75,9 +75,10 @@ _primitives: dict[Any, Primitive] = {}
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 
 # What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
-# what makes it, or by its identity, itself and what is shown.
-makers: dict[type, Callable[[Any], Callable[..., Any]]] = {}
+# what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
+makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
 shown: dict[int, tuple[Any, Any]] = {}
+shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
@@ -267,6 +268,14 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
         for forget in listeners:
             forget()
     return stand_in
+
+
+def show(value: Any, stand_in: Any, *, always: bool = False) -> None:
+    """Let modules show ``stand_in`` for a class, function or object where it is called, or ``always``."""
+    originals[id(stand_in)] = value
+    shown[id(value)] = value, stand_in  # for good: identities are not to be used again
+    if always:
+        shown_always.add(id(stand_in))
 
 
 def primitive(fn: F) -> F:

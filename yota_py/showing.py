@@ -12,18 +12,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from .callsites import METHODS, called_of
-from .dispatch import originals
+from .dispatch import original
 from .ownership import is_library_frame
-from .registry import makers, shown
+from .registry import makers, show, shown, shown_always
 from .unwinding import state
 
 MODULES = ["numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "math", "cmath", "scipy.special"]
 
 _get: Callable[[Any, str], Any] = ModuleType.__getattribute__
-_subscripted: set[int] = set()  # the identities of stand-ins for objects that are subscripted, not called
 
 
 class Showing(ModuleType):
@@ -34,12 +31,12 @@ class Showing(ModuleType):
         if name.startswith("__"):
             return value
         if not state.traces or state.suspended:
-            return originals.get(id(value), value)
+            return original(value)
         frame = sys._getframe(1)
         if is_library_frame(frame):
-            return originals.get(id(value), value)
+            return original(value)
         stand_in = shown_for(value)
-        if stand_in is None or id(stand_in) in _subscripted:
+        if stand_in is None or id(stand_in) in shown_always:
             return value if stand_in is None else stand_in
         called = called_of(frame)
         return stand_in if called == () or (called and called[0] in METHODS and hasattr(stand_in, called[0])) else value
@@ -53,15 +50,6 @@ def shown_for(value: Any) -> Any:
     make = makers.get(type(value))
     if make is None:
         return None
-    stand_in = make(value)
-    originals[id(stand_in)] = value
-    shown[id(value)] = value, stand_in  # for good: identities are not to be used again
+    stand_in = make(value, value)
+    show(value, stand_in)
     return stand_in
-
-
-def show(value: Any, stand_in: Any, *, subscripted: bool = False) -> None:
-    """Let modules show ``stand_in`` for ``value``; for what is ``subscripted``, wherever the user's code asks for it."""
-    originals[id(stand_in)] = value
-    shown[id(value)] = value, stand_in
-    if subscripted:
-        _subscripted.add(id(stand_in))
