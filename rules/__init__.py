@@ -8,8 +8,10 @@ from . import (
     assignment,
     blocks,
     casting,
+    casts,
     chains,
     complex,
+    complex_math,
     decompositions,
     determinants,
     differences,
@@ -35,14 +37,17 @@ from . import (
 )
 
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
+on_import("numpy.testing", "yota_py.rules.assertions")
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
 __all__ = [
     "assignment",
     "blocks",
     "casting",
+    "casts",
     "chains",
     "complex",
+    "complex_math",
     "decompositions",
     "determinants",
     "differences",

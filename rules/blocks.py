@@ -60,11 +60,11 @@ def _given(item: slice) -> tuple[Any, Any, Any]:
 def _steps(item: slice, dtype: Any = None) -> Any:
     """The numbers that a slice with traced bounds stands for; an imaginary step is how many there are."""
     start, stop, step = _given(item)
-    count: Any
     if not isinstance(step, complex | np.complexfloating):
         count, dtype = max(math.ceil((stop - start) / step), 0), dtype or promoted(start, stop, step)
     else:
-        count, dtype = int(abs(step)), dtype or promoted(start, stop, 1.0)
+        size: Any = abs(step)
+        count, dtype = int(size), dtype or promoted(start, stop, 1.0)
         step = (stop - start) / (count - 1.0) if count != 1 else 1
     return np.arange(count, dtype=dtype) * step + start
 
@@ -92,11 +92,12 @@ class _Joining(_Brackets):
         axis, ndmin, trans1d = self._plain.axis, self._plain.ndmin, self._plain.trans1d
         items = [*key] if type(key) is tuple else [key]
         if type(items[0]) is str:
-            words = items.pop(0)
+            words: str = items.pop(0)
             if words in ("r", "c"):
                 raise unsupported(f"np.r_[{words!r}, ...], which makes a matrix,", "Use np.vstack or np.column_stack")
             self._plain[(words, *(np.zeros(shape_of(_item(item))) for item in items))]  # raises what NumPy raises
-            axis, ndmin, trans1d = [*map(int, words.split(",")), *(axis, ndmin, trans1d)[words.count(",") + 1 :]]
+            numbers = [*map(int, words.split(",")), *(axis, ndmin, trans1d)[words.count(",") + 1 :]]
+            axis, ndmin, trans1d = numbers
         parts = [_item(item) for item in items]
         dtype = promoted(*parts)
         wide = [_turned(_wide(part, ndmin), ndmin - len(shape_of(part)), trans1d) for part in parts]

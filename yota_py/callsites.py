@@ -255,7 +255,8 @@ def _read(code: CodeType) -> _Sites:
     for start, end, step in _steps(instructions):
         at = beginnings.setdefault(start, {})
         at[end] = step if at.get(end, step) == step else _ANYTHING
-    sites, called, callees = [], set(), {}
+    callees: dict[tuple[Position, Position], tuple[str, ...] | None] = {}
+    sites, called = [], set()
     for instruction in instructions:
         (start, end), kind = _span(instruction), instruction.opname
         callee: Way = ()
@@ -264,7 +265,9 @@ def _read(code: CodeType) -> _Sites:
             parts = [(e, step) for e, step in sorted(beginnings.get(start, {}).items()) if e < end]
             callee = tuple(step for _, step in parts)
             called.add((start, callee))
-            callees.update({(start, e): _attributes_of(callee[i + 1 :]) for i, (e, _) in enumerate(parts)})
+            for i, (e, _) in enumerate(parts):
+                if callees.get((start, e)) is None:  # of f(x).g(y), f is called first
+                    callees[start, e] = _attributes_of(callee[i + 1 :])
         sites.append(_Site(is_call, callee, start, end))
     mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions)]
     attributes = {i.offset: i.argval for i in instructions if i.opname in _ATTRIBUTES}

@@ -112,8 +112,9 @@ class Conversions:
 
     def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name that stands for a builtin in code of this name space."""
-        if name in _STAND_INS:
-            self._put(namespace, name, getattr(builtins, name), _STAND_INS[name], builtin_of(namespace, name), codes)
+        value = getattr(builtins, name, None)
+        if (stand_in := _STAND_INS.get(name) or shown_for(value)) is not None:
+            self._put(namespace, name, value, stand_in, builtin_of(namespace, name), codes)
 
     def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""

@@ -182,7 +182,7 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    in_math = getattr(fn, "__module__", "") == "math"
+    in_math = getattr(fn, "__module__", "") in ("math", "cmath")
     is_method = not isinstance(getattr(fn, "__self__", sys), ModuleType)  # np.random.choice: what it gives varies
 
     @wraps(fn)

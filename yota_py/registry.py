@@ -351,7 +351,7 @@ def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
         f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
         f"  1. write its derivative:    @yota_py.rrule({full})\n"
         f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
-        f"  2. if nothing flows back:   yota_py.nondiff({full})\n"
+        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
         f"  3. rewrite the line with functions that have rules (yota_py.registry.primitives() lists them)."
     )
 
