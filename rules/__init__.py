@@ -6,9 +6,12 @@ from yota_py.registry import on_import
 
 from . import (
     assignment,
+    blocks,
     casting,
+    casts,
     chains,
     complex,
+    complex_math,
     decompositions,
     determinants,
     differences,
@@ -33,15 +36,18 @@ from . import (
     ufuncs,
 )
 
-lists.install()  # when all others are there
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
+on_import("numpy.testing", "yota_py.rules.assertions")
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
 __all__ = [
     "assignment",
+    "blocks",
     "casting",
+    "casts",
     "chains",
     "complex",
+    "complex_math",
     "decompositions",
     "determinants",
     "differences",

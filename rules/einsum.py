@@ -6,17 +6,18 @@ A label is a letter, or ``(".", k)`` for the k-th axis that an ellipsis stands f
 from __future__ import annotations
 
 import math
+import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from yota_py.registry import case
+from yota_py.registry import case, rewriting
 from yota_py.tangents import astype, is_inexact, like
 
 from .linalg import contraction
-from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of, unsupported
+from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of
 
 Labels = tuple[Any, ...]
 
@@ -42,6 +43,31 @@ def parse(subscripts: str, ndims: Sequence[int]) -> tuple[list[Labels], Labels]:
     dotted = tuple((".", k) for k in range(wide)) if "..." in inputs else ()
     return labels, (*dotted, *sorted(label for label, n in count.items() if n == 1 and isinstance(label, str)))
 
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase  # in the order of the numbers that stand for them
+
+
+def labelled(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of ``einsum`` with labels as one text, where each operand is followed by a list of them."""
+    if not args or isinstance(args[0], str):
+        return args
+    pairs = len(args) // 2
+    if not all(isinstance(names, list | tuple) for names in args[1 : 2 * pairs : 2]):
+        return args
+    terms = ["".join("..." if name is Ellipsis else _LETTERS[name] for name in names) for names in args[1::2]]
+    text = ",".join(terms[:pairs])
+    if len(args) % 2:
+        text += "->" + "".join("..." if name is Ellipsis else _LETTERS[name] for name in args[-1])
+    return (text, *args[0 : 2 * pairs : 2])
+
+
+def _with_text(*args: Any, **kwargs: Any) -> Any:
+    """What ``einsum`` with lists of labels is recorded as."""
+    known = labelled(args)
+    return NotImplemented if known is args else np.einsum(*known, **kwargs)
+
+
+rewriting[np.einsum] = _with_text
 
 # Each of the following gives a value, its labels, and a pullback.
 
@@ -184,10 +210,6 @@ def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int,
 )  # fmt: skip
 def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> tuple[Any, Pullback]:
     """``einsum`` with subscripts as a string; complex operands are not conjugated in the product."""
-    if not isinstance(subscripts, str):
-        raise unsupported(
-            "np.einsum with lists of labels", 'Write the labels as a string: np.einsum("ij,jk->ik", a, b)'
-        )
     given = [operand(x) for x in operands]
     common = np.result_type(*(dtype_of(x) for x in given))  # integers and masks take part as what they promote to
     xs = [x if is_inexact(x) or common.kind not in "fc" else astype(x, common) for x in given]

@@ -1,77 +1,136 @@
 """Lists of traced numbers where NumPy's functions take arrays: NumPy does not look for traced values in them.
 
-While a trace runs, a stand-in for each function that has a rule makes arrays of such lists. What has a stand-in of its
-own knows lists itself.
+While a trace runs, the modules show stand-ins for ufuncs and for functions that dispatch, where they are called; these
+make arrays of such lists. What has a stand-in of its own knows lists itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from yota_py.dispatch import find_traced
-from yota_py.registry import for_lists, patch, patched, primitive_of
+from yota_py.registry import makers
 from yota_py.signatures import signature_of
 
 from .casting import assemble
+from .einsum import labelled
 
 _NO_ARRAYS = {"out", "indices_or_sections", "reps", "obj"}
-_NAMED = {"broadcast_to", "copy", "nan_to_num", "reshape", "transpose"}  # by the passes, which compare functions
-_plain_matmul = np.matmul
+_NESTED = {np.block, np.einsum_path}  # whose lists mean something else
 _DISPATCHER = type(np.mean)  # NumPy's class of functions with ``__array_function__``
 
 
-@lru_cache(maxsize=1024)
-def array_parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The names of the parameters of one of NumPy's functions by position, and of those that stand for arrays: for
-    which it asks whether they have ``__array_function__``. A list of arrays has no such parameter."""
-    parameters = signature_of(fn).parameters.values()
-    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    probes = {name: type(name, (), {"__array_function__": lambda self, fn, types, *args: types})() for name in names}
-    by_position = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    by_name = {p.name: probes[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    try:
-        types = fn(*(probes[name] for name in by_position), **by_name)
-    except (TypeError, ValueError):  # it looks into one of them
-        return tuple(by_position), frozenset()
-    return tuple(by_position), frozenset(cls.__name__ for cls in types) - _NO_ARRAYS
+@dataclass(frozen=True, slots=True)
+class _Takes:
+    """Which parameters of a function stand for arrays, and which for lists of arrays."""
+
+    by_position: tuple[str, ...]
+    rest: str  # the name of ``*rest``
+    arrays: frozenset[str]
+    lists: frozenset[str]
+
+    def of(self, name: str, x: Any) -> Any:
+        """An argument, with arrays made of lists that hold traced numbers."""
+        if name in self.arrays:
+            return array_of(x)
+        return _arrays_in(x) if name in self.lists else x
 
 
-def _array(x: Any) -> Any:
+def array_of(x: Any) -> Any:
+    """An array of a list that holds traced numbers; anything else as it is."""
     return assemble(x) if isinstance(x, tuple | list) and find_traced(x) is not None else x
 
 
-def _matmul(*args: Any, **kwargs: Any) -> Any:
-    """The ufunc that is a product of matrices, whose attributes nobody asks for."""
-    return _plain_matmul(*map(_array, args), **kwargs)
+def _arrays_in(x: Any) -> Any:
+    return type(x)(map(array_of, x)) if type(x) in (tuple, list) else x
 
 
-def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
-    def made(name: str, x: Any) -> Any:
-        return _array(x) if name in arrays else x
+@lru_cache(maxsize=1024)
+def takes(fn: Callable[..., Any]) -> _Takes:
+    """What one of NumPy's functions takes: arrays are what it asks whether they have ``__array_function__``."""
+    parameters = signature_of(fn).parameters.values()
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
+    by_position = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    by_name = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    if fn in _NESTED:
+        return _Takes(by_position, rest, frozenset(), frozenset())
 
-    names: tuple[str, ...] = ()
-    arrays: frozenset[str] = frozenset()
+    names = [*by_position, *by_name, *([rest] if rest else ())]
 
+    def asked(listed: Collection[str]) -> frozenset[str] | None:
+        def probe(name: str) -> Any:
+            cls = type(name, (), {"__array_function__": lambda self, fn, types, *args: types})
+            return [cls()] if name in listed else cls()
+
+        try:
+            types = fn(*map(probe, by_position), *([probe(rest)] if rest else ()),
+                       **{name: probe(name) for name in by_name})  # fmt: skip
+        except (TypeError, ValueError):  # it looks into one of them
+            return None
+        return frozenset(cls.__name__ for cls in types) - _NO_ARRAYS if isinstance(types, tuple | list) else frozenset()
+
+    if (arrays := asked(())) is None:
+        lists = asked(names) or frozenset()
+        arrays = (asked(lists) or frozenset()) - lists
+    else:
+        lists = frozenset(name for name in set(names) - arrays - _NO_ARRAYS if name in (asked([name]) or ()))
+    return _Takes(by_position, rest, arrays, lists)
+
+
+def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        nonlocal names, arrays
-        if any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
-            names, arrays = array_parameters(fn)
-            args = (*map(made, names, args), *args[len(names) :])
-            kwargs = {name: made(name, x) for name, x in kwargs.items()}
-        return fn(*args, **kwargs)
+        if fn is np.einsum:
+            args = labelled(tuple(map(array_of, args)))
+        elif any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
+            known = takes(fn)
+            names = known.by_position + (known.rest,) * max(len(args) - len(known.by_position), 0)
+            args = tuple(known.of(name, x) for name, x in zip(names, args, strict=False))
+            kwargs = {name: known.of(name, x) for name, x in kwargs.items()}
+        return call(*args, **kwargs)
 
     return stand_in
 
 
-def install() -> None:
-    """Stand-ins for all functions that have an entry and none yet."""
-    patch(np, "matmul", _matmul)
-    for module in (np, np.linalg, np.fft):
-        for name, fn in list(vars(module).items()):
-            known = (module, name) in patched or name in _NAMED
-            if type(fn) is _DISPATCHER and not known and primitive_of(fn) is not None:
-                for_lists.add(patch(module, name, _with_arrays(fn)))
+class _Ufunc:
+    """The stand-in for a ufunc and its methods."""
+
+    def __init__(self, ufunc: Any, call: Any) -> None:
+        self._ufunc, self._call = ufunc, call
+        self.__name__ = ufunc.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
+        return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
+
+    def reduce(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
+        """``ufunc.reduce``"""
+        return self._ufunc.reduce(array_of(array), *rest, **_masked(kwargs))
+
+    def accumulate(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
+        """``ufunc.accumulate``"""
+        return self._ufunc.accumulate(array_of(array), *rest, **kwargs)
+
+    def reduceat(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
+        """``ufunc.reduceat``"""
+        return self._ufunc.reduceat(array_of(array), *rest, **kwargs)
+
+    def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
+        """``ufunc.outer``"""
+        return self._ufunc.outer(array_of(a), array_of(b), **_masked(kwargs))
+
+    def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
+        """``ufunc.at``"""
+        self._ufunc.at(a, indices, *map(array_of, operands))
+
+
+def _masked(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**kwargs, "where": array_of(kwargs["where"])} if "where" in kwargs else kwargs
+
+
+makers.update({np.ufunc: _Ufunc, _DISPATCHER: _function})

@@ -23,7 +23,8 @@ LAYERS = [
     "signatures",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
-    "disguise patching tracer foreign libraries views arguments stopping trace mutation ufuncs operators sampling",
+    "disguise hints showing patching tracer foreign libraries views arguments stopping trace mutation ufuncs operators "
+    "sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
     "seeds gradient differentiable",

@@ -50,10 +50,10 @@ def test_lists_are_arrays(call: str) -> None:
     rounds(f, X, 1.1 * X, X + 0.3)
 
 
-def test_lists_in_ufuncs_are_refused_with_a_hint() -> None:
-    for f in (lambda x: np.sum(np.add([x, 1.0], 2.0)), lambda x: np.exp([x, x])[0],
-              lambda x: np.reshape([x, x], (2, 1))[0, 0]):
-        with pytest.raises(LostDerivativeError, match=r": np.(add|exp|reshape)\(np.array\(\[...\]\)"):
+def test_functions_kept_as_values_are_refused_with_a_hint() -> None:
+    functions = {"exp": np.exp, "reshape": np.reshape}
+    for f in (lambda x: np.sum(functions["exp"]([x, x])), lambda x: functions["reshape"]([x, x], (2, 1))[0, 0]):
+        with pytest.raises(LostDerivativeError, match=r"\(np.array\(\[...\]\)"):
             grad(f, 2.0)
     with pytest.raises(LostDerivativeError, match=r"make arrays of lists first"):
         grad(lambda x: np.polynomial.Polynomial([x, 1.0])(2.0), 2.0)
@@ -81,6 +81,5 @@ def test_a_primitive_that_reads_what_is_not_passed() -> None:
 
 
 def test_products_of_matrices_of_lists() -> None:
-    """Of ufuncs, this one takes lists of traced numbers."""
     for x in (2.0, 3.0, 4.0):
         assert grad(lambda x: np.matmul([x, 2 * x], [x, 1.0]), x) == (x * x + 2 * x, (2 * x + 2,))

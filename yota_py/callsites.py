@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import types
 from bisect import bisect_right
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
+METHODS = frozenset(["reduce", "accumulate", "reduceat", "outer", "at"])  # of ufuncs
 MAX_KNOWN = 4096  # code objects whose calls are remembered
 
 _UNKNOWN = object()
@@ -65,6 +67,7 @@ class _Sites:
     sites: list[_Site]
     mentions: list[_Mention]
     attributes: dict[int, str]  # that are read, by the offsets of the instructions
+    called: dict[int, tuple[str, ...]]  # of what these loads give, what is called: itself, or an attribute of it
 
     def at(self, offset: int) -> _Site:
         return self.sites[bisect_right(self.offsets, offset) - 1]  # the last instruction may be an inline cache
@@ -89,6 +92,13 @@ def asks_for(frame: FrameType, name: str) -> bool:
     sites = _sites_of(frame.f_code)
     at = bisect_right(sites.offsets, frame.f_lasti) - 1
     return sites.attributes.get(sites.offsets[at]) == name or called_name(frame) == "getattr"
+
+
+def called_of(frame: FrameType) -> tuple[str, ...] | None:
+    """What a frame calls of the attribute that it loads at the moment: only itself, ``()``, or an attribute of it
+    (``("reduce",)`` in ``np.add.reduce(x)``); ``None`` if the value may get elsewhere."""
+    sites = _sites_of(frame.f_code)
+    return sites.called.get(sites.offsets[bisect_right(sites.offsets, frame.f_lasti) - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +255,45 @@ def _read(code: CodeType) -> _Sites:
     for start, end, step in _steps(instructions):
         at = beginnings.setdefault(start, {})
         at[end] = step if at.get(end, step) == step else _ANYTHING
+    callees: dict[tuple[Position, Position], tuple[str, ...] | None] = {}
     sites, called = [], set()
     for instruction in instructions:
         (start, end), kind = _span(instruction), instruction.opname
         callee: Way = ()
         is_call = kind.startswith(("CALL", "PRECALL")) and not kind.startswith("CALL_INTRINSIC")
         if is_call:
-            callee = tuple(step for e, step in sorted(beginnings.get(start, {}).items()) if e < end)
+            parts = [(e, step) for e, step in sorted(beginnings.get(start, {}).items()) if e < end]
+            callee = tuple(step for _, step in parts)
             called.add((start, callee))
+            for i, (e, _) in enumerate(parts):
+                if callees.get((start, e)) is None:  # of f(x).g(y), f is called first
+                    callees[start, e] = _attributes_of(callee[i + 1 :])
         sites.append(_Site(is_call, callee, start, end))
     mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions)]
     attributes = {i.offset: i.argval for i in instructions if i.opname in _ATTRIBUTES}
-    return _Sites([instruction.offset for instruction in instructions], sites, mentions, attributes)
+    ways = {i.offset: callees.get(_span(i)) for i in instructions if i.offset in attributes}
+    only = {offset: way for offset, way in ways.items() if way is not None}
+    only.update(dict.fromkeys(_called_later(instructions, mentions, sites), ()))
+    return _Sites([instruction.offset for instruction in instructions], sites, mentions, attributes, only)
+
+
+def _called_later(
+    instructions: list[dis.Instruction], mentions: list[_Mention], sites: list[_Site]
+) -> Iterator[int]:
+    """The offsets of loads and imports of what is kept under a local name that is only called, or handed to ``map``."""
+    mapping = [site for site in sites if site.is_call and site.callee == (_Step("global", "map"),)]
+    for instruction, following in itertools.pairwise(instructions):
+        if instruction.opname == "IMPORT_FROM" or instruction.opname in _ATTRIBUTES:
+            if following.opname == "STORE_FAST":
+                uses = [m for m in mentions if m.way[0] == _Step("local", following.argval)]
+                if all(m.called and all(step.name in METHODS for step in m.way[1:]) for m in uses):
+                    yield instruction.offset
+            elif any(site.start < _span(instruction)[0] <= site.end for site in mapping):
+                yield instruction.offset
+
+
+def _attributes_of(steps: Way) -> tuple[str, ...] | None:
+    return tuple(step.name for step in steps) if all(step.kind == "attribute" for step in steps) else None
 
 
 def _steps(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:

@@ -273,12 +273,13 @@ class Captures:
         self.exchange.look_after(namespace, names)
         if name in namespace:
             self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
+            self._conversions.take_shown(namespace, name, self._codes)
             return
         self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
         builtin = getattr(builtins, name, None)
         if (stand_in := stand_in_for(builtin)) is not None:
             self.exchange.put(builtin, stand_in, builtin_of(namespace, name))
-        self._conversions.take(namespace, name, [code for (_, of), code in self._codes.items() if of == id(namespace)])
+        self._conversions.take(namespace, name, self._codes)
         if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 

@@ -1,4 +1,4 @@
-"""Stand-ins for ``float``, ``int`` and ``round`` where the user's code calls them.
+"""Stand-ins for ``float``, ``int`` and ``round``, and for what is imported by name, where the user's code calls them.
 
 What Python makes itself of a traced number is a decision on its value: another loss at each call would be another path.
 The stand-ins give a traced number of Python's, which becomes a decision when somebody takes one with it. (``bool`` has
@@ -8,7 +8,7 @@ two values only, and may be compared by identity.)
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from types import CodeType
 from typing import Any, ClassVar
@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .dispatch import is_traced, originals
-from .exchange import Exchange, Place, builtin_of
+from .exchange import Exchange, Place, builtin_of, item_of
 from .instructions import mentions
 from .registry import methods
+from .showing import shown_for
 from .tangents import astype
 from .trace import LARGE
 
@@ -96,6 +97,7 @@ def rounded(*args: Any, **kwargs: Any) -> Any:
     return round(*args, **kwargs) if x is None else _to_whole(x, np.rint, round)
 
 
+Codes = Mapping[tuple[int, int], CodeType]  # what runs, by the identities of the code and its name space
 _STAND_INS: dict[str, Any] = {"float": Float, "int": Int, "round": rounded}
 originals.update({id(Float): float, id(Int): int, id(rounded): round})
 
@@ -108,11 +110,23 @@ class Conversions:
         self._exchange = exchange
         self._taken: dict[tuple[int, str], tuple[Any, Place]] = {}
 
-    def take(self, namespace: dict[str, Any], name: str, codes: Sequence[CodeType]) -> None:
+    def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name that stands for a builtin in code of this name space."""
-        if name in _STAND_INS and not any(mentions(code, name) for code in codes):
-            stand_in, place = _STAND_INS[name], builtin_of(namespace, name)
-            self._exchange.put(getattr(builtins, name), stand_in, place)
+        value = getattr(builtins, name, None)
+        if (stand_in := _STAND_INS.get(name) or shown_for(value)) is not None:
+            self._put(namespace, name, value, stand_in, builtin_of(namespace, name), codes)
+
+    def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
+        """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""
+        value = namespace[name]
+        if not is_traced(value) and (stand_in := shown_for(value)) is not None:
+            self._put(namespace, name, value, stand_in, item_of(namespace, name), codes)
+
+    def _put(
+        self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Place, codes: Codes
+    ) -> None:
+        if not any(mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
+            self._exchange.put(value, stand_in, place)
             self._taken[id(namespace), name] = stand_in, place
 
     def heed(self, namespace: dict[str, Any], code: CodeType) -> None:

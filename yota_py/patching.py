@@ -19,9 +19,10 @@ import numpy as np
 from . import locks
 from .callsites import calls
 from .disguise import BY_ORIGINAL
-from .dispatch import find_traced, original, originals
+from .dispatch import find_traced, is_traced, original, originals
 from .ownership import is_library_frame
-from .registry import for_lists, listeners, patched
+from .registry import listeners, makers, patched
+from .showing import MODULES, Showing
 from .unwinding import Passing, state
 
 Owner: TypeAlias = ModuleType | type
@@ -64,6 +65,9 @@ class Installed(Passing):
                 for (owner, name), stand_in in _stand_ins().items():
                     self._exchanged.setdefault((owner, name), vars(owner)[name])
                     setattr(owner, name, stand_in)
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is ModuleType:
+                        module.__class__ = Showing
                 Installed._are_all = True
         state.traces.append(self._trace)
         return lambda: self.is_innermost() and state.suspended == self._suspended
@@ -76,6 +80,9 @@ class Installed(Passing):
             self._users.discard(self)
             if not self._users:
                 Installed._are_all = False
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is Showing:
+                        module.__class__ = ModuleType  # type: ignore[assignment]
                 while self._exchanged:
                     (owner, name), original = next(reversed(self._exchanged.items()))
                     setattr(owner, name, original)
@@ -113,6 +120,17 @@ def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MEMO = type(lru_cache(lambda: None))
+def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
+    """For a compiler that reads a name in the user's code: it finds what stands there without us."""
+
+    @wraps(read)
+    def stand_in(self: Any, key: Any) -> Any:
+        value = read(self, key)
+        return value.current()[1] if is_traced(value) else original(value)
+
+    return stand_in
+
+
 _IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
@@ -125,13 +143,18 @@ listeners.append(_known.clear)
 def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.stand_ins:
+        if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
+            for name in ("get_global_value", "get_closure_value"):
+                if (compiler, name) not in _gates:
+                    _gates[compiler, name] = _seeing_through(vars(compiler)[name])
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make = _method_gate if isinstance(owner, type) else _list_gate if traced in for_lists else _gate
+                make = _method_gate if isinstance(owner, type) else _gate
                 if place in _gates:
                     _retired.append(_gates[place])
-                _gates[place] = gate = make(original(getattr(owner, name)), traced)
+                fn = original(getattr(owner, name))
+                _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
                 _by_original[id(original(gate))] = gate
                 _traced[place] = traced
             _known.add(place)  # when the rest is done
@@ -159,7 +182,7 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    in_math = getattr(fn, "__module__", "") == "math"
+    in_math = getattr(fn, "__module__", "") in ("math", "cmath")
     is_method = not isinstance(getattr(fn, "__self__", sys), ModuleType)  # np.random.choice: what it gives varies
 
     @wraps(fn)
@@ -179,21 +202,6 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
             return result
         return as_constant(result)  # made from nothing but numbers
-
-    originals[id(stand_in)] = fn
-    return stand_in
-
-
-def _list_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The stand-in for a function that notices tracers by itself, but not those in lists."""
-
-    @wraps(fn)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if state.traces and not state.suspended:
-            lists = [x for x in (*args, *kwargs.values()) if isinstance(x, list | tuple)]
-            if lists and find_traced(lists) is not None and not is_library_frame(sys._getframe(1)):
-                return traced(*args, **kwargs)
-        return fn(*args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in
@@ -233,4 +241,4 @@ for _module, _names in (
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():
-        for_lists.discard(patched.setdefault((_module, _name), getattr(_module, _name)))
+        patched.setdefault((_module, _name), getattr(_module, _name))

@@ -22,6 +22,7 @@ import numpy as np
 from .callsites import called_with
 from .dispatch import find_traced
 from .errors import LostDerivativeError
+from .hints import PLAIN
 from .operations import site_of
 from .ownership import is_library, is_library_frame
 from .trace import Trace
@@ -39,6 +40,7 @@ _OF_ANY_OBJECTS = frozenset(
 )  # fmt: skip
 _OF_PLAIN_VALUES = (Trace.compute.__code__, Trace.guard.__code__)  # what is raised in there, plain code raises
 _RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
+_OF_TEXTS = ("json", "csv", "struct", "string")  # modules that make texts or bytes of numbers
 
 
 def translated(error: BaseException, traceback: TracebackType | None) -> LostDerivativeError | None:
@@ -89,6 +91,8 @@ def _way_out(callee: Any, error: BaseException) -> str:
     if root in _OF_ANY_OBJECTS:
         return ""
     if root in sys.stdlib_module_names:
+        if root in _OF_TEXTS:
+            return PLAIN
         return _RULE if isinstance(error, TypeError) and is_library(root) else ""
     if isinstance(callee, _OF_PYTHON) or (isinstance(callee, type) and _is_written_in_python(callee)):
         return ""

@@ -21,7 +21,7 @@ from .cases import Sample as Sample
 from .cases import case as case
 from .cases import since as since
 from .containers import items_of, only
-from .dispatch import dispatching, original
+from .dispatch import dispatching, original, originals
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
 from .ownership import is_library
@@ -75,8 +75,11 @@ _primitives: dict[Any, Primitive] = {}
 # name) -> stand-in.
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 
-# Those of the stand-ins that are made use of only where a list or tuple with a traced value in it is given.
-for_lists: set[Callable[..., Any]] = set()
+# What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
+# what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
+makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
+shown: dict[int, tuple[Any, Any]] = {}
+shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
@@ -277,6 +280,14 @@ def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = N
     return stand_in
 
 
+def show(value: Any, stand_in: Any, *, always: bool = False) -> None:
+    """Let modules show ``stand_in`` for a class, function or object where it is called, or ``always``."""
+    originals[id(stand_in)] = value
+    shown[id(value)] = value, stand_in  # for good: identities are not to be used again
+    if always:
+        shown_always.add(id(stand_in))
+
+
 def primitive(fn: F) -> F:
     """Make a Python function one operation on the tape; give it an ``rrule`` or declare it ``nondiff``.
 
@@ -350,7 +361,7 @@ def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
         f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
         f"  1. write its derivative:    @yota_py.rrule({full})\n"
         f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
-        f"  2. if nothing flows back:   yota_py.nondiff({full})\n"
+        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
         f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
     )
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .callsites import asks_for, called_name, called_with, subscripts
+from . import hints
+from .callsites import asks_for, called_name, subscripts
 from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
-from .ownership import is_library_frame
 from .registry import methods, properties
 from .types import ArrayType, Type, typeof
 from .unwinding import state
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NUMPYS = type(np.reshape)  # of NumPy's other functions
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 
 
@@ -151,18 +150,18 @@ class Tracer:
 
     def __float__(self) -> float:
         if self.carries():
-            raise lost("float(x)", self, "use x itself: it works wherever a number does. If the call is math.f "
-                       "imported by name in another module, write math.f or np.f")
+            what, instead = hints.of_number(sys._getframe(1))
+            raise lost(what, self, instead)
         return self._decide(float)
 
     def __complex__(self) -> complex:
         if self.carries():
-            raise lost("complex(x)", self, "use x itself, or x + 0j")
+            raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
         return self._decide(complex)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if self.carries():
-            raise lost("a conversion to a plain array", self, _instead_of_converting())
+            raise lost("a conversion to a plain array", self, hints.of_conversion())
         if self._trace.effects and isinstance(self, np.ndarray):
             self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
         heed_layout()
@@ -180,7 +179,7 @@ class Tracer:
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():
             return self._decide(decided).__reduce_ex__(protocol)
-        raise lost("pickling", self, "save values outside the differentiated function")
+        raise lost("pickling", self, f"save values outside the differentiated function; {hints.PLAIN}")
 
     def __reduce__(self) -> Any:
         return self.__reduce_ex__(2)
@@ -380,18 +379,6 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
         f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
     )
     return error
-
-
-def _instead_of_converting() -> str:
-    """The way out, by what the user's line calls."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_library_frame(frame):
-        frame = frame.f_back
-    call = called_with(frame, frame.f_lasti) if frame is not None else None
-    if call is not None and (isinstance(call.callee, np.ufunc) or type(call.callee) is _NUMPYS):
-        return f"make an array of the list that {call.name} is given: {call.name}(np.array([...]), ...)"
-    return ("call NumPy functions through `np.` in your own code, make arrays of lists first (np.array([...])), or "
-            "give the function that converts a rule: see yota_py.primitive")
 
 
 def unsupported(what: str) -> MissingRuleError:
