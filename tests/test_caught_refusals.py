@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import datetime
 import decimal
 import fractions
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.interpolate
 import scipy.optimize
 import torch
@@ -226,6 +228,61 @@ def test_exceptions_that_plain_numbers_do_not_raise(name: str, how: str, every_p
             grad(f, x)
     step = jit(f)
     assert [step(x) for x in (2.0, 3.0, 4.0, 2.0)] == [4.0, 6.0, 8.0, 4.0]
+
+
+def printed(frame: Any, event: str, arg: Any) -> Any:
+    """A debugger's, which follows everything."""
+    return printed
+
+
+def unfollowing(frame: Any, event: str, arg: Any) -> None:
+    """A debugger's, which follows nothing."""
+
+
+CALLBACKS: dict[str, Callable[[Any], Any]] = {
+    "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x, 0.0, 10.0),
+    "bisect": lambda x: scipy.optimize.bisect(lambda t: float(t - x), 0.0, 10.0),
+    "quad": lambda x: scipy.integrate.quad(lambda t: t * x, 0.0, 1.0),
+    "quad of floats": lambda x: scipy.integrate.quad(lambda t: float(t * x), 0.0, 1.0),
+    "dblquad": lambda x: scipy.integrate.dblquad(lambda y, t: x * y * t, 0.0, 1.0, 0.0, 1.0),
+    "fsolve": lambda x: scipy.optimize.fsolve(lambda t: t - x, 0.5),
+    "leastsq": lambda x: scipy.optimize.leastsq(lambda p: p - x, np.ones(1)),
+    "odeint": lambda x: scipy.integrate.odeint(lambda y, t: -x * y, 1.0, [0.0, 1.0]),
+    "solve_ivp": lambda x: scipy.integrate.solve_ivp(lambda t, y: -x * y, (0.0, 1.0), [1.0]),
+    "minimize": lambda x: scipy.optimize.minimize(lambda p: np.sum((p - x) ** 2), np.ones(1)),
+    "a callback of C": lambda x: ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda t: t * x)(2.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("tracing", [None, printed, unfollowing])
+@pytest.mark.parametrize("how", ["handled", "further_out", "generated", "left"])
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_errors_that_compiled_routines_swallow_or_replace(name: str, how: str, tracing: Any) -> None:
+    """They raise another error in the place of the refusal that their callback was given, or none at all."""
+    f, before = _caught(CALLBACKS[name], how), sys.gettrace()
+    step = jit(f)
+    sys.settrace(tracing)
+    try:
+        for x in (2.0, 3.0, 4.0):
+            with pytest.raises(YotaError):
+                grad(f, x)
+        assert [step(x) for x in (2.0, 3.0, 4.0, 2.0)] == [4.0, 6.0, 8.0, 4.0]
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("name", ["json.dumps", "timedelta", "a tensor"])
+@pytest.mark.parametrize("tracing", [printed, unfollowing])
+def test_exceptions_of_libraries_are_heard_of_under_a_debugger(name: str, tracing: Any) -> None:
+    f, before = _caught(FED[name], "handled"), sys.gettrace()
+    sys.settrace(tracing)
+    try:
+        for x in (2.0, 3.0, 4.0):
+            with pytest.raises(YotaError):
+                grad(f, x)
+    finally:
+        sys.settrace(before)
 
 
 OWN: dict[str, Callable[[Any], Any]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import kinds
-from .containers import slots_of
+from .containers import is_proxy, slots_of
 from .dispatch import is_traced
 from .exchange import Exchange, attribute_of
 from .guards import Guards
@@ -63,6 +63,8 @@ class Attributes:
 
     def of(self, obj: Any, name: str, site: Site) -> None:
         """An attribute that is read of this object, perhaps found in its class."""
+        if is_proxy(obj):
+            return
         for holder in (obj, *(obj if isinstance(obj, type) else type(obj)).__mro__):
             self._own.setdefault(id(holder), {}).setdefault(name, site)
 

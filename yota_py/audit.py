@@ -115,7 +115,7 @@ def _is_time(audits: Audits, calls: int) -> bool:
 def _nbytes(signature: Signature, call: Call) -> int:
     """The memory of the arrays that a call reads."""
     values = (*call.leaves, *signature.guard(call.f, call.args, call.kwargs))
-    return sum(x.nbytes for x in values if isinstance(x, np.ndarray))
+    return sum(x.nbytes for x in values if issubclass(type(x), np.ndarray))
 
 
 class _Audit:

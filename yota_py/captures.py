@@ -22,6 +22,7 @@ from .attempts import Attempts
 from .attributes import Attributes
 from .captured import Captured
 from .classes import Classes
+from .containers import is_proxy
 from .contents import copy_of, parts_of, unchanged
 from .conversion import Conversions
 from .dispatch import is_traced, mode_of, original
@@ -296,9 +297,9 @@ class Captures:
     def _value(self, value: Any, expression: str, name: str = "") -> Any:
         """Guard one value, perhaps found under a name; returns what takes its place while tracing (itself, unless there
         are arrays in it)."""
-        if self.guards.reads > MAX_READS:
-            if len(self.problems) < 5:
-                self.problems.append(f"it reads more than {MAX_READS} captured values")
+        if self.guards.reads > MAX_READS or is_proxy(value):
+            many = f"it reads more than {MAX_READS} captured values"
+            self.problems += [kinds.PROXY if is_proxy(value) else many] * (len(self.problems) < 5)
             return value
         if is_traced(value):
             if not self.captured.again(value, expression):

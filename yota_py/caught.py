@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -18,7 +18,8 @@ _PACKAGE = __name__.partition(".")[0]
 class Hearing(Passing):
     """The block in which exceptions are heard of when they come into frames of the user's that may catch them.
 
-    It is the trace function that hears of them (``sys.settrace``), unless a debugger has it.
+    It is the trace function that hears of them (``sys.settrace``). One that a debugger has set stays, and both hear.
+    (It may be one of C code, which asks no frame: then ``Trace.lost`` tells of what is lost.)
     """
 
     def __init__(self) -> None:
@@ -26,9 +27,13 @@ class Hearing(Passing):
 
     def follow(self, frame: FrameType) -> None:
         """Hear of exceptions in a frame, if its code may catch any."""
-        if frame.f_code.co_exceptiontable and self._is_free and not is_library_frame(frame):
-            frame.f_trace_lines = False
-            frame.f_trace = _hear
+        if frame.f_code.co_exceptiontable and not is_library_frame(frame):
+            if self._is_free:
+                frame.f_trace_lines = False
+            if frame.f_trace is None:
+                frame.f_trace = _hear
+            elif getattr(frame.f_trace, "__module__", "") != __name__:  # a generator's frame comes again
+                frame.f_trace = _both(frame.f_trace)
             self.go_on()
 
     def pause(self) -> None:
@@ -61,6 +66,18 @@ def _hear(frame: FrameType, event: str, arg: Any) -> Any:
     return _hear
 
 
+def _both(other: Callable[..., Any]) -> Callable[..., Any]:
+    """Hear of exceptions, and let a debugger's local trace function do what it does."""
+
+    def both(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal other
+        _hear(frame, event, arg)
+        other = other(frame, event, arg) or other  # as Python has it: None changes nothing
+        return both
+
+    return both
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """An exception, and those that were being handled when it was raised: a library may raise another one of ours."""
     known: set[int] = set()
@@ -71,11 +88,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _note(error: YotaError) -> None:
-    """An error is made: for a line of the user's, or for a library's, which may not heed it."""
+    """An error is made: for a line of the user's, or for a library's or C code's, which may not heed it, or raise
+    another one. Whether it is caught or not, it refuses the trace, as plain numbers would not have raised it."""
     if not state.traces or state.suspended:
         return
     trace, frame = state.traces[-1], sys._getframe(1)
     error.level = trace.level
+    trace.lost = error
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is not None and not is_library_frame(frame) and trace.refused is None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
+from weakref import ProxyTypes
 
 import numpy as np
 import optree
@@ -150,6 +151,20 @@ def held_by(obj: Any) -> dict[str, Any]:
         with suppress(AttributeError):  # an empty slot
             held[name] = object.__getattribute__(obj, name)
     return held
+
+
+def is_proxy(value: Any) -> bool:
+    """Whether a value stands for an object that it does not keep (``weakref.proxy``): whatever it is asked is asked of
+    that object, or raises ``ReferenceError`` if that has gone, as ``isinstance(value, int)`` does."""
+    return type(value) in ProxyTypes
+
+
+def has_gone(value: Any) -> bool:
+    """Whether the object that a value stands for has gone."""
+    try:
+        return is_proxy(value) and value.__class__ is None
+    except ReferenceError:
+        return True
 
 
 def is_container(cls: type) -> bool:

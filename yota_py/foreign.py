@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import with_items
+from .containers import has_gone, with_items
 from .dispatch import find_traced, is_traced
 from .errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
 from .operations import user_site
@@ -211,6 +211,8 @@ def numbers_of(x: Any) -> np.ndarray | None:
 
 def holds_floats(x: Any) -> bool:
     """Whether an object that is no array and no container that we know holds numbers with derivatives."""
+    if has_gone(x):
+        return False
     kind, dtype = kind_of(type(x)), getattr(x, "dtype", None)
     if kind == "" and isinstance(x, list | tuple | dict | set | frozenset):  # the user's, or a set
         return any(is_inexact(item) for item in (x.values() if isinstance(x, dict) else x))

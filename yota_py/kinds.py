@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import slots_of
+from .containers import is_proxy, slots_of
 from .dispatch import is_traced
 from .ownership import is_library
 from .trace import LARGE
@@ -32,6 +32,7 @@ _CURIOUS = frozenset(map(id, (
     operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
     exec, __import__, object.__getattribute__, type.__getattribute__,
 )))  # fmt: skip
+PROXY = "it reads a weakref.proxy, whose object may go at any time"
 _Pair = collections.namedtuple("_Pair", ["first"])
 _Made = dataclasses.make_dataclass("_Made", [("items", list, dataclasses.field(default_factory=list))])
 # Classes whose objects hold nothing, and only stand for something, such as the lack of an argument.
@@ -54,6 +55,8 @@ def is_watchable(value: Any) -> bool:
     """Whether a value is an object all of whose state are attributes."""
     if type(value) is types.SimpleNamespace:
         return True
+    if is_proxy(value):
+        return False
     held = hasattr(value, "__dict__") or hasattr(value, "__slots__")
     return held and not (has_state_in_c(type(value)) or is_library(type(value).__module__))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import base_of, slots_of, with_items
+from .containers import base_of, is_proxy, slots_of, with_items
 from .dispatch import is_traced
 from .exchange import item_of, set_attribute
 from .kinds import IMMUTABLE
@@ -39,6 +39,8 @@ class Leftovers:
                 return value
             self.found = True
             return shadow(value)
+        if is_proxy(value):
+            return value
         if isinstance(value, tuple):
             items = [self.plain(item) for item in tuple.__iter__(value)]
             if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):

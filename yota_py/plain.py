@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .containers import slots_of, with_items
+from .containers import is_proxy, slots_of, with_items
 from .dispatch import is_traced
 from .errors import UntraceableError
 from .exchange import Holder, attribute_of
@@ -58,7 +58,7 @@ class Plain:
             return self.known[id(value)]
         if id(value) in self.made:
             return self.made[id(value)]
-        if isinstance(value, ATOMS) or id(value) in self.old:
+        if is_proxy(value) or isinstance(value, ATOMS) or id(value) in self.old:
             return value
         self.keep.append(value)
         self.made[id(value)] = value

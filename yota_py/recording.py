@@ -137,6 +137,7 @@ class Recording:
                 out = watched(self.captures, self._call) if is_watched else self._call()
                 if not is_undisturbed():
                     trace.problems.append("an exception has interrupted it")
+        trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
         self.captures.finish()

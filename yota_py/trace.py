@@ -54,13 +54,14 @@ class Trace(Recorder):
     ``level`` orders nested traces, the innermost has the highest. ``problems`` are reasons why another call might not
     record the same; ``site`` is where operations come from if it is not the running code; ``captured`` counts the
     arrays and numbers that the function reads from elsewhere, ``decisions`` its guards. ``roots`` are the tracers of
-    inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts assignments
-    to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error for a derivative
-    that would have been, ``refused`` the first one that a line of the user's was given; ``sets_errors`` tells whether
-    the function may say what NumPy does about overflow and the like; ``heeds_layout`` whether what it does depends on
-    how arrays lie in memory; ``truths`` whether it compares by identity what may be True or False (``None`` as long as
-    nothing traced is); ``imports`` is told of modules that it imports; ``hashed`` are what has been looked up in dicts
-    and sets or put there (``None`` while that is taken out).
+    inputs and captured values; with ``effects`` captured arrays may be written as well. ``writes`` counts
+    assignments to traced arrays; ``matrices`` are the sparse ones that guards compare; ``lost`` is the last error
+    that it has been refused with, whoever was given it, ``refused`` the first one that a line of the user's was
+    given; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the like;
+    ``heeds_layout`` whether what it does depends on how arrays lie in memory; ``truths`` whether it compares by
+    identity what may be True or False (``None`` as long as nothing traced is); ``imports`` is told of modules that
+    it imports; ``hashed`` are what has been looked up in dicts and sets or put there (``None`` while that is taken
+    out).
     """
 
     __slots__ = (
@@ -81,7 +82,7 @@ class Trace(Recorder):
         self.decisions = 0
         self.effects = False
         self.writes = 0
-        self.lost: Exception | None = None
+        self.lost: YotaError | None = None
         self.refused: YotaError | None = None
         self.hashed: list[Tracer] | None = []
         self.imports: Imports | None = None

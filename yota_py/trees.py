@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from .containers import NAMESPACE, is_container
+from .containers import NAMESPACE, has_gone, is_container
 from .dispatch import is_traced
 from .errors import LostDerivativeError
 from .operations import user_site
@@ -21,14 +21,14 @@ Leaf = Any
 def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf."""
     leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
-    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)}
+    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf))}
     new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
     return flatten(tree) if new else (leaves, spec)
 
 
 def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
     """The items of a container, whatever they hold, and what puts them together again; of others, themselves."""
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+    if dataclasses.is_dataclass(type(tree)):
         is_container(type(tree))  # and it is known from now on
     outside = True
 
@@ -47,6 +47,8 @@ def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
 
 def is_traceable(leaf: Leaf) -> bool:
     """Whether a leaf becomes an input of the tape; ints, bools, strings and the like are static."""
+    if has_gone(leaf):
+        return False
     if isinstance(leaf, np.ndarray):
         return leaf.dtype.kind in "fcbiu"
     return is_inexact(leaf)
@@ -57,6 +59,8 @@ def check_leaf(leaf: Leaf, name: str) -> Leaf:
     numbers if they compute in their own way."""
     if is_traced(leaf):
         return leaf
+    if has_gone(leaf):  # the function is given it, and the tape has nothing to say of it
+        return None
     if not isinstance(leaf, np.ndarray):
         if overrides(type(leaf), *ARITHMETIC):
             raise TypeError(

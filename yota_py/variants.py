@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import optree
 
+from .containers import is_proxy
 from .engine import Refusal
 from .guards import GuardFunction, Guards, in_words
 from .kinds import is_watchable, is_whole
@@ -129,7 +130,7 @@ class Static:
 
     def __init__(self, leaf: Any, *, of_class: bool = False) -> None:
         self.of_class = of_class
-        self.comparable = isinstance(leaf, int | str | bytes | np.integer | np.bool_ | type(None))
+        self.comparable = not is_proxy(leaf) and isinstance(leaf, int | str | bytes | np.integer | np.bool_ | None)
         self.kind = type(leaf)
         try:
             self.value = leaf if self.comparable else weakref.ref(leaf)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import slots_of
+from .containers import is_proxy, slots_of
 from .instructions import nested
 from .ownership import is_library, is_library_code
 from .patching import MEMO
@@ -78,7 +78,7 @@ class World:
     def _walk(self) -> None:
         while self._pending and len(self.known) < MAX_HOLDERS:
             value, path = self._pending.pop()
-            if id(value) not in self.known and not isinstance(value, ATOMS):
+            if id(value) not in self.known and not is_proxy(value) and not isinstance(value, ATOMS):
                 self.known[id(value)] = value
                 if isinstance(value, np.ndarray):
                     self.arrays[id(value)] = value, path, self._fingerprint(value)
@@ -92,7 +92,8 @@ class World:
 
     def _hold(self, obj: Any, path: str, read: Callable[[], Items], *, named: bool) -> Iterator[tuple[Any, str]]:
         holder = self.holders[id(obj)] = Holder(obj, path, read, read(), named)
-        return ((value, holder.place(key)) for key, value in holder.items.items() if not isinstance(value, ATOMS))
+        held = ((key, value) for key, value in holder.items.items() if not is_proxy(value))
+        return ((value, holder.place(key)) for key, value in held if not isinstance(value, ATOMS))
 
     def _parts(self, value: Any, path: str) -> Iterable[tuple[Any, str]]:
         """What hangs on a value, with its names."""
@@ -201,6 +202,8 @@ def fingerprint(array: np.ndarray) -> Any:
 
 def _equal(a: Any, b: Any) -> bool:
     """Whether two numbers, strings or bytes cannot be told apart."""
+    if is_proxy(a):
+        return a is b
     return type(a) is type(b) and isinstance(a, ATOMS) and (a == b or (a != a and b != b)) and repr(a) == repr(b)
 
 

@@ -196,7 +196,7 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
             emit_results(w, call, w.word(program, RECIPE, PTR), length, w.word(program, BUILD, PTR))
         with otherwise:
             call.push(w, w.call("PyLong_FromVoidPtr", PTR, frame))
-            call.push(w, w.call("PyLong_FromLong", PTR, b.load(fault, typ=I64)))
+            call.push(w, w.call("PyLong_FromLongLong", PTR, b.load(fault, typ=I64)))
             call.push(w, call.apply(w, w.word(program, REFUSE, PTR), const(2)))
     b.branch(end)
 
@@ -243,7 +243,7 @@ def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
                 w.call("Py_IncRef", VOID, value)
                 call.push(w, value)
         answer = call.apply(w, steps, w.b.load(call.depth, typ=I64))
-        w.b.store(w.call("PyLong_AsLong", I64, answer), fault)
+        w.b.store(w.call("PyLong_AsLongLong", I64, answer), fault)
         w.release(answer)
 
 
@@ -283,7 +283,7 @@ def _emit_resume(module: ir.Module, run: ir.Function) -> None:
         w.call("PyLong_AsVoidPtr", PTR, w.word(function.args[1], i, PTR)) for i in range(3)
     )
     fault = w.b.call(run, [frame, table, w.b.ptrtoint(length, I64), const(1)])
-    w.b.ret(w.call("PyLong_FromLong", PTR, fault))
+    w.b.ret(w.call("PyLong_FromLongLong", PTR, fault))
 
 
 class _MethodDef(ctypes.Structure):
