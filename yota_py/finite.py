@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from .containers import mapped
-from .trees import flatten
+from .trees import flatten, unflatten
 from .types import ArrayType, StructType, TupleType, typeof
 
 _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
@@ -26,7 +26,8 @@ def differences(loss: Callable[[float], Any]) -> list[float]:
 
 def copied(tree: Any) -> Any:
     """The same with copies of the arrays in it."""
-    return optree.tree_map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree, none_is_leaf=True)
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
 
 
 def leaves_of(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:

@@ -61,7 +61,7 @@ class Items:
         base: Any = base_of(kind)
         guards.require(f"type({expression}) is {guards.constant(kind)}", expression, f"a {kind.__name__}", minor=True)
         if isinstance(value, dict):
-            listed = tuple(dict.__iter__(value))
+            listed = tuple(base.__iter__(value))
             keys = expression if base is kind else f"{guards.constant(base.__iter__)}({expression})"
             same = f"tuple({keys}) == {guards.constant(listed)}"
             guards.require(same, expression, f"a dict of {reprlib.repr(listed)}")
@@ -74,7 +74,7 @@ class Items:
             self._exchange.look_after(value, expression)
         self._path.append(id(value))
         new = []
-        items = dict.items(value) if isinstance(value, dict) else enumerate(base.__iter__(value))
+        items = base.items(value) if isinstance(value, dict) else enumerate(base.__iter__(value))
         for key, item in list(items):
             if not kinds.is_key(key):
                 self._problems.append("it reads a dict with keys that are not numbers or strings")

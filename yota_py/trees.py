@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,35 @@ Leaf = Any
 def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf."""
     leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+    if not spec.is_leaf() and _has_ordered(spec) and (rebuilt := _rebuilt(tree)) is not tree:
+        return flatten(rebuilt)
     classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf))}
     new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
     return flatten(tree) if new else (leaves, spec)
+
+
+@lru_cache(maxsize=4096)
+def _has_ordered(spec: optree.PyTreeSpec) -> bool:
+    return spec.type is OrderedDict or any(map(_has_ordered, spec.children()))
+
+
+def _rebuilt(tree: Any) -> Any:
+    """A container whose ``OrderedDict``s have all been filled in their order. What ``move_to_end`` has moved stands
+    elsewhere in the dict below, the order of which is optree's."""
+
+    def is_moved(part: Any) -> bool:
+        return type(part) is OrderedDict and [*part] != [*dict.__iter__(part)]
+
+    def rebuild(part: Any) -> Any:
+        nonlocal moved
+        if not is_moved(part):
+            return part
+        moved = True
+        return OrderedDict((key, _rebuilt(value)) for key, value in part.items())
+
+    moved = False
+    rebuilt = optree.tree_map(rebuild, tree, is_leaf=is_moved, none_is_leaf=True, namespace=NAMESPACE)
+    return rebuilt if moved else tree
 
 
 def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
@@ -37,6 +65,7 @@ def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
         first, outside = outside, False
         return not first
 
+    tree = OrderedDict(tree) if type(tree) is OrderedDict else tree  # see _rebuilt
     return optree.tree_flatten(tree, is_item, none_is_leaf=True, namespace=NAMESPACE)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 import zlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -240,7 +240,7 @@ def _plainly(value: Any) -> Iterator[Any]:
 
 def _contents(value: Any) -> Items:
     if isinstance(value, dict):
-        return dict(dict.items(value))
+        return dict((OrderedDict if isinstance(value, OrderedDict) else dict).items(value))
     if isinstance(value, set):
         return dict.fromkeys(_plainly(value), True)
     return dict(enumerate(_plainly(value)))
