@@ -255,4 +255,6 @@ def _is_outside(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+    if isinstance(owner, type) and owner.__module__ == "datetime":
+        return function.__name__ in ("now", "utcnow", "today")
     return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)

@@ -1,0 +1,128 @@
+"""Functions of libraries that have no rule: the error names them, and the line of the user's that calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.fft as sf
+import scipy.integrate as si
+import scipy.interpolate as sip
+import scipy.linalg as sl
+import scipy.ndimage as nd
+import scipy.optimize as so
+import scipy.signal as ss
+import scipy.sparse as sps
+import scipy.spatial as sp
+import scipy.spatial.distance as sd
+import scipy.stats as st
+import sklearn.decomposition
+import sklearn.linear_model
+import sklearn.metrics
+import sklearn.preprocessing
+
+from yota_py import LostDerivativeError, MissingRuleError, grad, jit
+
+X = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, 0.3], [0.1, 0.3, 3.0]])
+V = np.linspace(0.1, 0.9, 8)
+T = np.arange(8.0)
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "scipy.stats.norm.logpdf": lambda x: st.norm.logpdf(x),
+    "scipy.stats.norm.cdf": lambda x: st.norm.cdf(x),
+    "scipy.stats.gamma.pdf": lambda x: st.gamma.pdf(x, 2.0),
+    "scipy.stats.beta.logpdf": lambda x: st.beta.logpdf(x, 2.0, 2.0),
+    "scipy.stats.t.logpdf": lambda x: st.t.logpdf(x, 3.0),
+    "scipy.stats.zscore": lambda x: st.zscore(x),
+    "scipy.stats.skew": lambda x: st.skew(x),
+    "scipy.stats.kurtosis": lambda x: st.kurtosis(x),
+    "scipy.stats.pearsonr": lambda x: st.pearsonr(x, T),
+    "scipy.stats.spearmanr": lambda x: st.spearmanr(x, T),
+    "scipy.stats.gmean": lambda x: st.gmean(x),
+    "scipy.stats.entropy": lambda x: st.entropy(x),
+    "scipy.stats.gaussian_kde": lambda x: st.gaussian_kde(x)(0.5),
+    "scipy.stats.iqr": lambda x: st.iqr(x),
+    "scipy.optimize.minimize": lambda x: so.minimize(lambda p: np.sum((p - 1) ** 2), x).fun,
+    "scipy.optimize.root": lambda x: so.root(lambda p: p**2 - 2, x).x,
+    "scipy.optimize.nnls": lambda x: so.nnls(X, x[:3])[0],
+    "scipy.optimize.linprog": lambda x: so.linprog(x).fun,
+    "scipy.optimize.curve_fit": lambda x: so.curve_fit(lambda t, a: a * t, T, x)[0],
+    "scipy.interpolate.CubicSpline": lambda x: sip.CubicSpline(T, x)(0.5),
+    "scipy.interpolate.interp1d": lambda x: sip.interp1d(T, x)(0.5),
+    "scipy.interpolate.UnivariateSpline": lambda x: sip.UnivariateSpline(T, x)(0.5),
+    "scipy.interpolate.PchipInterpolator": lambda x: sip.PchipInterpolator(T, x)(0.5),
+    "scipy.interpolate.splrep": lambda x: sip.splrep(T, x)[1],
+    "scipy.interpolate.RegularGridInterpolator.__call__": lambda x: sip.RegularGridInterpolator((T,), T)(x),
+    "scipy.signal.convolve": lambda x: ss.convolve(x, x),
+    "scipy.signal.fftconvolve": lambda x: ss.fftconvolve(x, x),
+    "scipy.signal.lfilter": lambda x: ss.lfilter([1.0, 2.0], [1.0], x),
+    "scipy.signal.welch": lambda x: ss.welch(x, nperseg=4)[1],
+    "scipy.signal.savgol_filter": lambda x: ss.savgol_filter(x, 5, 2),
+    "scipy.signal.detrend": lambda x: ss.detrend(x),
+    "scipy.signal.hilbert": lambda x: ss.hilbert(x),
+    "scipy.signal.find_peaks": lambda x: ss.find_peaks(x)[0],
+    "scipy.fft.fft": lambda x: sf.fft(x),
+    "scipy.fft.rfft": lambda x: sf.rfft(x),
+    "scipy.fft.dct": lambda x: sf.dct(x),
+    "scipy.fft.dst": lambda x: sf.dst(x),
+    "scipy.linalg.expm": lambda x: sl.expm(X * x[0]),
+    "scipy.linalg.sqrtm": lambda x: sl.sqrtm(X * x[0]),
+    "scipy.linalg.logm": lambda x: sl.logm(X * x[0]),
+    "scipy.linalg.schur": lambda x: sl.schur(X * x[0])[0],
+    "scipy.linalg.lu": lambda x: sl.lu(X * x[0])[2],
+    "scipy.linalg.hessenberg": lambda x: sl.hessenberg(X * x[0]),
+    "scipy.linalg.polar": lambda x: sl.polar(X * x[0])[0],
+    "scipy.linalg.toeplitz": lambda x: sl.toeplitz(x),
+    "scipy.linalg.eigvals": lambda x: sl.eigvals(X * x[0]),
+    "scipy.ndimage.gaussian_filter": lambda x: nd.gaussian_filter(x, 1.0),
+    "scipy.ndimage.zoom": lambda x: nd.zoom(x, 2),
+    "scipy.ndimage.sobel": lambda x: nd.sobel(x),
+    "scipy.ndimage.map_coordinates": lambda x: nd.map_coordinates(x, [[0.5]]),
+    "scipy.ndimage.median_filter": lambda x: nd.median_filter(x, 3),
+    "scipy.integrate.simpson": lambda x: si.simpson(x),
+    "scipy.integrate.trapezoid": lambda x: si.trapezoid(x),
+    "scipy.integrate.odeint": lambda x: si.odeint(lambda y, t: -y, x, [0, 1.0]),
+    "scipy.spatial.distance.cdist": lambda x: sd.cdist(X * x[0], X),
+    "scipy.spatial.distance.pdist": lambda x: sd.pdist(X * x[0]),
+    "scipy.spatial.distance.cosine": lambda x: sd.cosine(x, T),
+    "scipy.spatial.distance_matrix": lambda x: sp.distance_matrix(X * x[0], X),
+    "scipy.spatial.cKDTree": lambda x: sp.cKDTree(X * x[0]).query(X)[0],
+    "scipy.spatial.procrustes": lambda x: sp.procrustes(X * x[0], X)[2],
+    "scipy.sparse.csr_matrix": lambda x: sps.csr_matrix(X * x[0]).sum(),
+    "scipy.sparse.diags": lambda x: sps.diags(x).sum(),
+    "sklearn.metrics.roc_auc_score": lambda x: sklearn.metrics.roc_auc_score([0, 1] * 4, x),
+    "sklearn.metrics.pairwise.rbf_kernel": lambda x: sklearn.metrics.pairwise.rbf_kernel(X * x[0]),
+    "sklearn.metrics.r2_score": lambda x: sklearn.metrics.r2_score(T, x),
+    "sklearn.preprocessing.scale": lambda x: sklearn.preprocessing.scale(x),
+    "fit_transform": lambda x: sklearn.decomposition.PCA(2).fit_transform(X * x[0]),
+    "fit": lambda x: sklearn.linear_model.LinearRegression().fit(X * x[0], T[:3]).coef_,
+    "pandas.DataFrame": lambda x: pd.DataFrame({"a": x}).sum(),
+    "pandas.qcut": lambda x: pd.qcut(x, 3),
+    "pandas.factorize": lambda x: pd.factorize(x)[1],
+    "numpy.kaiser": lambda x: np.kaiser(4, x[0]),
+    "numpy.histogramdd": lambda x: np.histogramdd(X * x[0])[0],
+    "numpy.roots": lambda x: np.roots(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_function_and_the_line_are_named(name: str) -> None:
+    f = FUNCTIONS[name]
+    line = f.__code__.co_firstlineno
+    f(V)  # it is right without a gradient
+    with pytest.raises((LostDerivativeError, MissingRuleError)) as caught:
+        grad(lambda x: np.sum(f(x)), V)
+    first = str(caught.value).splitlines()[0]
+    assert first.startswith(f"test_library_functions.py:{line}: "), first
+    assert re.search(rf"(^|[ .]){re.escape(name)}( computes|, which)", first), first
+
+
+@pytest.mark.parametrize("name", ["scipy.stats.zscore", "scipy.linalg.expm", "scipy.ndimage.sobel"])
+def test_without_a_gradient_they_are_called_as_they_are(name: str) -> None:
+    step = jit(FUNCTIONS[name])
+    for scale in (1.0, 2.0, 1.0):
+        np.testing.assert_array_equal(step(V * scale + scale**2), FUNCTIONS[name](V * scale + scale**2))
