@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Bottom to top: a module imports from its own layer and from those before it.
 LAYERS = [
-    "errors ownership containers types dispatch settings shelf collection locks unwinding callsites",
+    "errors ownership containers types dispatch settings shelf collection locks unwinding tracebacks callsites",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
     "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
