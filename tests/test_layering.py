@@ -22,7 +22,7 @@ LAYERS = [
     "errors ownership containers types dispatch settings shelf collection locks unwinding tracebacks callsites",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
-    "disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
+    "floating disguise patching tracer foreign libraries views arguments trace mutation ufuncs operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
     "seeds gradient",

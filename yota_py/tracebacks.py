@@ -83,6 +83,5 @@ def _is_ours_only(error: BaseException) -> bool:
 
 def _is_ours(traceback: TracebackType) -> bool:
     frame = traceback.tb_frame
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE or frame.f_code.co_filename.startswith(
-        f"<{_PACKAGE}"
-    )
+    made = frame.f_code.co_filename.startswith(f"<{_PACKAGE}") or frame.f_code.co_name == f"<{_PACKAGE}>"
+    return made or str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
