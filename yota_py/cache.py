@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -255,12 +256,11 @@ class FunctionCache:
         inputs = self.varying.inputs(call.spec)
         if self.mode.effects or not inputs:
             return self.mode.record(call, inputs)
-        try:
+        with suppress(Exception):  # any: the function's own come again
             return record_to_the_end(self.mode, call, inputs)
-        except Exception:  # any: the function's own come again
-            recording = self.mode.record(call, frozenset())
-            self.varying.give_up()
-            return recording
+        recording = self.mode.record(call, frozenset())
+        self.varying.give_up()
+        return recording
 
     def _other_inputs(self, call: Call, recording: TracedCall) -> bool:
         """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""

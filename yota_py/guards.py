@@ -161,7 +161,7 @@ class Guards:
     def compiled(self, name: str, text: str, **names: Any) -> Any:
         """What ``text`` defines under ``name``, where the constants have their names, and others these."""
         namespace = self._namespace | names
-        exec(compile(text, f"<{name}>", "exec"), namespace)
+        exec(compile(text, f"<yota_py {name}>", "exec"), namespace)
         return namespace[name]
 
     def function(self) -> GuardFunction:

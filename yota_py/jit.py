@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from .cache import cache_for
-from .effects import perform
+from .effects import Performance, perform
 from .errors import UntraceableError
 from .guards import Guards
 from .modes import Call, Compiled, TracedCall
@@ -17,6 +17,7 @@ from .operations import user_site
 from .patching import noticing
 from .sinks import appending
 from .step import UnrepeatableError, make_step
+from .tracebacks import fold, folded
 from .transforms import Compilable, compilable
 from .unwinding import state
 from .variants import refuse
@@ -37,11 +38,9 @@ class Whole:
 
     def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
         """Call the function on tracers, and let its effects happen; or call it as it is, if that cannot be followed."""
-        try:
-            performance = perform(call.f, call.args, call.kwargs, inputs)
-        except UntraceableError as reason:
+        performance, problem, module = _performed(call, inputs)
+        if performance is None:  # and the exception that said so is not the context of the function's own
             result = self.interpret(call)
-            problem, *module = reason.args
             passing, nothing = any(name in sys.modules for name in module), (None, refuse, refuse, "")
             return TracedCall(lambda: result, None, None, [problem], lambda: nothing, inputs, passing=passing)
 
@@ -60,9 +59,19 @@ class Whole:
         return self.interpret(call), None
 
 
+def _performed(call: Call, inputs: frozenset[str | int]) -> tuple[Performance | None, str, list[str]]:
+    """The call with its effects; ``None``, why it cannot be traced, and the module that it will import, if any."""
+    try:
+        return perform(call.f, call.args, call.kwargs, inputs), "", []
+    except UntraceableError as reason:
+        problem, *module = reason.args
+        return None, problem, module
+
+
 _WHOLE = Whole()
 
 
+@folded
 def jit(f: Callable[..., Any]) -> Compilable:
     """A function that does what ``f`` does, compiled: it may call ``grad``, and may write into arrays and objects.
 
@@ -90,14 +99,22 @@ def jit(f: Callable[..., Any]) -> Compilable:
 
     @wraps(f)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if state.traces:
-            return noticing(f)(*args, **kwargs)
-        return cache(f, args, kwargs, None)
+        try:
+            if state.traces:
+                return noticing(f)(*args, **kwargs)
+            return cache(f, args, kwargs, None)
+        except BaseException as error:
+            fold(error)
+            raise
 
     @wraps(f)
     def compiled_appending(*args: Any, **kwargs: Any) -> Any:
-        if state.traces or given is None:
-            return noticing(f)(*args, **kwargs)
-        return cache(*given(args, kwargs), None)
+        try:
+            if state.traces or given is None:
+                return noticing(f)(*args, **kwargs)
+            return cache(*given(args, kwargs), None)
+        except BaseException as error:
+            fold(error)
+            raise
 
     return compilable(compiled if given is None else compiled_appending, f, cache, given)

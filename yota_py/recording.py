@@ -58,7 +58,8 @@ def record_watched(
     inputs: frozenset[str | int] = frozenset(),
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
-    recording = Recording(f, args, kwargs, active, inputs)
+    recording: Recording | None = Recording(f, args, kwargs, active, inputs)
+    assert recording is not None
     stand_ins = len(patched)
     try:
         recording.run()
@@ -66,7 +67,8 @@ def record_watched(
         adopt()
         if not load_pending() and len(patched) == stand_ins:
             raise
-        # f has imported a library: now its functions notice tracers
+        recording = None
+    if recording is None:  # f has imported a library: now its functions notice tracers
         return record_watched(f, args, kwargs, active, inputs)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems

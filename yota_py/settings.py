@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from . import locks
 from .unwinding import Passing
 
-_CHOICES = {"compile": ("always", "auto", "never"), "audit": ("sampled", "always", "off")}
+_CHOICES = {
+    "compile": ("always", "auto", "never"), "audit": ("sampled", "always", "off"), "traceback": ("short", "full"),
+}  # fmt: skip
 
 
 class Reference(threading.local):
@@ -57,7 +59,8 @@ class Config:
     serves is interpreted as well, with an ``AuditWarning`` where they differ: ``"sampled"`` at its first two calls, and
     later where it takes little of the time; ``"always"``; or ``"off"``. ``check``: audits always, and ``CheckError`` is
     raised rather than a warning given. ``cache_bytes``: how much memory compiled programs may keep, in bytes; those not
-    used lately give way.
+    used lately give way. ``traceback``: ``"short"`` takes the library's own lines out of the tracebacks of exceptions
+    that come out of it, ``"full"`` leaves them there.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -66,13 +69,14 @@ class Config:
     ('auto', 'sampled', False)
     """
 
-    __slots__ = ("audit", "cache_bytes", "check", "compile", "special")
+    __slots__ = ("audit", "cache_bytes", "check", "compile", "special", "traceback")
 
     def __init__(self) -> None:
         self.compile = "auto"
         self.audit = "sampled"
         self.check = False
         self.cache_bytes = 1 << 30
+        self.traceback = "short"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -96,7 +100,7 @@ class Config:
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback")
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

@@ -20,6 +20,7 @@ from .arguments import held_in, positional
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held
 from .errors import LostDerivativeError, YotaError
+from .floating import at_users_line
 from .foreign import Foreign, has_foreign, meet, refused
 from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
@@ -227,7 +228,8 @@ class Trace(Recorder):
 
     def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
         """The value of a call."""
-        return fn(*args, **kwargs)
+        plain = state.traces and state.traces[0] is self  # in others, values may be traced ones of those around them
+        return at_users_line(fn, args, kwargs) if plain else fn(*args, **kwargs)
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""

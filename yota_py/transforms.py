@@ -19,6 +19,7 @@ from .recording import record_call
 from .seeds import seed_leaves, with_floats
 from .sinks import Arguments
 from .tape import Tape
+from .tracebacks import fold, folded
 from .trees import flatten, unflatten
 from .unwinding import Quiet, quietly, state
 
@@ -50,6 +51,7 @@ def _cache_of(f: Callable[..., Any]) -> FunctionCache:
     return known_cache(id(owner), owner, _GRAD)
 
 
+@folded
 def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
     """Compile ``grad`` of a function for arguments of these types."""
     _cache_of(f).compile(Call(f, args, kwargs, with_floats(seed)))
@@ -85,16 +87,21 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     >>> grad(lambda x1, x2: x1 * x2 + np.sin(x1), 2.0, 3.0)
     (6.909297426825682, (2.5838531634528574, 2.0))
     """
-    if seed is not None:
-        seed = with_floats(seed)
-    if state.traces:
-        return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
-    cache = _known(id(getattr(f, "__code__", f)))
-    if cache is None:
-        cache = _cache_of(f)
-    return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+    try:
+        if seed is not None:
+            seed = with_floats(seed)
+        if state.traces:
+            return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
+        cache = _known(id(getattr(f, "__code__", f)))
+        if cache is None:
+            cache = _cache_of(f)
+        return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+    except BaseException as error:
+        fold(error)
+        raise
 
 
+@folded
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Compilable:
@@ -118,11 +125,15 @@ def value_and_grad(
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        if len(args) < needed:
-            raise out_of_range(f, argnums, len(args))
-        if state.traces:
-            return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
-        return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
+        try:
+            if len(args) < needed:
+                raise out_of_range(f, argnums, len(args))
+            if state.traces:
+                return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
+            return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
+        except BaseException as error:
+            fold(error)
+            raise
 
     return compilable(value_and_gradient, f, cache)
 
@@ -134,6 +145,7 @@ def compilable(
     """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache;
     ``given`` tells what the cache is asked for."""
 
+    @folded
     def compile(*args: Any, **kwargs: Any) -> None:
         """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
         cache.compile(Call(*(given(args, kwargs) if given is not None else (f, args, kwargs))))
@@ -143,6 +155,7 @@ def compilable(
     return wrapped  # type: ignore[no-any-return]
 
 
+@folded
 def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
     """A function that gives the gradient alone; ``argnums`` and errors as in ``value_and_grad``.
 
@@ -153,11 +166,16 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
 
     @wraps(f)
     def gradient_only(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
+        try:
+            return both(*args, **kwargs)[1]
+        except BaseException as error:
+            fold(error)
+            raise
 
     return compilable(gradient_only, f, both.__yota_cache__)
 
 
+@folded
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
     """``(y, back)``: the value, and a function from a cotangent of ``y`` to a tuple of one gradient per argument.
 
@@ -188,6 +206,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
         given = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
         return finish(lin, backprop(lin, seed_pairs(lin, tape.results, given)))
 
+    @folded
     def back(seed: Any) -> Any:
         assert tape.out_spec is not None
         return collect(run(seed_leaves(seed, leaves, tape.out_spec, site, tape.name)))[1]
@@ -197,6 +216,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     return unflatten(tape.out_spec, y), back
 
 
+@folded
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
 
@@ -210,6 +230,7 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     return record_call(f, args, kwargs).tape
 
 
+@folded
 def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> Tape:
     """The gradient tape of one call: rules in the place of primitives, then their pullbacks in reverse.
 

@@ -19,10 +19,13 @@ from ..types import ArrayType, Type, typeof
 from . import Refusal
 from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
 from .emit import OUT_OF_BOUNDS
+from .hooks import check_hooks
 from .kernels import addresses
 from .layout import ARENA_SLOT, HEAD_SLOT, Place
 from .plan import Plan, make_plan
 from .results import make_recipe
+
+check_hooks()
 
 MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape or dtype than it had; there is none
 _REFUSALS = {MISFIT: Refusal.MISFIT, RAISED: Refusal.RAISED, OUT_OF_BOUNDS: Refusal.OUT_OF_BOUNDS}

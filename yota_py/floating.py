@@ -1,0 +1,30 @@
+"""Where NumPy warns of overflow, division by zero and the like: at the user's line, as it does of a plain call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from .ownership import is_library_frame
+
+
+def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """``fn(*args, **kwargs)``, called from a frame with the file, the line and the global names of the user's: there
+    C code looks when it warns, and notes what it has warned of."""
+    frame = sys._getframe(1)
+    while is_library_frame(frame):
+        if frame.f_back is None:
+            return fn(*args, **kwargs)
+        frame = frame.f_back
+    return FunctionType(_code(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)(fn, args, kwargs)
+
+
+@lru_cache(maxsize=4096)
+def _code(filename: str, line: int) -> CodeType:
+    return _call.__code__.replace(co_filename=filename, co_firstlineno=line, co_name="<yota_py>")
+
+
+_call = lambda fn, args, kwargs: fn(*args, **kwargs)  # noqa: E731 - all of it on one line
