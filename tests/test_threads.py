@@ -135,7 +135,7 @@ def test_a_program_is_compiled_while_another_thread_traces(name: str) -> None:
     thread.start()
     try:
         assert installed.wait(20)
-        assert np.where is not dispatch.original(np.where)
+        assert vars(np)["where"] is not dispatch.original(np.where)  # which shows itself to this thread
         gradient = differentiate(source, None, None)
         low = optimise(lower(gradient).tape)
         assert gradient.tape.out_spec is not None

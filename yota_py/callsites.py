@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import itertools
 import sys
 import types
 from bisect import bisect_right
@@ -321,7 +320,10 @@ def _called_later(
 ) -> Iterator[int]:
     """The offsets of loads and imports of what is kept under a local name that is only called, or handed to ``map``."""
     mapping = [site for site in sites if site.is_call and site.callee == (_Step("global", "map"),)]
-    for instruction, following in itertools.pairwise(instructions):
+    for before, instruction, following in zip(instructions, instructions[1:], instructions[2:], strict=False):
+        to_be_called = before.opname == "LOAD_GLOBAL" and "NULL" in before.argrepr
+        if to_be_called and instruction.opname == "LOAD_ATTR" and following.opname not in _ATTRIBUTES:
+            yield instruction.offset
         if instruction.opname == "IMPORT_FROM" or instruction.opname in _ATTRIBUTES:
             if following.opname == "STORE_FAST":
                 uses = [m for m in mentions if m.way[0] == _Step("local", following.argval)]

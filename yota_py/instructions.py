@@ -26,7 +26,10 @@ _UNTRACEABLE = {
     **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
     **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
 }
-_OF_OBJECTS = frozenset(["__dict__", "__getattribute__", "format_map"])  # the others are of modules and classes
+# Attributes of ``self`` of the other names are no reason: functions among them are known by what they are.
+_ANYWHERE = frozenset(
+    ["__dict__", "__getattribute__", "format_map", "environ", "getenv", "shares_memory", "may_share_memory"]
+)
 # What gives an object's address, or a text, a number or an order that is made of it.
 _ADDRESSES = frozenset([
     "id", "hash", "repr", "ascii", "str", "format", "set", "frozenset", "__hash__", "__repr__", "__str__", "__format__",
@@ -132,7 +135,7 @@ def _read(code: CodeType) -> Names:
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
             what = _UNTRACEABLE.get(name)
-            if what is not None and (name in _OF_OBJECTS or not _is_of_self(instructions[i - 1])):
+            if what is not None and (name in _ANYWHERE or not _is_of_self(instructions[i - 1])):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")

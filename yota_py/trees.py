@@ -39,6 +39,8 @@ def _rebuilt(tree: Any) -> Any:
     """A container whose ``OrderedDict``s have all been filled in their order. What ``move_to_end`` has moved stands
     elsewhere in the dict below, the order of which is optree's."""
 
+    moved = False
+
     def is_moved(part: Any) -> bool:
         return type(part) is OrderedDict and [*part] != [*dict.__iter__(part)]
 
@@ -49,7 +51,6 @@ def _rebuilt(tree: Any) -> Any:
         moved = True
         return OrderedDict((key, _rebuilt(value)) for key, value in part.items())
 
-    moved = False
     rebuilt = optree.tree_map(rebuild, tree, is_leaf=is_moved, none_is_leaf=True, namespace=NAMESPACE)
     return rebuilt if moved else tree
 
