@@ -226,6 +226,8 @@ def test_equations_hold(name: str, fn: Any) -> None:
     """Each changes the tape, and gives the same numbers, special ones included (signs: see ``test_dtypes.py``)."""
     for x in (np.array([*SPECIAL, 1e-160, 1e160]), np.array([*SPECIAL, 1e-20, 1e20], np.float32)):
         with np.errstate(all="ignore"):
+            if fn is np.power:  # of -inf it gives something else than the operator in older versions of NumPy
+                x = x[np.isclose(np.power(x, NUMBERS[name]), x ** NUMBERS[name], equal_nan=True)]
             tape = left_hand_side(name, fn, x)
         out = verify(simplify(tape))
         dead = verify(dce(out))

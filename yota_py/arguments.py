@@ -11,7 +11,7 @@ from typing import Any
 from .dispatch import find_held, find_traced
 from .errors import LostDerivativeError, MissingRuleError
 from .operations import user_site
-from .ownership import is_library
+from .ownership import is_library, named_module
 from .registry import Primitive
 from .show import name_of
 from .signatures import signature_of
@@ -47,7 +47,7 @@ def positional(
         default = None if parameter.default is parameter.empty else parameter.default
         out.append(rest.pop(name, default))
     if find_traced(rest.values()) is not None:
-        known = is_library(getattr(fn, "__module__", None))
+        known = is_library(named_module(fn))
         raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
                                "through which no rule can carry a derivative. "
                                + ("Rewrite the line with other functions." if known else "Pass it by position."))

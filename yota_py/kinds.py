@@ -16,7 +16,7 @@ import numpy as np
 
 from .containers import is_proxy, slots_of
 from .dispatch import is_traced
-from .ownership import is_library
+from .ownership import is_library, named_module
 from .trace import LARGE
 
 IMMUTABLE = (
@@ -177,5 +177,5 @@ def module_of(value: Any) -> str:
     """The module of a function, class or module, or that of the object a method is bound to."""
     if isinstance(value, types.ModuleType):
         return value.__name__
-    module = getattr(value, "__module__", None)
+    module = named_module(value)
     return module if isinstance(module, str) else type(getattr(value, "__self__", None)).__module__

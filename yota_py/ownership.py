@@ -9,6 +9,8 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
+
 # Code that is not the user's: sites skip over it, and patched functions answer it as usual.
 LIBRARIES = frozenset([
     "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
@@ -19,6 +21,14 @@ LIBRARIES = frozenset([
 
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 _TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
+
+_NUMPYS = frozenset(fn for fn in vars(np).values() if isinstance(fn, np.ufunc))
+
+
+def named_module(fn: Any) -> Any:
+    """The ``__module__`` of a function, which older ufuncs of NumPy lack; ``None`` if it has none."""
+    module = getattr(fn, "__module__", None)
+    return "numpy" if module is None and isinstance(fn, np.ufunc) and fn in _NUMPYS else module
 
 
 @lru_cache(maxsize=4096)

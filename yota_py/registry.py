@@ -24,7 +24,7 @@ from .containers import items_of, only
 from .dispatch import dispatching, original, originals
 from .errors import MissingRuleError, RuleError
 from .operations import Site, user_site
-from .ownership import is_library
+from .ownership import is_library, named_module
 from .partials import Rule as Rule
 from .partials import check_partials, rule_of_partials
 from .show import name_of
@@ -161,7 +161,7 @@ def _function(fn: F, what: str) -> F:
 
 
 def _is_users(fn: Any) -> bool:
-    return callable(fn) and not is_library(getattr(fn, "__module__", None))
+    return callable(fn) and not is_library(named_module(fn))
 
 
 def describe(
@@ -355,7 +355,7 @@ def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
     """The error for a function that nobody wrote a rule for."""
     name, where = name_of(fn), site or user_site()
-    module = getattr(fn, "__module__", None)
+    module = named_module(fn)
     full = f"{module}.{name}" if module else name
     return MissingRuleError(
         f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"

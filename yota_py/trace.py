@@ -24,7 +24,7 @@ from .floating import at_users_line
 from .foreign import Foreign, has_foreign, meet, refused
 from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
-from .ownership import is_library
+from .ownership import is_library, named_module
 from .patching import suspended
 from .recorder import Recorder, is_large
 from .registry import deciding, missing_rule, primitive_of, raising, rewriting
@@ -189,7 +189,7 @@ class Trace(Recorder):
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
         if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._trace is self]):
             value = self._settled(fn, value, own)
-        if entry is not None and getattr(fn, "__module__", "") == "numpy" and isinstance(value, np.ndarray):
+        if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
                 if isinstance(x, Tracer) and x._trace is self and x.current()[1] is value:
                     decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
