@@ -117,7 +117,8 @@ CALLS = [
     "np.sqrt([x[0], x[1]], where=[x[0] > 0, x[1] > 1.4], out=np.zeros(2))",
     "sum(map(np.exp, [[x[0], x[1]], [1.0, x[2]]]))", "np.median([x[0], x[1], x[2]])",
     "np.array_split([x[0], x[1], x[2]], 2)[0]", "np.delete([x[0], x[1], x[2]], 1)",
-    "np.trace([[x[0], 1.0], [2.0, x[1]]])", "np.diag([x[0], x[1]])", "(np\n.sqrt([x[0], x[1]]))", "np.sqrt([x[0], x[1]]).sum()",
+    "np.trace([[x[0], 1.0], [2.0, x[1]]])", "np.diag([x[0], x[1]])", "(np\n.sqrt([x[0], x[1]]))",
+    "np.sqrt([x[0], x[1]]).sum()",
     "np.add.outer([x[0], 1.0], x).sum(axis=0).reshape(3, 1)", "np.modf([x[0], x[1]])[0]",
     "np.logaddexp([x[0], 1.0], x[2])", "np.linalg.eigvalsh([[x[0], x[1]], [x[1], x[2]]])", "np.prod([x[0], x[1]])",
 ]  # fmt: skip

@@ -295,8 +295,7 @@ class Captures:
             self.exchange.put(value, new, place)
 
     def _value(self, value: Any, expression: str, name: str = "") -> Any:
-        """Guard one value, perhaps found under a name; returns what takes its place while tracing (itself, unless there
-        are arrays in it)."""
+        """Guard one value, perhaps found under a name; returns what takes its place while tracing."""
         if self.guards.reads > MAX_READS or is_proxy(value):
             many = f"it reads more than {MAX_READS} captured values"
             self.problems += [kinds.PROXY if is_proxy(value) else many] * (len(self.problems) < 5)
