@@ -67,8 +67,10 @@ class Asking:
         return x * float(self.getenv("YOTA_TEST"))
 
 
-FUNCTIONS = dict(getattr=getattr, vars=vars, attrgetter=operator.attrgetter, now=datetime.datetime.now,
-                 today=datetime.datetime.today, random=np.random.random, environ=os.environ, getenv=os.getenv)  # fmt: skip
+FUNCTIONS = {
+    "getattr": getattr, "vars": vars, "attrgetter": operator.attrgetter, "now": datetime.datetime.now,
+    "today": datetime.datetime.today, "random": np.random.random, "environ": os.environ, "getenv": os.getenv,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

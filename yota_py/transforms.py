@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from .cache import FunctionCache, cache_for, caches, known_cache
 from .differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .gradient import backprop, differentiate, finish, seed_pairs, to_rrules
 from .interpreter import collect, result_types, settle
-from .modes import Call, Mode
+from .modes import AnyMode, Call, Mode
 from .operations import user_site
 from .recorder import Recorder
 from .recording import record_call
@@ -153,6 +154,18 @@ def compilable(
     wrapped: Any = fn
     wrapped.compile, wrapped.__yota_cache__ = compile, cache
     return wrapped  # type: ignore[no-any-return]
+
+
+def _emptied(cache: FunctionCache) -> tuple[type[FunctionCache], tuple[Callable[[], Any], AnyMode]]:
+    """How a cache is pickled, with the function that goes through it (by cloudpickle, as in joblib): empty."""
+    return FunctionCache, (partial(_itself, cache.owner), cache.mode)
+
+
+def _itself(owner: Any) -> Any:
+    return owner
+
+
+copyreg.pickle(FunctionCache, _emptied)  # type: ignore[arg-type]
 
 
 @folded

@@ -36,6 +36,10 @@ class _State(threading.local):
         self.suspended = 0
         self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
 
+    def __reduce__(self) -> str:
+        """That of the thread that unpickles."""
+        return "state"
+
 
 state = _State()
 

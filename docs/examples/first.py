@@ -8,10 +8,10 @@ substrate (D. G. Bates and D. G. Watts, Nonlinear Regression Analysis and Its Ap
 
 from __future__ import annotations
 
-import pickle
 import sys
 from pathlib import Path
 
+import cloudpickle
 import matplotlib
 
 matplotlib.use("Agg")
@@ -36,9 +36,9 @@ def model(params, concentration):
     return top * concentration / (half + concentration)
 
 
-def loss(params, data):
-    """Sum of squared residuals, with a weak penalty that keeps both parameters positive."""
-    residuals = model(params, data["concentration"]) - data["rate"]
+def loss(params, concentration, rate):
+    """Sum of squared residuals, with a penalty that keeps both parameters positive."""
+    residuals = model(params, concentration) - rate
     penalty = np.maximum([-params[0], -params[1]], 0.0)
     return np.sum(residuals**2) + 1e6 * np.sum(penalty**2)
 
@@ -46,11 +46,17 @@ def loss(params, data):
 loss_and_grad = value_and_grad(loss)
 
 
+def columns(data):
+    """The measurements as arrays, which compiled code takes as they are."""
+    return data["concentration"].to_numpy(), data["rate"].to_numpy()
+
+
 def fit(data, loss_and_grad=loss_and_grad):
     """The parameters with the least loss, scaled so that both are about 1 for the optimiser."""
+    measured = columns(data)
 
     def scaled(params):
-        value, grad = loss_and_grad(params * START, data)
+        value, grad = loss_and_grad(params * START, *measured)
         return value, grad * START
 
     return minimize(scaled, np.ones(2), jac=True, method="BFGS", options={"gtol": 1e-3}).x * START
@@ -58,10 +64,10 @@ def fit(data, loss_and_grad=loss_and_grad):
 
 def history(data):
     """The losses along a descent, logged from inside the function that is differentiated."""
-    losses = []
+    losses, measured = [], columns(data)
 
     def logged(logs):
-        value = loss(START * np.exp(logs), data)
+        value = loss(START * np.exp(logs), *measured)
         losses.append(float(stop_gradient(value)))
         return value
 
@@ -99,9 +105,9 @@ def main():
     losses = history(data)
     samples = Parallel(n_jobs=2)(delayed(resampled)(loss_and_grad, data, seed) for seed in range(SAMPLES))
     draw(data, params, samples, losses)
-    FITTED.write_bytes(pickle.dumps((loss_and_grad, params)))
-    again, params = pickle.loads(FITTED.read_bytes())
-    value, slope = again(params, data)
+    FITTED.write_bytes(cloudpickle.dumps((loss_and_grad, params)))
+    again, params = cloudpickle.loads(FITTED.read_bytes())
+    value, slope = again(params, *columns(data))
     low, high = np.percentile(samples, [5, 95], axis=0)
     print(f"top  {params[0]:8.1f}  (90 %: {low[0]:.1f} to {high[0]:.1f})")
     print(f"half {params[1]:8.5f}  (90 %: {low[1]:.5f} to {high[1]:.5f})")
