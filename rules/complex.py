@@ -89,8 +89,10 @@ def _is_integer(x: Any) -> Any:
 
 
 def _conj_method(x: Any) -> Any:
-    """Of a real array, unlike ``np.conj`` the array itself."""
-    return np.conjugate(x) if np.iscomplexobj(x) else x
+    """Of a real array, unlike ``np.conj`` the array itself; of Python's numbers one of Python's."""
+    if not np.iscomplexobj(x):
+        return x
+    return np.conjugate(x) if isinstance(x, np.ndarray | np.generic) else item(np.conjugate(x))
 
 
 properties.update(real=np.real, imag=np.imag)

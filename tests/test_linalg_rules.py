@@ -164,5 +164,4 @@ def test_einsum_lowers_to_matrix_products(subscripts: str) -> None:
 
 
 def test_einsum_with_lists_of_labels() -> None:
-    with pytest.raises(MissingRuleError, match="string"):
-        gradient(lambda x: np.einsum(x, [0, 0], []), np.eye(2))
+    np.testing.assert_array_equal(gradient(lambda x: np.einsum(x, [0, 0], []), np.eye(2)), np.eye(2))

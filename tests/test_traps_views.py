@@ -142,7 +142,7 @@ STATEMENTS: dict[str, str] = {
 })  # fmt: skip
 
 REFUSED = {
-    "sliding_window_view", "resize", "asarray_chkfinite", "view()",
+    "sliding_window_view", "resize", "asarray_chkfinite",
     "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex",
 } | since("2.1", {"unstack"})  # fmt: skip
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from .ownership import is_library, is_library_frame
-
 METHODS = frozenset(["reduce", "accumulate", "reduceat", "outer", "at"])  # of ufuncs
 MAX_KNOWN = 4096  # code objects whose calls are remembered
 
@@ -119,45 +117,14 @@ def called_with(frame: FrameType, offset: int) -> Called | None:
     if callee is _UNKNOWN:
         return None
     inside = [m for m in sites.mentions if site.start <= m.start < site.end]
-    name = ".".join(str(step.name) for step in site.callee)
-    return Called(callee, name, [value for m in inside if (value := _value(m.way, frame)) is not _UNKNOWN])
+    values = (_value(m.way, frame) for m in inside)
+    return Called(callee, _text_of(site.callee), [value for value in values if value is not _UNKNOWN])
 
 
-def without_rule() -> str:
-    """The beginning of a message: which library's function the user's line calls that knows nothing of traced values;
-    empty if it calls none."""
-    name = _library_call()
-    return f"{name} computes on plain values and has no rule yet: " if name else ""
-
-
-def _library_call() -> str:
-    """The full name of the library's function that the user's line is calling at the moment, without the private parts
-    of its module; empty if it calls none, or one of ours."""
-    frame: Any = sys._getframe(1)
-    inner = None
-    while frame is not None and is_library_frame(frame):
-        if not str(frame.f_globals.get("__name__")).startswith("yota_py"):
-            inner = frame
-        frame = frame.f_back
-    call = called_with(frame, frame.f_lasti) if frame is not None else None
-    if call is None:
-        if frame is None or inner is None:
-            return ""
-        return f"{_public(inner.f_globals['__name__'])}.{called_name(frame) or inner.f_code.co_qualname}"
-    module = getattr(call.callee, "__module__", None) or type(call.callee).__module__
-    if not is_library(module) and inner is not None:
-        module = inner.f_globals["__name__"]
-    if not is_library(module) or module.partition(".")[0] in ("yota_py", "builtins"):
-        return ""
-    path, qualified = call.name.split("."), str(getattr(call.callee, "__qualname__", ""))
-    if not isinstance(call.callee, types.FunctionType) or "." not in qualified:
-        return f"{_public(module)}.{path[-1]}"
-    known = vars(sys.modules[_public(module)]) if _public(module) in sys.modules else {}  # a method, perhaps of
-    return f"{_public(module)}.{'.'.join(path[-2:]) if path[-2:-1] and path[-2] in known else qualified}"
-
-
-def _public(module: str) -> str:
-    return ".".join(part for part in module.split(".") if not part.startswith("_"))
+def _text_of(way: Way) -> str:
+    """As in the source: ``table['sqrt'].reduce``."""
+    texts = {"item": lambda way: f"[{_text_of(way)}]", "attribute": lambda name: f".{name}", "constant": repr}
+    return "".join(texts.get(step.kind, str)(step.name) for step in way)
 
 
 def calls(frame: FrameType, function: Any, name: str) -> bool:

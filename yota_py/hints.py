@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from types import FrameType
+from types import FrameType, FunctionType
+from typing import Any
 
 import numpy as np
 
 from .callsites import called_name, called_with
-from .ownership import is_library_frame
+from .ownership import is_library, is_library_frame
 
 PLAIN = "where only the number is wanted, to print or save it, write float(stop_gradient(x)): see yota_py.stop_gradient"
 _NUMPYS = type(np.reshape)  # of NumPy's other functions
@@ -33,3 +34,42 @@ def of_conversion() -> str:
     return ("call NumPy functions through `np.` in your own code, make arrays of lists first (np.array([...])), or "
             "give the function that converts a rule: see yota_py.primitive; where only numbers are wanted, write "
             "stop_gradient(x): see yota_py.stop_gradient")  # fmt: skip
+
+
+def without_rule() -> str:
+    """The beginning of a message: which library's function the user's line calls that knows nothing of traced values;
+    empty if it calls none."""
+    name = _library_call()
+    return f"{name} computes on plain values and has no rule yet: " if name else ""
+
+
+def _library_call() -> str:
+    """The full name of the library's function that the user's line is calling at the moment, without the private parts
+    of its module; empty if it calls none, or one of ours."""
+    frame: Any = sys._getframe(1)
+    inner = None
+    while frame is not None and is_library_frame(frame):
+        if not str(frame.f_globals.get("__name__")).startswith("yota_py"):
+            inner = frame
+        frame = frame.f_back
+    call = called_with(frame, frame.f_lasti) if frame is not None else None
+    if call is None:
+        if frame is None or inner is None:
+            return ""
+        return f"{_public(inner.f_globals['__name__'])}.{called_name(frame) or inner.f_code.co_qualname}"
+    module = getattr(call.callee, "__module__", None) or type(call.callee).__module__
+    if not is_library(module) and inner is not None:
+        module = inner.f_globals["__name__"]
+    if not is_library(module) or module.partition(".")[0] in ("yota_py", "builtins"):
+        return ""
+    if type(call.callee).__module__ == "numpy":  # a ufunc, or one of the functions that have rules or say so
+        return ""
+    path, qualified = call.name.split("."), str(getattr(call.callee, "__qualname__", ""))
+    if not isinstance(call.callee, FunctionType) or "." not in qualified:
+        return f"{_public(module)}.{path[-1]}"
+    known = vars(sys.modules[_public(module)]) if _public(module) in sys.modules else {}  # a method, perhaps of
+    return f"{_public(module)}.{'.'.join(path[-2:]) if path[-2:-1] and path[-2] in known else qualified}"
+
+
+def _public(module: str) -> str:
+    return ".".join(part for part in module.split(".") if not part.startswith("_"))

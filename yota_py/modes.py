@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -41,13 +41,16 @@ class Call:
 
     def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None):
         self.f, self.args, self.kwargs, self.seed = f, args, kwargs, seed
+        self._known: list[tuple[list[Any], optree.PyTreeSpec] | None] = []
 
-    @cached_property
+    @property
     def _flat(self) -> tuple[list[Any], optree.PyTreeSpec] | None:
-        try:
-            return flatten((self.args, dict(self.kwargs), self.seed))
-        except RecursionError:
-            return None
+        if not self._known:  # without the lock of Python's cached_property, which a fork would leave locked
+            try:
+                self._known.append(flatten((self.args, dict(self.kwargs), self.seed)))
+            except RecursionError:
+                self._known.append(None)
+        return self._known[0]
 
     @property
     def endless(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from . import hints
-from .callsites import asks_for, called_name, subscripts, without_rule
+from .callsites import asks_for, called_name, subscripts
 from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
@@ -375,7 +375,7 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
     if not tracer._trace.alive:
         return leaked(tracer, what)
     error = tracer._trace.lost = LostDerivativeError(
-        f"{user_site()}: {without_rule()}{what} of a traced value would drop its derivative "
+        f"{user_site()}: {hints.without_rule()}{what} of a traced value would drop its derivative "
         f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
     )
     return error
@@ -383,5 +383,5 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
 
 def unsupported(what: str) -> MissingRuleError:
     """The error for a use of a traced value that nothing follows."""
-    return MissingRuleError(f"{user_site()}: {without_rule()}{what} is not supported on a traced value. Rewrite the "
-                            "line as a function of values: y = f(x).")
+    return MissingRuleError(f"{user_site()}: {hints.without_rule()}{what} is not supported on a traced value. Rewrite "
+                            "the line as a function of values: y = f(x).")
