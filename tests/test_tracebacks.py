@@ -7,6 +7,7 @@ import json
 import pdb
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
@@ -197,3 +198,23 @@ def test_errors_of_a_pullback() -> None:
     error = raised(back, np.ones(3))
     assert isinstance(error, YotaError)
     assert [*frames(error.__traceback__)] == [(__name__, "raised")]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_code_without_lines(name: str) -> None:
+    """An interrupt comes at any bytecode, and some have no line."""
+
+    def f(x: Any) -> Any:
+        y = np.log(x) * x
+        if x > 0:
+            raise RuntimeError("here")
+        return y
+
+    bare = types.FunctionType(f.__code__.replace(co_linetable=b""), globals())
+    assert raised(bare, 1.0).__traceback__.tb_next.tb_lineno is None  # type: ignore[union-attr, unreachable]
+    error = raised(TRANSFORMS[name], bare, 1.0)
+    assert str(error) == "here"
+    assert isinstance(error, RuntimeError)
+    if name == "grad":
+        with pytest.warns(RuntimeWarning, match="invalid value encountered in log"):
+            assert np.isnan(grad(bare, -1.0)[0])

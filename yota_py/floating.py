@@ -19,7 +19,9 @@ def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) 
         if frame.f_back is None:
             return fn(*args, **kwargs)
         frame = frame.f_back
-    return FunctionType(_code(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)(fn, args, kwargs)
+    line: int | None = frame.f_lineno  # code that was made without lines has none
+    code = _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)
+    return FunctionType(code, frame.f_globals)(fn, args, kwargs)
 
 
 @lru_cache(maxsize=4096)

@@ -67,7 +67,9 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
         traceback = traceback.tb_next
     following: TracebackType | None = None
     for tb in reversed(kept):
-        following = TracebackType(following, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+        line: int | None = tb.tb_lineno  # of some bytecodes, at which an interrupt may come, there is none
+        code = tb.tb_frame.f_code
+        following = TracebackType(following, tb.tb_frame, tb.tb_lasti, code.co_firstlineno if line is None else line)
     return following
 
 
