@@ -378,6 +378,7 @@ def play(kind: Kind, number: int, interrupter: Interrupter) -> None:
         kind.compare(world, plain, i, x := x_of(i), world.call(x))
     fixed, outside, x = world.fixed(), _outside(), x_of(number)
     may, xs = possible(plain, x_of(number))
+    unraisable, sys.unraisablehook = sys.unraisablehook, lambda told: None  # pytest's keeps them, and their frames
     try:
         with interrupter:
             have = world.call(x)
@@ -385,6 +386,8 @@ def play(kind: Kind, number: int, interrupter: Interrupter) -> None:
         plain.write(world.read())
     else:  # a library has caught it, or there were fewer bytecodes
         kind.compare(world, plain, number, x, have)
+    finally:
+        sys.unraisablehook = unraisable
     if (stale := sys.exc_info()[1]) is not None:  # of an except block that was interrupted as it ended
         stale.__traceback__ = None
     said = f"interrupted in call {number} at {interrupter.at}: {interrupter.where}"
