@@ -67,10 +67,12 @@ def to_complex(x: Any) -> Any:
 
 def _complex(*args: Any, **kwargs: Any) -> Any:
     """The stand-in for ``complex``, in code that does nothing but call it."""
-    a, b = (*args, kwargs.get("real", 0.0), kwargs.get("imag"))[:2] if len(args) < 2 else args[:2]
-    if len(args) == 1:
-        b = kwargs.get("imag")
-    if find_traced((a, b)) is None or any(shape_of(x) for x in (a, b) if is_traced(x)):
+    given = dict(zip(("real", "imag"), args, strict=False)) | kwargs
+    a, b = given.get("real", 0.0), given.get("imag")
+    known = len(args) + len(kwargs) == len(given) and given.keys() <= {"real", "imag"}
+    if not known or find_traced((a, b)) is None:
+        return complex(*args, **kwargs)  # which refuses what it does not know
+    if any(shape_of(x) for x in (a, b) if is_traced(x)):
         return complex(*args, **kwargs)
     if b is None:
         return to_complex(a)

@@ -145,3 +145,13 @@ def test_in_jit_and_in_nested_gradients() -> None:
 def test_what_asks_for_plain_numbers_says_what_to_write(f: Callable[..., Any], words: str) -> None:
     with pytest.raises((LostDerivativeError, MissingRuleError), match=words):
         grad(f, X)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: complex(x, 1.0, 2.0), lambda x: complex(x, real=1.0), lambda x: complex(x, imaginary=1.0),
+])  # fmt: skip
+def test_complex_refuses_the_arguments_that_python_refuses(f: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=r"complex|argument"):
+        f(1.0)
+    with pytest.raises(TypeError, match=r"complex|argument"):
+        gradient(lambda x: abs(f(x)))(1.0)

@@ -41,7 +41,6 @@ from .patching import MEMO, stand_in_for
 from .sinks import Sinks
 from .trace import Trace
 
-MAX_READS = 3000
 
 class Captures:
     """The reads of one trace: the guards on them, and the arrays that became inputs."""
@@ -296,9 +295,9 @@ class Captures:
 
     def _value(self, value: Any, expression: str, name: str = "") -> Any:
         """Guard one value, perhaps found under a name; returns what takes its place while tracing."""
-        if self.guards.reads > MAX_READS or is_proxy(value):
-            many = f"it reads more than {MAX_READS} captured values"
-            self.problems += [kinds.PROXY if is_proxy(value) else many] * (len(self.problems) < 5)
+        if self.guards.reads > kinds.MAX_READS or is_proxy(value):
+            if len(self.problems) < 5:
+                self.problems.append(kinds.PROXY if is_proxy(value) else kinds.TOO_MANY)
             return value
         if is_traced(value):
             if not self.captured.again(value, expression):

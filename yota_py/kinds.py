@@ -32,6 +32,8 @@ _CURIOUS = frozenset(map(id, (
     operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
     exec, __import__, object.__getattribute__, type.__getattribute__,
 )))  # fmt: skip
+MAX_READS = 3000  # by one program, of values that it captures
+TOO_MANY = f"it reads more than {MAX_READS} captured values"
 PROXY = "it reads a weakref.proxy, whose object may go at any time"
 _Pair = collections.namedtuple("_Pair", ["first"])
 _Made = dataclasses.make_dataclass("_Made", [("items", list, dataclasses.field(default_factory=list))])
