@@ -126,10 +126,10 @@ class FunctionCache:
         """The result, from a program if one fits."""
         recent = self._recent
         if recent is None or config.special:
-            return self._serve(Call(f, args, kwargs, seed))
+            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects))
         result = recent.run(f, args, kwargs, seed)
         if type(result) is Refusal:
-            return self._serve(Call(f, args, kwargs, seed), result, recent)
+            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
         return result
 
     def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
@@ -322,7 +322,7 @@ class FunctionCache:
             if not self.mode.effects:
                 return [f"it changes what it reads: {guards.reason(values)}"]
         if self.mode.effects:
-            if (now := Call(*call)).endless:
+            if (now := Call(*call, objects=True)).endless:
                 return ["it puts an argument into itself"]
             self.varying.replaced(call.leaves, now.leaves, now.spec)
         if self.varying.inputs(call.spec) > recording.inputs:

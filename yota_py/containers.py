@@ -179,6 +179,12 @@ def is_container(cls: type) -> bool:
     return False
 
 
+def is_registered(cls: type) -> bool:
+    """Whether the user has made a class known to optree, so that nobody knows which attributes the items are."""
+    entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
+    return entry is not None and entry.kind == optree.PyTreeKind.CUSTOM and cls not in _dataclasses
+
+
 def _fields(obj: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(obj)]
 

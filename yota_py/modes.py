@@ -34,20 +34,23 @@ Compiled: TypeAlias = tuple[Any, Runner, Runner, str]
 
 
 class Call:
-    """A function and its arguments; ``seed`` is the cotangent of its result.
+    """A function and its arguments; ``seed`` is the cotangent of its result, ``objects`` as in ``flatten``.
 
     It is flattened once, before the function has changed its arguments.
     """
 
-    def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None):
-        self.f, self.args, self.kwargs, self.seed = f, args, kwargs, seed
+    def __init__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None, *,
+        objects: bool = False,
+    ) -> None:  # fmt: skip
+        self.f, self.args, self.kwargs, self.seed, self.objects = f, args, kwargs, seed, objects
         self._known: list[tuple[list[Any], optree.PyTreeSpec] | None] = []
 
     @property
     def _flat(self) -> tuple[list[Any], optree.PyTreeSpec] | None:
         if not self._known:  # without the lock of Python's cached_property, which a fork would leave locked
             try:
-                self._known.append(flatten((self.args, dict(self.kwargs), self.seed)))
+                self._known.append(flatten((self.args, dict(self.kwargs), self.seed), objects=self.objects))
             except RecursionError:
                 self._known.append(None)
         return self._known[0]

@@ -101,7 +101,7 @@ class Recording:
         load_pending()
         adopt()
         self.f = f
-        self.leaves, in_spec = flatten((args, dict(kwargs)))
+        self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
         self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
         trace.effects = effects
         tracers = []

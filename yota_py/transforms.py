@@ -149,7 +149,8 @@ def compilable(
     @folded
     def compile(*args: Any, **kwargs: Any) -> None:
         """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
-        cache.compile(Call(*(given(args, kwargs) if given is not None else (f, args, kwargs))))
+        call = given(args, kwargs) if given is not None else (f, args, kwargs)
+        cache.compile(Call(*call, objects=cache.mode.effects))
 
     wrapped: Any = fn
     wrapped.compile, wrapped.__yota_cache__ = compile, cache

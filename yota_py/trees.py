@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from .containers import NAMESPACE, has_gone, is_container
+from .containers import NAMESPACE, has_gone, is_container, is_registered
 from .dispatch import is_traced
 from .errors import LostDerivativeError
 from .operations import user_site
@@ -20,19 +20,30 @@ from .types import ARITHMETIC, is_inexact, overrides
 Leaf = Any
 
 
-def flatten(tree: Any) -> tuple[list[Leaf], optree.PyTreeSpec]:
-    """Leaves and structure of a container; ``None`` is a leaf."""
+def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyTreeSpec]:
+    """Leaves and structure of a container; ``None`` is a leaf. With ``objects``, those of classes that the user has
+    registered with optree are leaves as well."""
     leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
-    if not spec.is_leaf() and _has_ordered(spec) and (rebuilt := _rebuilt(tree)) is not tree:
-        return flatten(rebuilt)
-    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf))}
+    ordered, registered = _holds(spec)
+    if ordered and (rebuilt := _rebuilt(tree)) is not tree:
+        return flatten(rebuilt, objects=objects)
+    if objects and registered:
+        leaves, spec = optree.tree_flatten(
+            tree, lambda part: is_registered(type(part)), none_is_leaf=True, namespace=NAMESPACE
+        )
+    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf)) and not is_registered(type(leaf))}
     new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
-    return flatten(tree) if new else (leaves, spec)
+    return flatten(tree, objects=objects) if new else (leaves, spec)
 
 
 @lru_cache(maxsize=4096)
-def _has_ordered(spec: optree.PyTreeSpec) -> bool:
-    return spec.type is OrderedDict or any(map(_has_ordered, spec.children()))
+def _holds(spec: optree.PyTreeSpec) -> tuple[bool, bool]:
+    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered."""
+    if spec.is_leaf():
+        return False, False
+    below = [_holds(child) for child in spec.children()]
+    own = (spec.type is OrderedDict, is_registered(spec.type) if spec.type is not None else False)
+    return any(part[0] for part in (own, *below)), any(part[1] for part in (own, *below))
 
 
 def _rebuilt(tree: Any) -> Any:

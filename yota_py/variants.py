@@ -225,7 +225,7 @@ class Signature:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> list[Any] | None:
         try:
-            leaves, spec = flatten((args, dict(kwargs), seed))
+            leaves, spec = flatten((args, dict(kwargs), seed), objects=self.effects)
         except RecursionError:  # containers that hold themselves
             return None
         if spec != self.spec:
