@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from yota_py import errors, explain, grad, gradtape, nondiff, primitive, pullback, rrule, trace, value_and_grad
+from yota_py import errors, explain, grad, gradtape, nondiff, primitive, pullback, rrule, value_and_grad
 from yota_py.registry import _primitives, load_pending, primitive_of
 
 X = np.arange(3.0)
@@ -272,7 +272,6 @@ def test_the_line_is_that_of_the_operation() -> None:
 
     line = helper.__code__.co_firstlineno + 2
     assert message(errors.MissingRuleError, lambda: grad(f, 2.0)).startswith(f"test_errors.py:{line}: ")
-    assert message(errors.MissingRuleError, lambda: trace(f, 2.0)).startswith(f"test_errors.py:{line}: ")
     assert message(errors.MissingRuleError, lambda: gradtape(f, 2.0)).startswith(f"test_errors.py:{line}: ")
 
 

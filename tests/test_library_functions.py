@@ -25,7 +25,7 @@ import sklearn.linear_model
 import sklearn.metrics
 import sklearn.preprocessing
 
-from yota_py import LostDerivativeError, MissingRuleError, grad, jit
+from yota_py import LostDerivativeError, MissingRuleError, grad, jit, value_and_grad
 
 X = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, 0.3], [0.1, 0.3, 3.0]])
 V = np.linspace(0.1, 0.9, 8)
@@ -126,3 +126,21 @@ def test_without_a_gradient_they_are_called_as_they_are(name: str) -> None:
     step = jit(FUNCTIONS[name])
     for scale in (1.0, 2.0, 1.0):
         np.testing.assert_array_equal(step(V * scale + scale**2), FUNCTIONS[name](V * scale + scale**2))
+
+
+def _by_another_name(x: Any) -> Any:
+    g = sl.logm
+    return g(x)
+
+
+@pytest.mark.parametrize(("f", "x", "name"), [
+    (sl.logm, X, "scipy.linalg.logm"), (_by_another_name, X, "scipy.linalg.logm"),
+    (st.norm.logpdf, 1.0, "scipy.stats.rv_continuous.logpdf"),
+    (st.norm(0.0, 1.0).pdf, 1.0, "scipy.stats.rv_continuous_frozen.pdf"),
+    (sip.CubicSpline([0, 1, 2], [1.0, 2.0, 0.0]), 1.0, "scipy.interpolate.CubicSpline"),
+])  # fmt: skip
+def test_one_that_is_differentiated_itself_is_named(f: Any, x: Any, name: str) -> None:
+    for call in (lambda: grad(f, x), lambda: value_and_grad(f)(x), lambda: jit(lambda x: grad(f, x))(x),
+                 lambda: grad(lambda y: grad(f, y)[1][0], x)):  # fmt: skip
+        with pytest.raises(LostDerivativeError, match=rf"^test_library_functions.py:\d+: {re.escape(name)} computes"):
+            call()

@@ -12,6 +12,7 @@ from .callsites import called_name, called_with
 from .ownership import is_library, is_library_frame
 
 PLAIN = "where only the number is wanted, to print or save it, write float(stop_gradient(x)): see yota_py.stop_gradient"
+_TRACING = "Recording._call"  # what calls the function that is traced
 _NUMPYS = type(np.reshape)  # of NumPy's other functions
 
 
@@ -51,6 +52,8 @@ def _library_call() -> str:
     while frame is not None and is_library_frame(frame):
         if not str(frame.f_globals.get("__name__")).startswith("yota_py"):
             inner = frame
+        elif frame.f_code.co_qualname == _TRACING:  # no code of the user's so far: grad(scipy.linalg.logm, A)
+            return _itself(frame.f_locals["self"].f)
         frame = frame.f_back
     call = called_with(frame, frame.f_lasti) if frame is not None else None
     if call is None:
@@ -66,9 +69,16 @@ def _library_call() -> str:
         return ""
     path, qualified = call.name.split("."), str(getattr(call.callee, "__qualname__", ""))
     if not isinstance(call.callee, FunctionType) or "." not in qualified:
-        return f"{_public(module)}.{path[-1]}"
+        return f"{_public(module)}.{getattr(call.callee, '__name__', path[-1])}"
     known = vars(sys.modules[_public(module)]) if _public(module) in sys.modules else {}  # a method, perhaps of
     return f"{_public(module)}.{'.'.join(path[-2:]) if path[-2:-1] and path[-2] in known else qualified}"
+
+
+def _itself(fn: Any) -> str:
+    """The full name of a library's function, method or callable object; empty of others."""
+    named = fn if hasattr(fn, "__qualname__") else type(fn)
+    module = str(named.__module__)
+    return f"{_public(module)}.{named.__qualname__}" if is_library(module) and "builtins" not in module else ""
 
 
 def _public(module: str) -> str:

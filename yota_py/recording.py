@@ -45,9 +45,12 @@ def record_call(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     active: Callable[[int], bool] = lambda argnum: True,
+    *,
+    derived: bool = True,
 ) -> Trace:
-    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted."""
-    return record_watched(f, args, kwargs, active)[0]
+    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted; unless it is
+    to be ``derived``, functions need no rules."""
+    return record_watched(f, args, kwargs, active, derived=derived)[0]
 
 
 def record_watched(
@@ -56,10 +59,13 @@ def record_watched(
     kwargs: Mapping[str, Any],
     active: Callable[[int], bool],
     inputs: frozenset[str | int] = frozenset(),
+    *,
+    derived: bool = True,
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     recording: Recording | None = Recording(f, args, kwargs, active, inputs)
     assert recording is not None
+    recording.trace.derived = derived
     stand_ins = len(patched)
     try:
         recording.run()
@@ -69,7 +75,7 @@ def record_watched(
             raise
         recording = None
     if recording is None:  # f has imported a library: now its functions notice tracers
-        return record_watched(f, args, kwargs, active, inputs)
+        return record_watched(f, args, kwargs, active, inputs, derived=derived)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems
     if (shared := recording.shared_memory()) is not None:

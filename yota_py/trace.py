@@ -60,15 +60,16 @@ class Trace(Recorder):
     that it has been refused with, whoever was given it, ``refused`` the first one that a line of the user's was
     given; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the like;
     ``heeds_layout`` whether what it does depends on how arrays lie in memory; ``truths`` whether it compares by
-    identity what may be True or False (``None`` as long as nothing traced is); ``imports`` is told of modules that
+    identity what may be True or False (``None`` as long as nothing traced is); ``derived`` whether derivatives are
+    wanted, so that what has no rule is refused; ``imports`` is told of modules that
     it imports; ``hashed`` are what has been looked up in dicts and sets or put there (``None`` while that is taken
     out).
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "effects", "hashed", "heeds_layout", "imports",
-        "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread", "truths",
-        "writes",
+        "_foreign", "_status", "alive", "captured", "decisions", "derived", "effects", "hashed", "heeds_layout",
+        "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread",
+        "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -82,6 +83,7 @@ class Trace(Recorder):
         self.captured = 0
         self.decisions = 0
         self.effects = False
+        self.derived = True
         self.writes = 0
         self.lost: YotaError | None = None
         self.refused: YotaError | None = None
@@ -337,11 +339,11 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         if not tracer._trace.alive:
             raise leaked(tracer, name_of(fn))
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
-    if no_rule and any(t.carries() for t in tracers):
+    if no_rule and trace.derived and any(t.carries() for t in tracers):
         raise missing_rule(fn)
     if find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
-    if kwargs and any(t.carries() for t in tracers_in(dict(kwargs))):
+    if kwargs and not no_rule and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = positional(fn, entry, args, kwargs)
     if entry is not None and (decides := deciding.get(fn)) is not None:
         bool(decides(*args))

@@ -234,14 +234,15 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
 
-    Arguments are as in ``grad``; ``play`` wants the same structure, and arrays of the same shapes and dtypes. Raises
-    ``LostDerivativeError`` and ``MissingRuleError`` as ``grad`` does.
+    Arguments are as in ``grad``; ``play`` wants the same structure, and arrays of the same shapes and dtypes. Functions
+    need no rules. Raises ``LostDerivativeError`` as ``grad`` does, where a traced value would become a plain one, of
+    which the tape knows nothing.
 
     >>> import numpy as np
     >>> len(trace(lambda x: np.exp(x) + x, 1.0))
     3
     """
-    return record_call(f, args, kwargs).tape
+    return record_call(f, args, kwargs, derived=False).tape
 
 
 @folded
