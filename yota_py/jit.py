@@ -18,7 +18,7 @@ from .patching import noticing
 from .sinks import appending
 from .step import UnrepeatableError, make_step
 from .tracebacks import fold, folded
-from .transforms import Compilable, compilable
+from .transforms import Compilable
 from .unwinding import state
 from .variants import refuse
 
@@ -117,4 +117,4 @@ def jit(f: Callable[..., Any]) -> Compilable:
             fold(error)
             raise
 
-    return compilable(compiled if given is None else compiled_appending, f, cache, given)
+    return Compilable(compiled if given is None else compiled_appending, cache, jit, (f,), given)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copyreg
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Protocol
+from operator import attrgetter
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from .operations import user_site
 from .recorder import Recorder
 from .recording import record_call
 from .seeds import seed_leaves, with_floats
+from .show import name_of
 from .sinks import Arguments
 from .tape import Tape
 from .tracebacks import fold, folded
@@ -28,16 +32,106 @@ _GRAD = Mode()
 _known = caches.get  # grad's are known by the identity of the function's code
 
 
-class Compilable(Protocol):
-    """A function that goes through the cache."""
+def _of_function(name: str) -> Any:
+    """What the function has under a name that is called."""
+    return property(attrgetter(f"_fn.{name}"), lambda self, value: setattr(self._fn, name, value))
 
-    __yota_cache__: FunctionCache
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result, from a program if one fits."""
+def _free(name: str) -> Any:
+    """What a partial has under a name, to which the user may give another meaning."""
+    member = vars(partial)[name]
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
+    def read(self: Any) -> Any:
+        return self.__dict__.get(name, member.__get__(self))
+
+    def write(self: Any, value: Any) -> None:
+        self.__dict__[name] = value
+
+    return property(read, write)
+
+
+class Compilable(partial[Any]):
+    """What a transform has made of a function: it calls a function of Python's, which goes through a cache.
+
+    Whoever asks is told that it is a function itself (as ``inspect``, ``help`` and cloudpickle do), and finds what
+    functions have. Only pickle looks closer; it could save a function by nothing but its name.
+    """
+
+    __slots__ = ("_transform",)
+    if TYPE_CHECKING:  # annotations of the class would be found for those of the function
+        __qualname__: str
+        compile: Callable[..., None]
+        __yota_cache__: FunctionCache
+        _transform: tuple[Callable[..., Any], tuple[Any, ...]]  # what has made it, of a function and options
+
+    def __new__(
+        cls, fn: Callable[..., Any], cache: FunctionCache, transform: Callable[..., Any], of: tuple[Any, ...],
+        given: Callable[..., Arguments] | None = None,
+    ) -> Compilable:  # fmt: skip
+        """``fn`` wraps the function; ``given`` tells what the cache is asked for, if not for that."""
+        f = of[0]
+
+        @folded
+        def compile(*args: Any, **kwargs: Any) -> None:
+            """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
+            cache.compile(Call(*(given(args, kwargs) if given is not None else (f, args, kwargs))))
+
+        made = super().__new__(cls, fn)
+        made._transform = transform, of
+        made.__dict__.update(vars(fn), **{name: getattr(fn, name) for name in _NAMES})
+        made.__dict__.update(compile=compile, __yota_cache__=cache)
+        return made
+
+    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
+    def __class__(self) -> Any:
+        return FunctionType
+
+    _fn = vars(partial)["func"]
+    func, args, keywords = map(_free, ("func", "args", "keywords"))
+    __code__, __globals__, __builtins__ = map(_of_function, ("__code__", "__globals__", "__builtins__"))
+    __closure__, __defaults__, __kwdefaults__ = map(_of_function, ("__closure__", "__defaults__", "__kwdefaults__"))
+    __annotations__, __annotate__ = map(_of_function, ("__annotations__", "__annotate__"))
+    __type_params__ = _of_function("__type_params__")
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else MethodType(self, obj)
+
+    def __repr__(self) -> str:
+        transform, (f, *_) = self._transform
+        of = repr(f)[1:-1] if type(f) is Compilable else getattr(f, "__qualname__", None) or name_of(f)
+        return f"<yota_py.{transform.__name__} of {of}>"
+
+    def __reduce__(self) -> Any:
+        """By its name, if it has one, as the function that it decorates; or how it was made, with attributes that it
+        was given. The cache of the other one is empty."""
+        found: Any = sys.modules.get(self.__module__)
+        for name in self.__qualname__.split("."):
+            found = getattr(found, name, None)
+        if found is self:
+            return self.__qualname__
+        transform, of = self._transform
+        known = _own(of[0]) | {name: getattr(self._fn, name) for name in _NAMES}
+        given = {name: value for name, value in vars(self).items()
+                 if name not in _OURS and not (name in known and known[name] is value)}
+        return transform, of, given or None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __copy__(self) -> Compilable:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Compilable:
+        return self
+
+
+_NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+_OURS = frozenset(["__wrapped__", "__yota_cache__", "compile"])
+
+
+def _own(f: Any) -> dict[str, Any]:
+    own = getattr(f, "__dict__", None)
+    return own if isinstance(own, dict) else {}
 
 
 class _Grad(Protocol):
@@ -136,24 +230,7 @@ def value_and_grad(
             fold(error)
             raise
 
-    return compilable(value_and_gradient, f, cache)
-
-
-def compilable(
-    fn: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache,
-    given: Callable[..., Arguments] | None = None,
-) -> Compilable:  # fmt: skip
-    """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache;
-    ``given`` tells what the cache is asked for."""
-
-    @folded
-    def compile(*args: Any, **kwargs: Any) -> None:
-        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
-        cache.compile(Call(*(given(args, kwargs) if given is not None else (f, args, kwargs))))
-
-    wrapped: Any = fn
-    wrapped.compile, wrapped.__yota_cache__ = compile, cache
-    return wrapped  # type: ignore[no-any-return]
+    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux))
 
 
 def _emptied(cache: FunctionCache) -> tuple[type[FunctionCache], tuple[Callable[[], Any], AnyMode]]:
@@ -185,7 +262,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
             fold(error)
             raise
 
-    return compilable(gradient_only, f, both.__yota_cache__)
+    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums))
 
 
 @folded
