@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -201,15 +202,12 @@ def answers(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*args)
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_pools(method: str) -> None:
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip("not here")
+def test_pools() -> None:
     functions = [(make(), args) for make, args in BY_VALUE.values()]
     functions += [(journeys.decorated, (P,)), (journeys.twice, (P,)), (journeys.Model().decorated, (P,))]
     want = [f(*args) for f, args in functions]
     fast = value_and_grad(journeys.loss)
-    with multiprocessing.get_context(method).Pool(1) as pool:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
         np.testing.assert_equal(pool.starmap(fast, [(P, X), (X, P)]), [fast(P, X), fast(X, P)])
         np.testing.assert_equal(pool.map(journeys.step, [P, X]), [P * 2.0, X * 2.0])
         np.testing.assert_equal(pool.starmap(answers, functions), want)
@@ -284,7 +282,9 @@ def test_they_look_like_the_function() -> None:
         assert f.__annotations__ == journeys.loss.__annotations__
         assert repr(f) == f"<yota_py.{name} of loss>"
         assert "loss(p: 'Any', x: 'Any') -> 'Any'\n    A loss." in pydoc.plain(pydoc.render_doc(f))
+        assert typing.get_type_hints(f) == typing.get_type_hints(journeys.loss)
         assert callable(f)
+        assert isinstance(f, types.FunctionType)
         assert not inspect.iscoroutinefunction(f)
         assert inspect.isroutine(f)
         assert inspect.getsource(f) == inspect.getsource(journeys.loss)
@@ -296,6 +296,8 @@ def test_they_look_like_the_function() -> None:
         assert copy.deepcopy([f])[0] is f
         with pytest.raises(AttributeError, match="nothing"):
             f.nothing  # noqa: B018
+    assert " decorated(self, p: 'Any') -> 'Any'\n" in pydoc.plain(pydoc.render_doc(journeys.Model))
+    assert "    step(x: 'Any') -> 'Any'\n        A step." in pydoc.plain(pydoc.render_doc(journeys))
     assert repr(jit(gradient(journeys.loss))) == "<yota_py.jit of yota_py.gradient of loss>"
     assert repr(jit(journeys.Model())) == "<yota_py.jit of Model>"
     assert repr(journeys.Model.decorated) == "<yota_py.jit of Model.decorated>"

@@ -47,7 +47,7 @@ def _free(name: str) -> Any:
     def write(self: Any, value: Any) -> None:
         self.__dict__[name] = value
 
-    return property(read, write)
+    return property(read, write, lambda self: self.__dict__.__delitem__(name))
 
 
 class Compilable(partial[Any]):
