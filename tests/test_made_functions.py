@@ -198,13 +198,28 @@ def test_static_variables(travel: str) -> None:
     np.testing.assert_equal(outer(P), 2 * P * X * X * 11)
 
 
-def test_they_are_made_and_handed_out() -> None:
+def test_they_are_made_and_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+
     @jit
     def make(p: Any) -> Any:
         return value_and_grad(lambda x: np.sum(p * x))
 
     for scale in (1.0, 2.0, 3.0):
         np.testing.assert_equal(make(P * scale)(X), (3.0 * scale, P * scale))
+    known = value_and_grad(journeys.loss)
+    known.n = 0
+
+    @jit
+    def another(p: Any) -> Any:  # with a cache that is there already
+        known.n += 1
+        return value_and_grad(journeys.loss)
+
+    for i in range(3):
+        np.testing.assert_equal(another(P)(P, X), known(P, X))
+        assert known.n == i + 1
+    assert explain(another)[0].problems == ("it hands out loss, which it has not made",)
+    assert "known: function loss" in str(explain(another))
     holder = types.SimpleNamespace(fast=None)
 
     @jit
@@ -217,7 +232,9 @@ def test_they_are_made_and_handed_out() -> None:
         np.testing.assert_equal(holder.fast(X), P * scale * X)
 
 
-def test_they_hold_no_traced_values() -> None:
+def test_they_hold_no_traced_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+
     @jit
     def make(p: Any) -> Any:
         return value_and_grad(functools.partial(journeys.loss, x=p * 2.0))
