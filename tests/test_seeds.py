@@ -170,3 +170,20 @@ def test_tapes_are_played_with_seeds_of_other_kinds() -> None:
         for i in range(3):
             seed = [1 + i, 2.0, 3.0] if isinstance(first, list) else np.asarray(first) + i
             assert_array_equal(tape.play(x + i, seed=seed)[1][0], 2 * (x + i) * np.array(seed))
+
+
+@pytest.mark.parametrize("mask", [[True, False], [True, True]])
+def test_seeds_with_masked_elements_are_refused(mask: list[bool], every_policy: None) -> None:
+    x, seed = np.ones(2), np.ma.array([1.0, 2.0], mask=mask)
+
+    def double(x: Any) -> Any:
+        return x * 2
+
+    for _ in range(3):
+        for call in (
+            lambda: grad(double, x, seed=seed), lambda: grad(lambda x: [x * 2, x], x, seed=[seed, x]),
+            lambda: pullback(double, x)[1](seed), lambda: gradtape(double, x, seed=seed),
+        ):  # fmt: skip
+            with pytest.raises(SeedError, match="masked elements"):
+                call()
+        assert_array_equal(grad(double, x, seed=np.ma.array([1.0, 2.0], mask=False))[1][0], [2.0, 4.0])

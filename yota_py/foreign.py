@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -180,6 +181,12 @@ def has_foreign(structure: Any) -> bool:
         elif kind_of(type(item)) not in ("", "sparse"):
             return True
     return False
+
+
+def is_masked(x: Any) -> bool:
+    """Whether a value has masked elements."""
+    # The import of numpy.ma would be taken for what the function does.
+    return "numpy.ma" in sys.modules and bool(np.ma.is_masked(x))
 
 
 def masked_output(x: Any, site: Any, name: str) -> OutputError:
@@ -369,7 +376,7 @@ def _paired(plain: Any, ours: Any) -> Any:
         items = [_paired(a, b) for a, b in zip(plain, ours, strict=True)]
         return NotImplemented if any(x is NotImplemented for x in items) else with_items(plain, items)
     a, b = numbers_of(plain), numbers_of(shadow(ours))
-    if plain is np.ma.masked:  # no number at all
+    if is_masked(plain):  # whatever stands behind a mask: at zero it may be what NumPy makes of the numbers
         return NotImplemented
     if a is None or b is None:
         return plain if not is_traced(ours) and type(plain) is type(ours) and bool(plain == ours) else NotImplemented

@@ -17,7 +17,7 @@ from .captures import Captures
 from .containers import items_of
 from .dispatch import is_traced
 from .errors import LostDerivativeError, MutationError, YotaError
-from .foreign import Foreign, holds_floats, masked_output, unlike_an_array
+from .foreign import Foreign, holds_floats, is_masked, masked_output, unlike_an_array
 from .instances import places_of
 from .kinds import is_whole
 from .leftovers import Leftovers
@@ -165,7 +165,7 @@ class Recording:
         return out
 
     def _numbers(self, result: Foreign) -> Any:
-        if np.ma.is_masked(result.plain) and not self.trace.effects:
+        if is_masked(result.plain) and not self.trace.effects:
             raise masked_output(result.plain, self.trace.tape.site, name_of(self.f))
         return result.array
 

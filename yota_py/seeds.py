@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import optree
 from .containers import mapped
 from .dispatch import is_traced
 from .errors import NonScalarOutputError, OutputError, SeedError
-from .foreign import masked_output
+from .foreign import is_masked, masked_output
 from .operations import Site, Variable, paths
 from .recorder import Recorder
 from .tangents import as_cotangent
@@ -27,7 +26,7 @@ def _type_of_output(z: Any, site: Site | None, name: str) -> ArrayType:
             f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number "
             "to differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
         )
-    if "numpy.ma" in sys.modules and np.ma.is_masked(z):  # its import would be taken for what the function does
+    if is_masked(z):
         raise masked_output(z, site, name)
     return t
 
@@ -64,6 +63,9 @@ def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
     want = _type_of_output(z, site, name)
     if is_traced(seed):
         return seed
+    if is_masked(seed):
+        raise SeedError(f"{site}: the seed has masked elements, which have no value; give plain numbers: "
+                        "seed.filled(0.0)")
     given = np.asarray(seed)
     if given.dtype.kind not in "fciub" or given.shape != want.shape:
         raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape "
