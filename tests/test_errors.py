@@ -220,7 +220,7 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         ["argument x", "MaskedArray", "np.asarray"],
     ),
     "masked output": (
-        errors.OutputError,
+        errors.LostDerivativeError,
         lambda: grad(lambda x: x * np.ma.array(X, mask=X == 1), np.ones(3), seed=np.ones(3)),
         ["masked elements", "filled"],
     ),

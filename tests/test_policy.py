@@ -132,7 +132,7 @@ def test_calls_that_always_differ_are_mentioned(monkeypatch: pytest.MonkeyPatch)
 def test_calls_that_always_differ_are_looked_at_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     """And when they differ no more, they are compiled."""
     looked = []
-    monkeypatch.setattr(modes, "flatten", lambda tree: (looked.append(1), flatten(tree))[1])
+    monkeypatch.setattr(modes, "flatten", lambda tree, **how: (looked.append(1), flatten(tree, **how))[1])
     monkeypatch.setattr(policy.price, "of", lambda operations: 50.0)
     monkeypatch.setattr(cache, "perf_counter", count().__next__)
 

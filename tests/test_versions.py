@@ -77,7 +77,8 @@ def test_what_older_versions_do_not_know() -> None:
 def refused() -> Iterator[str]:
     """Primitives of NumPy's with cases that this NumPy does not take."""
     for entry in primitives():
-        for case in (case for draw in entry.cases for case in draw(Sample(0))):
+        draws = () if entry.users else entry.cases  # those of the documentation's examples know their own names only
+        for case in (case for draw in draws for case in draw(Sample(0))):
             try:
                 with np.errstate(all="ignore"), warnings.catch_warnings():
                     warnings.simplefilter("ignore")

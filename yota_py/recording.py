@@ -17,7 +17,7 @@ from .captures import Captures
 from .containers import items_of
 from .dispatch import is_traced
 from .errors import LostDerivativeError, MutationError, YotaError
-from .foreign import Foreign, holds_floats, is_masked, masked_output, unlike_an_array
+from .foreign import Foreign, holds_floats, unlike_an_array
 from .instances import places_of
 from .kinds import is_whole
 from .leftovers import Leftovers
@@ -160,14 +160,9 @@ class Recording:
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
             leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf
-            for leaf in (self._numbers(leaf) if type(leaf) is Foreign else leaf for leaf in results)
+            for leaf in (leaf.array if type(leaf) is Foreign else leaf for leaf in results)
         ]
         return out
-
-    def _numbers(self, result: Foreign) -> Any:
-        if is_masked(result.plain) and not self.trace.effects:
-            raise masked_output(result.plain, self.trace.tape.site, name_of(self.f))
-        return result.array
 
     def _call(self) -> Any:
         """The result of the function."""
