@@ -130,7 +130,7 @@ def alike(a: list[Any], b: list[Any]) -> bool:
 def soil(byte: int) -> None:
     """Leave something in free memory, so that what a library does not initialise (work space that splines keep) is not
     twice the same."""
-    held = [np.full(size, byte, np.uint8) for size in range(1, 2049) for _ in range(8)]
+    held = [np.full(size, byte, np.uint8) for size in range(4, 1028, 4) for _ in range(7)]
     held.clear()
 
 
