@@ -11,6 +11,7 @@ from . import (
     casts,
     chains,
     complex,
+    complex_math,
     decompositions,
     determinants,
     differences,
@@ -36,7 +37,6 @@ from . import (
 )
 
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
-on_import("cmath", "yota_py.rules.complex_math")
 on_import("numpy.testing", "yota_py.rules.assertions")
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
@@ -47,6 +47,7 @@ __all__ = [
     "casts",
     "chains",
     "complex",
+    "complex_math",
     "decompositions",
     "determinants",
     "differences",

@@ -9,7 +9,6 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from .cache import cache_for
-from .compilable import Compilable
 from .effects import Performance, perform
 from .errors import UntraceableError
 from .guards import Guards
@@ -19,6 +18,7 @@ from .patching import noticing
 from .sinks import appending
 from .step import UnrepeatableError, make_step
 from .tracebacks import fold, folded
+from .transforms import Compilable, compilable
 from .unwinding import state
 from .variants import refuse
 
@@ -117,4 +117,4 @@ def jit(f: Callable[..., Any]) -> Compilable:
             fold(error)
             raise
 
-    return Compilable(compiled if given is None else compiled_appending, cache, jit, (f,), given)
+    return compilable(compiled if given is None else compiled_appending, f, cache, given)
