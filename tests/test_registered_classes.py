@@ -185,3 +185,30 @@ def test_compiled_at_once(cls: Any) -> None:
     for i in range(3):
         assert fast(cls(2.0, np.ones(3) * i)) == 6.0 * i
     assert explain(fast)[0].entries
+
+
+class Everywhere(Slotted):
+    """Known to optree in all namespaces."""
+
+    __slots__ = ()
+
+
+optree.register_pytree_node(
+    Everywhere, lambda p: ((p.a, p.b), None, None), lambda _, ab: Everywhere(*ab),
+    namespace=optree.registry.__GLOBAL_NAMESPACE,
+)  # fmt: skip
+
+
+def test_classes_of_all_namespaces_and_empty_arrays() -> None:
+    def step(p: Any) -> Any:
+        p.a = p.a + 1.0
+        return np.sum(p.b) * p.a, p.b * p.a
+
+    fast = jit(step)
+    for size in (3, 0, 3, 0, 3):
+        p, q = Everywhere(1.0, np.arange(float(size))), Everywhere(1.0, np.arange(float(size)))
+        np.testing.assert_equal(fast(p), step(q))
+        assert p.a == q.a == 2.0
+    assert isinstance(gradient(lambda p: np.sum(p.b) * p.a)(Everywhere(1.0, np.ones(2))), Everywhere)
+    if config.compile == "always":
+        assert explain(fast)[0].calls

@@ -279,10 +279,10 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
         raise refused(first, f"{what} gives a {type(plain).__name__}, and of arrays it raises {error!r}") from error
     result = _paired(plain, ours)
     moved = _map(_moved, given)
-    if is_masked(plain):
-        raise refused(first, f"{what} gives a {type(plain).__name__} with masked elements, which have no value")
     if result is NotImplemented or not _agree_nearby(call, moved):
-        raise refused(first, f"{what} gives a {type(plain).__name__}, which is not what NumPy makes of its numbers")
+        masked = " with masked elements, which have no value"
+        why = masked if is_masked(plain) else ", which is not what NumPy makes of its numbers"
+        raise refused(first, f"{what} gives a {type(plain).__name__}{why}")
     return result
 
 

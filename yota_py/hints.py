@@ -78,7 +78,8 @@ def _itself(fn: Any) -> str:
     """The full name of a library's function, method or callable object; empty of others."""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
     module = str(named.__module__)
-    return f"{_public(module)}.{named.__qualname__}" if is_library(module) and "builtins" not in module else ""
+    ours = module.partition(".")[0] in ("yota_py", "builtins")
+    return f"{_public(module)}.{named.__qualname__}" if is_library(module) and not ours else ""
 
 
 def _public(module: str) -> str:

@@ -61,9 +61,8 @@ class Trace(Recorder):
     given; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the like;
     ``heeds_layout`` whether what it does depends on how arrays lie in memory; ``truths`` whether it compares by
     identity what may be True or False (``None`` as long as nothing traced is); ``derived`` whether derivatives are
-    wanted, so that what has no rule is refused; ``imports`` is told of modules that
-    it imports; ``hashed`` are what has been looked up in dicts and sets or put there (``None`` while that is taken
-    out).
+    wanted, so that what has no rule is refused; ``imports`` is told of modules that it imports; ``hashed`` are what has
+    been looked up in dicts and sets or put there (``None`` while that is taken out).
     """
 
     __slots__ = (
