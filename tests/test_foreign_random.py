@@ -24,6 +24,8 @@ from yota_py import grad, jit
 
 SEQUENCES = max(60, int(os.environ.get("YOTA_SEQUENCES", 0)))
 SHUFFLED = [2, 0, 1]
+# A standard deviation of equal numbers is zero or one rounding, as they are summed in pairs or, as objects, in a row.
+ROUNDING = 1e-12
 
 
 class Vector:
@@ -110,6 +112,11 @@ def number(value: Any) -> float | None:
     return float(value) if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "f" else None
 
 
+def accuracy(plain: Any) -> float:
+    """How far a result may be from it, relatively: xarray's mean of float16 is rounded otherwise than NumPy's."""
+    return float(max(1e-9, 2 * np.finfo(np.asarray(plain).dtype).eps))
+
+
 def slope(f: Callable[[Any], Any], w: np.ndarray, h: float = 1e-6) -> np.ndarray:
     """Differences to one side."""
     return np.array([(f(w + h * e) - f(w)) / h for e in np.eye(w.size)], float)
@@ -143,7 +150,7 @@ def test_operands_of_many_types(steps: list[tuple[Any, str, bool, str]], end: st
                 continue
             assert type(compiled) is type(plain) or number(plain) is not None, (type(compiled), type(plain))
             if number(plain) is not None:
-                assert_allclose(float(compiled), number(plain), rtol=1e-9)
+                assert_allclose(float(compiled), number(plain), rtol=accuracy(plain), atol=ROUNDING)
 
 
 def check(f: Callable[[Any], Any], w: np.ndarray, plain: Any, kinds: set[str]) -> None:
@@ -159,11 +166,12 @@ def check(f: Callable[[Any], Any], w: np.ndarray, plain: Any, kinds: set[str]) -
         return
     # The sum of an array and a Fraction is one of Python's floats to NumPy, which float32 rounds; to grad, of float64.
     rounded = {"Fraction", "float32"} <= kinds
+    rtol = 1e-6 if rounded else accuracy(plain)
     assert rounded or np.asarray(value).dtype == np.asarray(plain).dtype
-    assert_allclose(float(value), want, rtol=1e-6 if rounded else 1e-9)
+    assert_allclose(float(value), want, rtol=rtol, atol=ROUNDING)
     assert np.shape(g) == w.shape
     outcomes["right"] += 1
-    if not np.isfinite(want) or 0 < abs(want) < 1e-12:  # a deviation that comes of rounding alone has any slope
+    if not np.isfinite(want) or 0 < max(abs(want), abs(value)) < ROUNDING:  # what comes of rounding has any slope
         return
     h = 1e-3 if rounded else 1e-6
     left, right = slope(f, w, -h), slope(f, w, h)
