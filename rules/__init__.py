@@ -11,7 +11,6 @@ from . import (
     casts,
     chains,
     complex,
-    complex_math,
     decompositions,
     determinants,
     differences,
@@ -37,6 +36,7 @@ from . import (
 )
 
 _need_special = (python_math.gamma_of_number, python_math.lgamma_of_number, np.i0)
+on_import("cmath", "yota_py.rules.complex_math")
 on_import("numpy.testing", "yota_py.rules.assertions")
 on_import("scipy.special", "yota_py.rules.special", also=_need_special)
 
@@ -47,7 +47,6 @@ __all__ = [
     "casts",
     "chains",
     "complex",
-    "complex_math",
     "decompositions",
     "determinants",
     "differences",

@@ -30,8 +30,8 @@ LAYERS = [
     "seeds gradient differentiable",
     "passes",
     "engine",
-    "policy interpreter variants varying world check blame step modes audit notices cache explain transforms jit "
-    "__init__",
+    "policy interpreter variants varying world check blame step modes audit notices cache compilable explain "
+    "transforms jit __init__",
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 # Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.

@@ -333,7 +333,7 @@ class Captures:
         if keep or kinds.holds_nothing(value):
             require = self.guards.require_is
         require(expression, value, minor=is_library(kinds.module_of(value)))
-        if isinstance(value, functools.partial):
+        if isinstance(value, functools.partial) and not isinstance(value, types.FunctionType):
             return self._callable(value, expression)
         self._object(value, expression)
         return value

@@ -20,9 +20,11 @@ def held_by(obj: Any) -> dict[str, Any]:
         return {} if obj == CellType() else {"cell_contents": obj.cell_contents}
     if isinstance(obj, MethodType):
         return {"__func__": obj.__func__, "__self__": obj.__self__}
+    if isinstance(obj, FunctionType):
+        return _held_by_function(obj)
     if isinstance(obj, partial):
         return {"func": obj.func, "args": obj.args, "keywords": obj.keywords, **obj.__dict__}
-    return _held_by_function(obj) if isinstance(obj, FunctionType) else containers.held_by(obj)
+    return containers.held_by(obj)
 
 
 def _held_by_function(fn: FunctionType) -> dict[str, Any]:

@@ -228,7 +228,7 @@ def in_words(value: Any) -> str:
     if not is_of_library(cls):  # which may have a __repr__ of its own, or a __getattr__
         return f"an object of {cls.__name__}"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    return f"{cls.__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
+    return f"{value.__class__.__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
 
 
 def _same(a: Any, b: Any) -> bool:

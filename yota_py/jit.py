@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from .cache import cache_for
+from .compilable import Compilable
 from .effects import Performance, perform
 from .errors import UntraceableError
 from .guards import Guards
@@ -18,7 +19,6 @@ from .patching import noticing
 from .sinks import appending
 from .step import UnrepeatableError, make_step
 from .tracebacks import fold, folded
-from .transforms import Compilable, compilable
 from .unwinding import state
 from .variants import refuse
 
@@ -117,4 +117,4 @@ def jit(f: Callable[..., Any]) -> Compilable:
             fold(error)
             raise
 
-    return compilable(compiled if given is None else compiled_appending, f, cache, given)
+    return Compilable(compiled if given is None else compiled_appending, cache, jit, (f,), given)

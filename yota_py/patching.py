@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -173,7 +173,7 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
     """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
     if isinstance(f, MEMO):  # it must not remember traced values
         return noticing(f.__wrapped__)
-    if isinstance(f, partial):
+    if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
     for place, gate in _stand_ins().items():
         if original(f) is original(gate):

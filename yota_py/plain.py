@@ -97,7 +97,7 @@ class Plain:
                 self.pictures[id(value)] = held_by(value)
             for cell in value.__closure__ or ():
                 self._plain(cell)
-            self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__])
+            self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__, *slots_of(type(value))])
         elif isinstance(value, types.BuiltinFunctionType):
             if is_bound(value) and self._plain(value.__self__) is not value.__self__:
                 raise UntraceableError(f"it makes a method of a {type(value.__self__).__name__}")

@@ -173,7 +173,7 @@ class _Writer:
         if not (self.captures.guards.knows(cls) or is_of_library(cls) or cls in given):
             raise UnrepeatableError(f"it makes a {cls.__name__}, a class that is not there before")
         args = [self.constant(cls)]
-        if cls is FunctionType:
+        if isinstance(value, FunctionType):
             cells = [self._cell(cell) for cell in value.__closure__ or ()]
             args += self._code(value), "None", "None", f"({''.join(cell + ', ' for cell in cells)})"
         made = self._assign(value, "l", f"{self.constant(cls.__new__)}({', '.join(args)})")

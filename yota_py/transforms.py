@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Protocol
 
 import numpy as np
 
 from .cache import FunctionCache, cache_for, caches, known_cache
+from .compilable import Compilable
 from .differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .gradient import backprop, differentiate, finish, seed_pairs, to_rrules
 from .interpreter import collect, result_types, settle
-from .modes import AnyMode, Call, Mode
+from .modes import Call, Mode
 from .operations import user_site
 from .recorder import Recorder
 from .recording import record_call
 from .seeds import seed_leaves, with_floats
-from .sinks import Arguments
 from .tape import Tape
 from .tracebacks import fold, folded
 from .trees import flatten, unflatten
@@ -26,18 +25,6 @@ from .unwinding import Quiet, quietly, state
 
 _GRAD = Mode()
 _known = caches.get  # grad's are known by the identity of the function's code
-
-
-class Compilable(Protocol):
-    """A function that goes through the cache."""
-
-    __yota_cache__: FunctionCache
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result, from a program if one fits."""
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
 
 
 class _Grad(Protocol):
@@ -136,37 +123,7 @@ def value_and_grad(
             fold(error)
             raise
 
-    return compilable(value_and_gradient, f, cache)
-
-
-def compilable(
-    fn: Callable[..., Any], f: Callable[..., Any], cache: FunctionCache,
-    given: Callable[..., Arguments] | None = None,
-) -> Compilable:  # fmt: skip
-    """Gives a function that goes through a cache its ``compile(*args)``, and tells ``explain`` about the cache;
-    ``given`` tells what the cache is asked for."""
-
-    @folded
-    def compile(*args: Any, **kwargs: Any) -> None:
-        """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
-        call = given(args, kwargs) if given is not None else (f, args, kwargs)
-        cache.compile(Call(*call, objects=cache.mode.effects))
-
-    wrapped: Any = fn
-    wrapped.compile, wrapped.__yota_cache__ = compile, cache
-    return wrapped  # type: ignore[no-any-return]
-
-
-def _emptied(cache: FunctionCache) -> tuple[type[FunctionCache], tuple[Callable[[], Any], AnyMode]]:
-    """How a cache is pickled, with the function that goes through it (by cloudpickle, as in joblib): empty."""
-    return FunctionCache, (partial(_itself, cache.owner), cache.mode)
-
-
-def _itself(owner: Any) -> Any:
-    return owner
-
-
-copyreg.pickle(FunctionCache, _emptied)  # type: ignore[arg-type]
+    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux))
 
 
 @folded
@@ -186,7 +143,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
             fold(error)
             raise
 
-    return compilable(gradient_only, f, both.__yota_cache__)
+    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums))
 
 
 @folded
