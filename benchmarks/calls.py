@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import pinning, restart_single_threaded
-from benchmarks.measure import FULL, QUICK, Effort, autorange, sample
+from benchmarks.measure import FULL, QUICK, Effort, Timing, autorange, sample, warm_up
 from benchmarks.peers import Call, load_yota
 from benchmarks.report import ABSENT, align, number
 from benchmarks.training import training
@@ -54,7 +54,9 @@ class Experiment:
     rows: Sequence[Row]
 
     def run(self, effort: Effort) -> list[list[str]]:
-        """The lines of the table."""
+        """The lines of the table; an audit among calls that were not warm would leave samples of three calls."""
+        for calls in self.series.values():
+            warm_up(calls, effort, Timing())
         counts = {name: autorange(calls, effort.sample_seconds) for name, calls in self.series.items()}
         samples: dict[str, list[float]] = {name: [] for name in self.series}
         for _ in range(effort.rounds):
