@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import logging
 import pickle
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -67,6 +76,46 @@ def test_numbers_are_taken_of_it() -> None:
     assert have == [(t**3, (2 * t * t,)) for t in POINTS]
     assert history == [item for t in POINTS for item in (t * t, f"{t * t:.1f}", f"{t * t:.1f}")]
     assert all(type(item) in (float, str) for item in history)
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        json.dumps, lambda t: json.dumps(t, indent=1), lambda t: json.dump(t, io.StringIO()), lambda t: Decimal(str(t)),
+        lambda t: json.JSONEncoder(sort_keys=True).encode({"b": [t, {"c": (t, "text")}], "a": 1}),
+        lambda t: b"".join(json.dumps({"loss": [t]}).encode().splitlines()), lambda t: struct.pack("d", t),
+        lambda t: pickle.loads(pickle.dumps({"loss": t})),
+        lambda t: csv.writer(io.StringIO()).writerow([t, 1]), lambda t: np.savetxt(io.BytesIO(), [t]), Fraction,
+        lambda t: logging.getLogger("yota_py.tests").debug("%s %f", t, t), lambda t: np.save(io.BytesIO(), t),
+        lambda t: pd.DataFrame([{"loss": t}]).to_csv(), str, repr,
+    ],
+)  # fmt: skip
+def test_numbers_are_saved(save: Callable[[Any], Any]) -> None:
+    saved: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = x * x
+        saved.append(save(float(stop_gradient(y))))
+        return y
+
+    for t in POINTS:
+        assert grad(f, t) == (t * t, (2 * t,))
+    assert saved == [save(t * t) for t in POINTS]
+
+
+def test_numbers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        print(float(stop_gradient(x)), stop_gradient(x), [stop_gradient(x)])
+        return x * x
+
+    for t in POINTS:
+        assert grad(f, t) == (t * t, (2 * t,))
+        assert capsys.readouterr().out == f"{t} {t} [{t}]\n"
+
+
+def test_json_takes_no_derivative() -> None:
+    with pytest.raises(LostDerivativeError, match=r"json.dumps.*float\(stop_gradient"):
+        grad(lambda x: (json.dumps({"loss": [stop_gradient(x), x]}), x)[1], 2.0)
 
 
 def test_what_is_kept_of_it_is_plain() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .containers import mapped
 from .contents import copy_of, parts_of
-from .dispatch import is_traced
+from .dispatch import decided, is_traced, original
 from .errors import MutationError, YotaError
 from .foreign import FIRST, Foreign, innermost, kind_of, meet, refused
 from .functional import sparse_matmul
@@ -78,12 +79,24 @@ def _in_place_message(x: Any) -> str:
             "Make a new one: y = y + b")
 
 
+def _encoded(self: Any, o: Any, *rest: Any, **kwargs: Any) -> Any:
+    """JSON's encoder goes by the types of objects: traced values without derivative are the plain ones to it."""
+    return original(sys.modules["json"].JSONEncoder.iterencode)(self, _plain(o), *rest, **kwargs)
+
+
+def _plain(value: Any) -> Any:
+    if is_traced(value):
+        return value if value.carries() else decided(value)
+    return mapped(_plain, value)
+
+
 _METHODS: list[tuple[str, str, str, Callable[..., Any]]] = [
     ("pandas", "DataFrame", "dot", _dot), ("pandas", "Series", "dot", _dot),
     ("pandas", "Series", "_inplace_method", in_place),
     *(("xarray", cls, "_binary_op", _defer) for cls in ("DataArray", "Variable", "Dataset")),
     *(("xarray", cls, "_inplace_binary_op", in_place) for cls in ("DataArray", "Variable", "Dataset")),
     ("xarray", "DataArray", "__array_ufunc__", _defer),
+    ("json", "JSONEncoder", "iterencode", _encoded),
     ("numpy.ma", "MaskedArray", "_delegate_binop", lambda self, other: True),
     *(("scipy.sparse", cls, "_matmul_dispatch", product) for cls in ("csr_array", "coo_array")),
     *(("scipy.sparse", cls, "_rmatmul_dispatch", lambda self, other: product_from_left(other, self))

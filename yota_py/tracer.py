@@ -204,13 +204,16 @@ class Tracer:
         return self._text(lambda value: format(value, spec))
 
     def _text(self, test: Callable[[Any], str]) -> str:
-        """A text may be compared, so it is a decision, but for ``print`` and for a tracer that outlived its trace."""
+        """A text may be compared, so it is a decision, but for ``print`` and for a tracer that outlived its trace.
+
+        ``print`` shows as well the variable of a value that carries a derivative.
+        """
         if not self._trace.alive:
             return test(shadow(self))
         if called_name(sys._getframe(2)) != "print":
             return self._decide(test)
         self._trace.problems.append("it prints")
-        return f"{test(shadow(self))} ({self.current()[0]})"
+        return f"{test(shadow(self))} ({self.current()[0]})" if self.carries() else test(shadow(self))
 
     def __getattr__(self, name: str) -> Any:
         special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be
