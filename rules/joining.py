@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import decided, find_traced
-from yota_py.registry import Case, Sample, case, methods, patch, since
+from yota_py.registry import Case, Sample, case, methods, patch
 from yota_py.tangents import as_array, astype, like
 
 from .indices import unindex
@@ -354,7 +354,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
         case(s(0), 2),
         case(s(3), 2, "edge"), case(s(2, 3), ((1, 2), (2, 1)), mode="reflect"),
         case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
-        *since("2.2", [case(s(2, 3), {1: (1, 2)})]),
+        case(s(2, 3), {1: (1, 2)}),
     ],
 )  # fmt: skip
 def pad_rule(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> tuple[Any, Pullback]:

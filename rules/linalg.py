@@ -161,48 +161,47 @@ def vecdot_rule(x1: Any, x2: Any, axis: int = -1) -> tuple[Any, Pullback]:
     return like(np.sum(product, axis=-1), product), back  # integers are not widened, other than in a sum
 
 
-if hasattr(np, "matvec"):  # NumPy 2.2
+@composite(
+    np.matvec,
+    cases=lambda s: [
+        case(s(2, 3), s(3)),
+        case(s(4, 2, 3), s(3)),
+        case(s(2, 3), s(4, 3)),
+        case(s(4, 2, 3), s(4, 3)),
+    ],
+)
+def matvec_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
+    """``matvec``: a matrix product with stacks of vectors as columns."""
+    if len(shape_of(x2)) == 1:
+        return matmul_rule(x1, x2)
+    y, pullback = matmul_rule(x1, x2[..., None])
 
-    @composite(
-        np.matvec,
-        cases=lambda s: [
-            case(s(2, 3), s(3)),
-            case(s(4, 2, 3), s(3)),
-            case(s(2, 3), s(4, 3)),
-            case(s(4, 2, 3), s(4, 3)),
-        ],
-    )
-    def matvec_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
-        """``matvec``: a matrix product with stacks of vectors as columns."""
-        if len(shape_of(x2)) == 1:
-            return matmul_rule(x1, x2)
-        y, pullback = matmul_rule(x1, x2[..., None])
+    def back(dy: Any) -> tuple[Any, ...]:
+        da, db = pullback(dy[..., None])
+        return da, db[..., 0]
 
-        def back(dy: Any) -> tuple[Any, ...]:
-            da, db = pullback(dy[..., None])
-            return da, db[..., 0]
+    return y[..., 0], back
 
-        return y[..., 0], back
 
-    @composite(
-        np.vecmat,
-        cases=lambda s: [
-            case(s(2), s(2, 3)),
-            case(s(4, 2), s(2, 3)),
-            case(s(2), s(4, 2, 3)),
-            case(s(2, dtype=np.complex128), s(2, 3)),
-        ],
-    )
-    def vecmat_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
-        """``vecmat``: the conjugates of vectors as rows times matrices."""
-        row = conj(x1)[..., None, :]
-        y, pullback = matmul_rule(row, x2)
+@composite(
+    np.vecmat,
+    cases=lambda s: [
+        case(s(2), s(2, 3)),
+        case(s(4, 2), s(2, 3)),
+        case(s(2), s(4, 2, 3)),
+        case(s(2, dtype=np.complex128), s(2, 3)),
+    ],
+)
+def vecmat_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
+    """``vecmat``: the conjugates of vectors as rows times matrices."""
+    row = conj(x1)[..., None, :]
+    y, pullback = matmul_rule(row, x2)
 
-        def back(dy: Any) -> tuple[Any, ...]:
-            da, db = pullback(dy[..., None, :])
-            return conj(da[..., 0, :]), db
+    def back(dy: Any) -> tuple[Any, ...]:
+        da, db = pullback(dy[..., None, :])
+        return conj(da[..., 0, :]), db
 
-        return y[..., 0, :], back
+    return y[..., 0, :], back
 
 
 # --------------------------------------------------------------------------------- sums over any axes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import find_traced, is_traced
-from yota_py.registry import Cases, case, methods, patch, rrule, since
+from yota_py.registry import Cases, case, methods, patch, rrule
 from yota_py.tangents import is_inexact, unbroadcast
 
 from .elementwise import REAL, Emit
@@ -114,7 +114,7 @@ def _clipped(
     case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
     case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
     case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5),
-    *since("2.1", [case(s(4), min=-0.5, max=0.5)]),
+    case(s(4), min=-0.5, max=0.5),
 ])  # fmt: skip
 def _clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None

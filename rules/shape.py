@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Cases, case, methods, nondiff, properties, since
+from yota_py.registry import Cases, case, methods, nondiff, properties
 from yota_py.tangents import unbroadcast
 
 from .layout import order_of
@@ -40,7 +40,7 @@ def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = N
         case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()),
         case(s(0, 3), (3, 0)),
         case(s(4, dtype=np.float32), (2, 2)), case(s(2, 3, 2), (2, -1), order="F"),
-        *since("2.1", [case(s(4), (2, 2), copy=True)]),
+        case(s(4), (2, 2), copy=True),
     ],
 )  # fmt: skip
 def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None) -> tuple[Any, Pullback]:

@@ -12,7 +12,6 @@ import yota_py.rules
 from yota_py.rules.indices import unindex
 
 import yota_py
-from yota_py.cases import since
 from yota_py.errors import GuardError, MissingRuleError
 from yota_py.gradient import differentiate
 from yota_py.operations import Call, Guard, substitute
@@ -356,11 +355,9 @@ def test_bounds_of_clip_by_name() -> None:
     for f in (
         lambda x, lo: np.sum(np.clip(x, a_min=lo, a_max=1.0)),
         lambda x, lo: np.sum(x.clip(min=lo, max=1.0)),
-        *since("2.1", [
-            lambda x, lo: np.sum(np.clip(x, min=lo, max=1.0)),
-            lambda x, lo: np.sum(np.clip(np.clip(x, min=lo), max=1.0)),
-        ]),
-    ):  # fmt: skip
+        lambda x, lo: np.sum(np.clip(x, min=lo, max=1.0)),
+        lambda x, lo: np.sum(np.clip(np.clip(x, min=lo), max=1.0)),
+    ):
         dx, dlo = gradients(f, x, lo)
         assert dx.tolist() == [0.0, 1.0, 0.0] and dlo == 1.0
 

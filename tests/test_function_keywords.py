@@ -11,7 +11,6 @@ from caching import function
 from numpy.testing import assert_allclose
 
 from yota_py import grad, jit
-from yota_py.cases import since
 
 A = np.array([[0.53, -1.22, 2.1], [1.6, 0.34, -0.7]])
 M = np.array([[True, False, True], [True, True, False]])
@@ -39,7 +38,7 @@ CALLS = [
     "np.clip(x, -0.5, 0.5, out=o23)", "np.clip(x, -0.5, 0.5, o23)", "np.clip(x, -0.5, 0.5, where=M, out=o23)",
     "np.clip(x, None, 0.5, where=M, out=o23)", "np.clip(x, -0.5, None, dtype=None)", "x.clip(-0.5, 0.5, o23)",
     "np.clip(x, a_min=-0.5, a_max=None, out=None)", "np.clip(x, -0.5, 0.5, casting='unsafe', order='F')",
-    *since("2.1", ["np.clip(x, min=-0.5, max=0.5, casting='unsafe', order='F')", "np.clip(x, None, None)"]),
+    "np.clip(x, min=-0.5, max=0.5, casting='unsafe', order='F')", "np.clip(x, None, None)",
     "np.matmul(x, x.T, out=o22)", "np.matmul(x, x.T, o22)", "np.dot(x, x.T, out=o22)", "x.dot(x.T, o22)",
     "np.vecdot(x, x, axis=0)", "np.einsum('ij,ij->i', x, x, out=o2)", "np.linalg.norm(x, axis=None)",
     "np.linalg.norm(x, None, None, True)", "np.linalg.norm(x, ord=None, axis=0, keepdims=True)",

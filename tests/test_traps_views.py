@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from fresh import Function, rounds
 
-from yota_py.cases import since
 from yota_py.errors import LostDerivativeError, MissingRuleError, MutationError
 
 # ------------------------------ x[1:] = x[:-1]; a, b = b, a; y = x[2:5]; y[:] = 0; use(x); x += x.T, and their siblings
@@ -136,15 +135,14 @@ STATEMENTS: dict[str, str] = {
     "fill_diagonal": "np.fill_diagonal(y.T, y[0])",
     "partition": "y.partition(1, axis=0)",
     "sum over a written view": "z = y.T[0]\nfor i in range(4):\n    z[i] = np.sum(y)",
-} | since("2.1", {
     "unstack": "z, *rest = np.unstack(y)\nz[:] = 1.5",
     "reshape, copy=True": "z = np.reshape(y, 16, copy=True)\nz[0] = 1.5",
-})  # fmt: skip
+}  # fmt: skip
 
 REFUSED = {
     "sliding_window_view", "resize", "asarray_chkfinite",
-    "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex",
-} | since("2.1", {"unstack"})  # fmt: skip
+    "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex", "unstack",
+}  # fmt: skip
 
 
 def statement(text: str, parameter: str) -> Function:

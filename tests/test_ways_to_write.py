@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from yota_py import grad, jit
-from yota_py.cases import since
 from yota_py.errors import YotaError
 
 # Of an array ``x``; ``y`` and ``s`` are handed out as well.
@@ -55,7 +54,7 @@ LINES = {
     "diag": "y=np.diag(x.reshape(2,2)); s=y.flags.writeable",
     "split": "y,z=np.split(x,2); y[0]=7.",
     "array split": "y,z,w=np.array_split(x,3); y[0]=7.",
-    **since("2.1", {"unstack": "y=np.unstack(x.reshape(2,2)); y[0][0]=7."}),
+    "unstack": "y=np.unstack(x.reshape(2,2)); y[0][0]=7.",
     "iter": "for r in x.reshape(2,2): r[0]=7.",
     "T": "y=x.reshape(2,2).T; y[0,1]=7.",
     "flat": "x.flat[0]=7.",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-
-T = TypeVar("T", list[Any], set[str], dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +24,6 @@ def case(*args: Any, **kwargs: Any) -> Case:
     Case(args=(2.0,), kwargs={'axis': 0})
     """
     return Case(args, kwargs)
-
-
-def since(version: str, known: T) -> T:
-    """What only NumPy from a version on knows: ``known`` as it is, or without anything if NumPy is older.
-
-    The one place where it matters which NumPy there is: rules take all arguments that any version has.
-    """
-    return known if np.lib.NumpyVersion(np.__version__) >= f"{version}.0" else type(known)()
 
 
 class Sample:

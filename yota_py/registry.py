@@ -19,7 +19,6 @@ from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
-from .cases import since as since
 from .containers import items_of, only
 from .dispatch import dispatching, original, originals
 from .errors import MissingRuleError, RuleError
