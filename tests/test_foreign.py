@@ -26,6 +26,7 @@ Function = Callable[[Any], Any]
 M = np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0]])
 V = np.array([1.0, 2.0, 3.0])
 SERIES = pd.Series(V, index=[7, 5, 6])
+SINGLE = pd.Series(np.linspace(-1, 2, 1000), dtype=np.float32)
 OTHER = pd.Series(V, index=[5, 6, 7])
 FRAME = pd.DataFrame({"a": V, "b": [4.0, 5.0, 7.0], "c": [0.5, -1.0, 2.0]})
 GAPS = pd.Series([1.0, np.nan, 3.0])
@@ -119,6 +120,12 @@ RAISES: dict[str, Function] = {
     "in": lambda w: w[0] if 5 in w * SERIES else w[1],
     "std": lambda w: (w * SERIES + 1.0).std(),
     "var": lambda w: (w * SERIES).var(),
+    "std of bools": lambda w: np.sin(w * SERIES < 2.0).std() * w[0],
+    "std of a few in single precision": lambda w: (w * SERIES).astype(np.float32).std(),
+    "var of many in single precision": lambda w: (w.astype(np.float32)[0] * SINGLE).var(),
+    "var of many in half precision": lambda w: (w.astype(np.float32)[0] * SINGLE).astype(np.float16).var(),
+    "std of many complex numbers": lambda w: (w.astype(np.float32)[0] * (SINGLE + 1j * SINGLE)).std(),
+    "std of a tensor": lambda w: (w.astype(np.float32)[0] * torch.linspace(-1, 2, 1000)).std().item(),
     "sum over gaps": lambda w: np.sum(w * GAPS),
     "sums of columns": lambda w: (w * FRAME).sum().sum(),
     "iteration over columns": lambda w: w[0] * len([name for name in w * FRAME]),  # noqa: C416
@@ -208,6 +215,17 @@ def test_errors_of_plain_code_are_raised(name: str) -> None:
             PLAIN_ERRORS[name](x)
         with pytest.raises(plain.type):
             grad(PLAIN_ERRORS[name], x)
+
+
+def test_many_numbers_in_single_precision() -> None:
+    def f(w: Any) -> Any:
+        return (w[0] * SINGLE).sum() + (w[1] * SINGLE + SINGLE).std(ddof=0) + np.mean(w[2] * SINGLE)
+
+    for w in (np.float32([2.0, 0.5, 1.0]), np.float32([0.0, 0.25, 3.0])):
+        value, (g,) = grad(f, w)
+        assert value.dtype == g.dtype == np.float32
+        assert_allclose(value, f(w), rtol=1e-5)
+        assert_allclose(g, [np.sum(SINGLE), np.std(SINGLE), np.mean(SINGLE)], rtol=1e-5)
 
 
 def test_messages_name_the_type_the_operation_the_line_and_a_way_out() -> None:

@@ -353,21 +353,27 @@ def _plain(x: Any) -> Any:
 
 
 def _numbers_or_self(x: Any) -> Any:
-    if kind_of(type(x)) in ("", "sparse"):
-        return x
-    array = numbers_of(x)
+    array = None if kind_of(type(x)) in ("", "sparse") else numbers_of(x)
     return x if array is None else array
 
 
 def _moved(x: Any) -> Any:
-    """An operand with other values, if a derivative flows through it."""
+    """An operand in double precision, which tells more apart; with other values, if a derivative flows through it."""
     if not is_traced(x):
-        return x
-    value, t = _plain(x), typeof(shadow(x))
+        return _wide(x)
+    value, t = _wide(_plain(x)), typeof(shadow(x))
     if not isinstance(t, ArrayType) or not t.inexact:
         return value
     noise = 0.25 + np.modf(np.arange(1.0, t.size + 1) * 0.6180339887498949)[0].reshape(t.shape)
-    return value + (float(noise) if t.kind == "python" else noise.astype(t.dtype)[()])
+    return value + (float(noise) if t.kind == "python" else noise[()])
+
+
+def _wide(x: Any) -> Any:
+    array = numbers_of(x) if hasattr(x, "dtype") or hasattr(x, "dtypes") else None
+    if array is None or array.dtype.kind not in "fc" or (to := np.result_type(array.dtype, np.float64)) == array.dtype:
+        return x
+    of_torch = hasattr(type(x), "__torch_function__")
+    return x.to(getattr(sys.modules["torch"], to.name)) if of_torch else x.astype(to) if hasattr(x, "astype") else x
 
 
 def _paired(plain: Any, ours: Any) -> Any:
@@ -390,6 +396,5 @@ def _paired(plain: Any, ours: Any) -> Any:
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
-    finite = np.abs(b[np.isfinite(b)])
-    scale = float(np.max(finite, initial=0.0))
-    return bool(np.allclose(a, b, rtol=0.0, atol=1e4 * float(np.finfo(a.dtype).eps) * scale, equal_nan=True))
+    eps, largest = float(np.finfo(a.dtype).eps), float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+    return bool(np.allclose(a, b, rtol=0.0, atol=min(1e4 * eps, eps**0.5) * largest, equal_nan=True))
