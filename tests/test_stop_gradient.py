@@ -78,16 +78,28 @@ def test_numbers_are_taken_of_it() -> None:
     assert all(type(item) in (float, str) for item in history)
 
 
+def written(write: Callable[[Any], Any], file: Any) -> Any:
+    """What stands in a file when a number is written."""
+    write(file)
+    return file.getvalue()
+
+
+def logged(t: Any) -> str:
+    """A record of a log as text."""
+    return logging.LogRecord("tests", logging.INFO, __file__, 1, "%s %f", (t, t), None).getMessage()
+
+
 @pytest.mark.parametrize(
     "save",
     [
-        json.dumps, lambda t: json.dumps(t, indent=1), lambda t: json.dump(t, io.StringIO()), lambda t: Decimal(str(t)),
+        json.dumps, lambda t: json.dumps(t, indent=1),
+        lambda t: written(lambda file: json.dump([t], file), io.StringIO()),
         lambda t: json.JSONEncoder(sort_keys=True).encode({"b": [t, {"c": (t, "text")}], "a": 1}),
-        lambda t: b"".join(json.dumps({"loss": [t]}).encode().splitlines()), lambda t: struct.pack("d", t),
-        lambda t: pickle.loads(pickle.dumps({"loss": t})),
-        lambda t: csv.writer(io.StringIO()).writerow([t, 1]), lambda t: np.savetxt(io.BytesIO(), [t]), Fraction,
-        lambda t: logging.getLogger("yota_py.tests").debug("%s %f", t, t), lambda t: np.save(io.BytesIO(), t),
-        lambda t: pd.DataFrame([{"loss": t}]).to_csv(), str, repr,
+        lambda t: struct.pack("d", t), lambda t: pickle.loads(pickle.dumps({"loss": t})),
+        lambda t: written(lambda file: csv.writer(file).writerow([t, 1]), io.StringIO()),
+        lambda t: written(lambda file: np.savetxt(file, [t]), io.BytesIO()),
+        lambda t: written(lambda file: np.save(file, t), io.BytesIO()),
+        lambda t: pd.DataFrame([{"loss": t}]).to_csv(), logged, lambda t: Decimal(str(t)), Fraction, str, repr,
     ],
 )  # fmt: skip
 def test_numbers_are_saved(save: Callable[[Any], Any]) -> None:
@@ -116,6 +128,13 @@ def test_numbers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_takes_no_derivative() -> None:
     with pytest.raises(LostDerivativeError, match=r"json.dumps.*float\(stop_gradient"):
         grad(lambda x: (json.dumps({"loss": [stop_gradient(x), x]}), x)[1], 2.0)
+
+
+def test_json_knows_no_series() -> None:
+    series = pd.Series([1.0, 2.0])
+    for w in (np.ones(2), np.zeros(2), np.array([1.0, 3.0])):
+        with pytest.raises(LostDerivativeError, match="Object of type Series is not JSON serializable"):
+            grad(lambda w: (json.dumps({"s": stop_gradient(w) * series}), np.sum(w))[1], w)
 
 
 def test_what_is_kept_of_it_is_plain() -> None:

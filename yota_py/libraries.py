@@ -85,7 +85,7 @@ def _encoded(self: Any, o: Any, *rest: Any, **kwargs: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if is_traced(value):
+    if isinstance(value, Tracer):
         return value if value.carries() else decided(value)
     return mapped(_plain, value)
 
