@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
-from yota_py import config, grad, jit, value_and_grad
+from yota_py import config, grad, jit, stop_gradient, value_and_grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, YotaError
 
 X = np.array([1.0, 2.0])
@@ -33,6 +35,16 @@ def test_c_code_that_knows_no_traced_values(f: Callable[..., Any], name: str) ->
             assert "Instead: " in str(caught.value)
     if name != "bytes":
         assert jit(f)(X) == pytest.approx(f(X))
+
+
+@pytest.mark.parametrize("of", [Decimal, lambda s: timedelta(seconds=s)])
+def test_what_is_said_of_python_own_numbers_works(of: Callable[[Any], Any]) -> None:
+    with pytest.raises(LostDerivativeError, match=re.escape("write float(str(stop_gradient(x)))")):
+        grad(lambda x: (of(float(stop_gradient(x))), x * x)[1], 2.0)
+    made: list[Any] = []
+    for x in (2.0, 3.0, 4.0):
+        assert grad(lambda x: (made.append(of(float(str(stop_gradient(x))))), x * x)[1], x) == (x * x, (2 * x,))
+    assert made == [of(2.0), of(3.0), of(4.0)]
 
 
 @pytest.mark.parametrize("call", ["tensor(x)", "tensor([x[0], 1.0])", "from_numpy(x)", "as_tensor(x)", "Tensor(x)"])

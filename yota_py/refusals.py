@@ -40,6 +40,7 @@ _OF_ANY_OBJECTS = frozenset(
 )  # fmt: skip
 _OF_PLAIN_VALUES = (Trace.compute.__code__, Trace.guard.__code__)  # what is raised in there, plain code raises
 _RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
+_STRICT = "where only the number is wanted, which has to be one of Python's own here, write float(str(stop_gradient(x)))"
 _OF_TEXTS = ("json", "csv", "struct", "string")  # modules that make texts or bytes of numbers
 
 
@@ -86,14 +87,14 @@ def _way_out(callee: Any, error: BaseException) -> str:
     owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
     cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
     if cls is not None and issubclass(cls, Decimal):
-        return "compute with floats, or make the line a function with a rule of its own: see yota_py.primitive"
+        return f"compute with floats, or make the line a function with a rule: see yota_py.primitive; {_STRICT}"
     root = str(getattr(callee, "__module__", None) or getattr(owner, "__module__", None)).partition(".")[0]
     if root in _OF_ANY_OBJECTS:
         return ""
     if root in sys.stdlib_module_names:
         if root in _OF_TEXTS:
             return PLAIN
-        return _RULE if isinstance(error, TypeError) and is_library(root) else ""
+        return f"{_RULE}; {_STRICT}" if isinstance(error, TypeError) and is_library(root) else ""
     if isinstance(callee, _OF_PYTHON) or (isinstance(callee, type) and _is_written_in_python(callee)):
         return ""
     if isinstance(callee, type) and not is_library(root):
