@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import find_traced
+from yota_py.functional import asked, spare
 from yota_py.registry import makers
 from yota_py.signatures import signature_of
 
@@ -22,6 +23,12 @@ from .einsum import labelled
 
 _NO_ARRAYS = {"out", "indices_or_sections", "reps", "obj"}
 _NESTED = {np.block, np.einsum_path}  # whose lists mean something else
+# They take arrays alone, in some of their arguments or in some calls: of lists they raise exceptions.
+_OF_ARRAYS = {
+    np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal, np.split, np.array_split, np.hsplit,
+    np.vsplit, np.dsplit, np.unstack, np.take_along_axis, np.rollaxis, np.astype, np.nan_to_num,
+    np.result_type, np.common_type, np.can_cast,
+}  # fmt: skip
 _DISPATCHER = type(np.mean)  # NumPy's class of functions with ``__array_function__``
 
 
@@ -88,6 +95,8 @@ def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[...,
         if fn is np.einsum:
             args = labelled(tuple(map(array_of, args)))
         elif any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
+            if fn in _OF_ARRAYS and find_traced((args, kwargs)) is not None:
+                asked(fn, spare(args), spare(kwargs))  # raises what NumPy raises
             known = takes(fn)
             names = known.by_position + (known.rest,) * max(len(args) - len(known.by_position), 0)
             args = tuple(known.of(name, x) for name, x in zip(names, args, strict=False))
@@ -126,6 +135,8 @@ class _Ufunc:
 
     def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
         """``ufunc.at``"""
+        if find_traced((a,)) is not None and not isinstance(a, np.ndarray):
+            asked(self._ufunc.at, spare((a, indices, *operands)), {})  # raises what NumPy raises
         self._ufunc.at(a, indices, *map(array_of, operands))
 
 

@@ -7,7 +7,7 @@ import pytest
 from caching import function
 from fresh import rounds
 
-from yota_py import grad, primitive, scalar_rule
+from yota_py import config, grad, jit, primitive, scalar_rule, value_and_grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, UncachedWarning
 
 X = np.array([0.9, 1.2, 1.7])
@@ -48,6 +48,49 @@ CALLS = [
 def test_lists_are_arrays(call: str) -> None:
     f = function(f"def f(x): y = {call}; return np.sum(y**2 * (1.0 + np.arange(y.size).reshape(y.shape)))")
     rounds(f, X, 1.1 * X, X + 0.3)
+
+
+# Of numbers ``a`` and ``b``, which ``s`` and ``t`` are lists of.
+RAISING = [
+    "np.put(s, 0, 9.0)", "np.put(s, [0], a)", "np.put([0.0, 1.0], 0, a)", "np.put(np.array(s), [5], [a])",
+    "np.put(a, [0], [b])",
+    "np.copyto(s, 1.0)", "np.copyto(tuple(s), [b, a])", "np.copyto(dst=s, src=a)", "np.copyto([0.0, 0.0], s)",
+    "np.fill_diagonal([s, s], 1.0)", "np.fill_diagonal([[0.0]], a)", "np.putmask(s, [True, False], 9.0)",
+    "np.putmask([0.0, 1.0], [True, False], a)", "np.place(s, [True, False], [9.0])",
+    "np.place([0.0, 1.0], [True, False], [a])", "np.put_along_axis(s, np.array([0]), 9.0, 0)",
+    "np.put_along_axis(np.array(s), [0], 9.0, 0)", "np.put_along_axis([0.0, 1.0], np.array([0]), a, 0)",
+    "np.add.at(s, 0, 1.0)", "np.add.at(s, 0, a)", "np.add.at([0.0, 1.0], [0], [a])", "np.add.at(a, 0, 1.0)",
+    "np.negative.at(s, 0)", "np.split(s, 2)", "np.hsplit(s, 2)", "np.vsplit([s, s], 2)", "np.dsplit([[s, s]], 2)",
+    "np.take_along_axis(s, np.array([0, 1]), 0)", "np.take_along_axis(np.array(s), [0, 1], 0)",
+    "np.rollaxis([s, s], 1)", "np.unstack(s)", "np.astype(s, float)", "np.nan_to_num(s, copy=False)",
+    "np.result_type(s)", "np.common_type(s)", "np.add(a, 1.0, 2.0)", "np.add(a, 1.0, b)",
+    "np.add(s, 1.0, out=[0.0, 0.0])", "np.add(s, 1.0, out=s)", "np.add(np.array(s), 1.0, s)",
+    "np.add.reduce(s, out=[0.0])", "np.add.reduce(np.array(s), 0, None, 2.0)", "np.modf(s, out=([0.0], [1.0]))",
+    "np.add.accumulate(np.array(s), out=s)", "np.add.outer(s, s, out=[0.0, 0.0])", "np.sum(s, out=[0.0])",
+    "np.sum(np.array(s), out=b)", "np.array(s).sum(out=[0.0])", "np.cumsum(s, out=[0.0, 1.0])",
+    "np.clip(s, 0, 1, out=[0.0, 1.0])", "np.clip(s, 0, 1, out=s, casting='unsafe')", "np.concatenate([s, s], out=s)",
+    "np.dot(s, s, out=[0.0])", "np.matmul(s, s, out=[0.0])", "np.median(s, out=[0.0])", "np.argmax(s, out=[0.0])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", RAISING)
+def test_where_numpy_takes_no_lists(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It raises of traced numbers in lists what it raises of plain ones."""
+    f = function(f"""
+        def f(a, b):
+            s = [a, b]
+            try:
+                {line}
+            except Exception as error:
+                return s[0] * s[1], (type(error), str(error))
+            return None
+    """)
+    monkeypatch.setattr(config, "compile", "always")
+    alone = value_and_grad(lambda a, b: f(a, b)[0])
+    for a, b in [(2.0, 3.0), (4.0, 3.0), (4.0, 5.0), (2.0, 3.0)]:
+        wanted = f(a, b)
+        assert value_and_grad(f, has_aux=True)(a, b) == (wanted, b)
+        assert alone(a, b) == (a * b, b) and jit(f)(a, b) == wanted
 
 
 def test_functions_kept_as_values_are_refused_with_a_hint() -> None:

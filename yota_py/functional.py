@@ -12,6 +12,8 @@ from .containers import items_of, mapped
 from .dispatch import dispatching, is_traced
 from .errors import MutationError
 from .operations import user_site
+from .show import name_of
+from .unwinding import state
 
 
 def overlaps_itself(x: np.ndarray) -> bool:
@@ -41,6 +43,23 @@ def copied(x: Any) -> np.ndarray:
     out: np.ndarray = np.ndarray(x.shape, x.dtype, np.empty(new_block, np.uint8), first, steps)
     out[...] = x
     return out
+
+
+def asked(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What NumPy gives for plain arguments, or raises of them: for a call that is not recorded as it stands."""
+    try:
+        return fn(*args, **kwargs)
+    except Exception:  # any: the function may catch it, and then it is a decision that no guard holds
+        for trace in state.traces:
+            trace.problems.append(f"{name_of(fn)} raised an exception")
+        raise
+
+
+def spare(structure: Any) -> Any:
+    """The values behind traced ones, in copies of arrays and lists that may be written into."""
+    while is_traced(structure):
+        structure = structure.current()[1]
+    return copied(structure) if isinstance(structure, np.ndarray) else mapped(spare, structure)
 
 
 def memory_axes(a: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
-from .functional import accumulated, check_range, overlaps_itself, setitem
+from .functional import accumulated, asked, check_range, overlaps_itself, setitem, spare
 from .operations import user_site
 from .registry import methods
 from .tangents import as_array, astype
@@ -120,6 +120,8 @@ def _fitting(x: Tracer, new: Any) -> Any:
 
 def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
     """``ufunc.at(x, index, *value)``."""
+    if not isinstance(x, np.ndarray):
+        asked(ufunc.at, spare((x, index, *value)), {})  # raises what NumPy raises
     _require_own(x)
     if not x.is_here():
         ufunc.at(shadow(x), index, *value)
@@ -136,7 +138,6 @@ def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """``np.copyto``."""
     _require_own(dst)
-    np.copyto(np.empty_like(shadow(dst)), shadow(src), casting, where=shadow(where))  # raises what NumPy raises
     _check_dtype(dst, src)
     if where is not True:
         src = np.where(_known(dst, where), astype(_known(dst, src), dst.dtype), dst)

@@ -17,7 +17,7 @@ from . import ufuncs
 from .callsites import called_name
 from .dispatch import find_traced
 from .foreign import Foreign, kind_of, meet
-from .functional import copied
+from .functional import asked, copied, spare
 from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .show import name_of
@@ -49,6 +49,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     if any(_is_unknown(cls) for cls in types):
         return NotImplemented
     if fn in IN_PLACE:
+        asked(fn, spare(args), spare(kwargs))  # raises what NumPy raises
         return IN_PLACE[fn](*args, **kwargs)
     out, at = kwargs.get("out"), _position_of_out(fn)
     if at is not None and len(args) > at:
@@ -60,7 +61,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:
         return ufuncs.clip(*args, **kwargs, out=out)
     if out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
-        fn(*shadow(args), **{**shadow(kwargs), "out": None if out is None else copied(shadow(out))})
+        asked(fn, shadow(args), {**shadow(kwargs), "out": spare(out)})
         args, kwargs = ufuncs.into(fn, args, kwargs, out)
         kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
     result = record(fn, args, kwargs)

@@ -15,7 +15,7 @@ from numpy._core import umath
 
 from .dispatch import decided, find_traced, is_traced
 from .foreign import Foreign, kind_of, meet
-from .functional import copied, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
+from .functional import asked, spare, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 from .mutation import accumulate, write_result
 from .show import name_of
 from .tangents import astype
@@ -78,11 +78,10 @@ def _asked(
     ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], outs: Sequence[Any]
 ) -> list[Any]:
     """What NumPy gives for the values."""
-    targets = tuple(None if out is None else copied(shadow(out)) for out in outs)
     options = shadow(kwargs)
-    if method in ("__call__", "outer") or targets[0] is not None:  # with out=None NumPy does not warn of where= alone
-        options["out"] = targets
-    answer = getattr(ufunc, method)(*shadow(inputs), **options)
+    if method in ("__call__", "outer") or outs[0] is not None:  # with out=None NumPy does not warn of where= alone
+        options["out"] = spare(tuple(outs))
+    answer = asked(getattr(ufunc, method), shadow(inputs), options)
     return [*answer] if isinstance(answer, tuple) else [answer]
 
 
