@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from yota_py import Tape, gradtape, trace
 from yota_py.errors import GuardError, VerifyError
 from yota_py.operations import Call, Constant, Guard, Input, Variable, operands
+from yota_py.tangents import getfield
 from yota_py.types import OpaqueType, typeof
 from yota_py.verify import verify
 
@@ -341,3 +343,12 @@ def test_a_thousand_paths() -> None:
     value, (g,) = gradtape(fan, np.ones(2), seed=np.ones(2)).play(np.full(2, 2.0), seed=np.ones(2))
     assert_array_equal(value, np.full(2, 2.0 * 500500))
     assert_array_equal(g, np.full(2, 500500.0))
+
+
+def test_lists_are_taken_apart_once() -> None:
+    """The cotangent of a list of lists is taken out of those of all arguments once, and every part of it is printed."""
+    tape = gradtape(lambda x: np.sum([[x, x], [1.0, x * x]]), 2.0)
+    fields = [(op.args[0], op.args[1]) for op in tape.ops if isinstance(op, Call) and op.fn is getfield]
+    assert len(fields) == len(set(fields))
+    defined = {name for line in str(tape).splitlines() for name in re.findall(r"%\d+", line.partition("#")[0])}
+    assert {f"%{i}" for i in range(1, len(tape.ops) + 1)} == defined

@@ -146,17 +146,20 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
         assert isinstance(op, Call)
         dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
         _check_cotangents(op, lin.out[dxs])
+        taken: dict[tuple[Any, ...], Variable] = {}  # what has been taken out of the cotangents, by its path
         for path, x in paths(op.args):
             if x not in lin.active:
                 continue
             dx, value = dxs, lin.out[dxs]
-            for key in path:
+            for depth, key in enumerate(path, 1):
                 if (value := _part(op, value, key)) is None:
                     break
                 if value is MISSING:
                     raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
                                            f"{path[0]}. Make it a constant, or give the function a rule of your own")
-                dx = lin.out.call(getfield, (dx, key))
+                if path[:depth] not in taken:
+                    taken[path[:depth]] = lin.out.call(getfield, (dx, key))
+                dx = taken[path[:depth]]
             if value is None:
                 continue
             lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")

@@ -75,8 +75,9 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
 def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:
     """For each call whose getfields follow at once: the variables of its fields 0, 1, … (None for one not taken)."""
     out: dict[int, list[int | None]] = {}
+    shown: set[int] = set()  # on the line of the call that they are fields of
     for i, op in enumerate(ops, 1):
-        if not isinstance(op, Call):
+        if not isinstance(op, Call) or i in shown:
             continue
         fields: dict[int, int] = {}
         for j in range(i, len(ops)):
@@ -91,6 +92,7 @@ def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:
                 break
             fields[following.args[1]] = j + 1
         if fields:
+            shown.update(fields.values())
             out[i] = [fields.get(k) for k in range(max(fields) + 1)]
     return out
 
