@@ -9,6 +9,7 @@ import numpy as np
 
 from yota_py.dispatch import decided, find_traced
 from yota_py.registry import nondiff, patch, primitive
+from yota_py.tangents import listed
 
 
 def _assertion(name: str) -> Callable[..., None]:
@@ -26,6 +27,7 @@ def _assertion(name: str) -> Callable[..., None]:
     nondiff(holds)
 
     def stand_in(*args: Any, **kwargs: Any) -> None:
+        args = tuple(map(listed, args))
         if find_traced((args, kwargs)) is None:
             plain(*args, **kwargs)
         elif not holds(*args, **kwargs):

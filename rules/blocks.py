@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.dispatch import find_traced, is_traced
 from yota_py.registry import describe, show
-from yota_py.tangents import astype
+from yota_py.tangents import astype, listed
 
 from .casting import assemble
 from .support import promoted, shape_of, unsupported
@@ -79,6 +79,7 @@ class _Brackets:
         return getattr(self._plain, name)
 
     def __getitem__(self, key: Any) -> Any:
+        key = tuple(map(listed, key)) if type(key) is tuple else listed(key)
         return self._plain[key] if find_traced((key,)) is None else self._made(key)
 
     def _made(self, key: Any) -> Any:

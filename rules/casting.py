@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from yota_py.dispatch import find_traced, is_traced
-from yota_py.functional import check_range
+from yota_py.errors import LostDerivativeError
+from yota_py.functional import asked, check_range, spare
+from yota_py.operations import user_site
 from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
 from yota_py.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
 
@@ -113,12 +115,31 @@ methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, toli
 
 
 def assemble(x: Any) -> Any:
-    """An array of a nested list of numbers and arrays, some of them traced."""
+    """An array of a nested list of numbers and arrays, some of them traced; raises what NumPy raises."""
     if is_traced(x):
         return x if isinstance(x, np.ndarray) else as_array(x)
-    if isinstance(x, tuple | list) and find_traced(x) is not None:
-        return stacked([part if is_traced(part) else assemble(part) for part in x])
-    return _plain_array(x)
+    try:
+        return _assembled(x)
+    except ValueError:  # rows of several shapes
+        asked(_plain_array, (spare(x),), {})
+        raise
+
+
+def _assembled(x: Any) -> Any:
+    if not isinstance(x, tuple | list) or find_traced(x) is None:
+        return _of_numbers(_plain_array(x))
+    return stacked([part if is_traced(part) else _assembled(part) for part in x])
+
+
+def _of_numbers(y: Any) -> Any:
+    if y.dtype.kind not in "fciub":
+        raise _no_numbers(y.dtype)
+    return y
+
+
+def _no_numbers(dtype: Any) -> LostDerivativeError:
+    return LostDerivativeError(f"{user_site()}: an array of dtype {dtype} would be made of traced values, where nobody "
+                               "can follow them. Make an array of the numbers alone, or keep the values in a list")
 
 
 def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None) -> Any:
@@ -126,6 +147,8 @@ def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, cop
     y, order = assemble(x), order_of(order) or "K"
     if dtype is not None and y.dtype != dtype:
         check_range(np.dtype(dtype), x)
+        if np.dtype(dtype).kind not in "fciub" and find_traced((x,)) is not None:
+            raise _no_numbers(np.dtype(dtype))
         y = _cast(y, np.dtype(dtype), "K" if order == "A" else order)
     elif y is not x and order == "F" and y.ndim > 1:
         y = np.copy(y, order="F")
@@ -164,8 +187,8 @@ except ValueError as _error:
 
 
 def _array(*args: Any, **kwargs: Any) -> Any:
-    args = opened(args)
-    if find_traced(args) is None:
+    args, kwargs = opened(args), opened(kwargs)
+    if find_traced((args, kwargs)) is None:
         return _plain_array(*args, **kwargs)
 
     def array(
@@ -179,8 +202,8 @@ def _array(*args: Any, **kwargs: Any) -> Any:
 
 def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        args = opened(args)
-        if find_traced(args) is None:
+        args, kwargs = opened(args), opened(kwargs)
+        if find_traced((args, kwargs)) is None:
             return original(*args, **kwargs)
 
         def asarray(
@@ -194,7 +217,7 @@ def _as_stand_in(original: Callable[..., Any], ndmin: int, wanted: str | None) -
 
 
 def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
-    wanted = {str(item).upper()[:1] for item in requirements or ()}
+    wanted, a = {str(item).upper()[:1] for item in requirements or ()}, opened(a)
     if find_traced((a,)) is None:
         return _plain_require(a, dtype, requirements, **kwargs)
     if wanted == {"C", "F"}:

@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.dispatch import find_traced, is_traced
 from yota_py.functional import check_range
 from yota_py.registry import case, methods, primitive, rrule, show
-from yota_py.tangents import astype, is_inexact, like
+from yota_py.tangents import astype, is_inexact, like, listed
 
 from .lists import array_of
 from .support import dtype_of, shape_of, unsupported
@@ -21,6 +21,7 @@ def _cast(cls: type[np.generic]) -> Callable[..., Any]:
     dtype = np.dtype(cls)
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
+        args = listed(args)
         if find_traced(args) is None:
             return cls(*args, **kwargs)
         x = array_of(args[0])

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry import properties
+from yota_py.tangents import listed
+from yota_py.types import is_sequence
 
 from .support import shape_of, unsupported
 
@@ -64,11 +66,13 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 
 def opened(value: Any) -> Any:
-    """Arguments with arrays in the places of such iterators."""
+    """Arguments with arrays in the places of such iterators, and lists in those of other sequences."""
     if type(value) in (tuple, list):
         return type(value)(map(opened, value))
     if type(value) is dict:
         return {key: opened(item) for key, item in value.items()}
+    if is_sequence(type(value)):
+        return opened(listed(value))
     return value.copy() if type(value) is Flat else value
 
 

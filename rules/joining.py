@@ -10,7 +10,7 @@ import numpy as np
 
 from yota_py.dispatch import decided, find_traced
 from yota_py.registry import Case, Sample, case, methods, patch
-from yota_py.tangents import as_array, astype, like
+from yota_py.tangents import as_array, astype, like, listed
 
 from .indices import unindex
 from .support import (
@@ -372,6 +372,7 @@ _plain_pad = np.pad
 def _pad_stand_in(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
     """``pad``, with traced constants as well: axis by axis they are joined to what there is."""
     values = options.get("constant_values")
+    array, values = listed(array), listed(values)
     if find_traced((array,)) is not None:
         array = operand(array)
     if mode != "constant" or find_traced((values,)) is None:

@@ -17,6 +17,8 @@ from yota_py.dispatch import find_traced
 from yota_py.functional import asked, spare
 from yota_py.registry import makers
 from yota_py.signatures import signature_of
+from yota_py.tangents import listed
+from yota_py.types import is_sequence
 
 from .casting import assemble
 from .einsum import labelled
@@ -50,11 +52,23 @@ class _Takes:
 
 def array_of(x: Any) -> Any:
     """An array of a list that holds traced numbers; anything else as it is."""
+    x = listed(x)
     return assemble(x) if isinstance(x, tuple | list) and find_traced(x) is not None else x
 
 
 def _arrays_in(x: Any) -> Any:
-    return type(x)(map(array_of, x)) if type(x) in (tuple, list) else x
+    if type(x) in (tuple, list):
+        return type(x)(map(array_of, x))
+    return list(map(array_of, x)) if is_sequence(type(x)) else x
+
+
+def _blocks(x: Any) -> Any:
+    """What ``np.block`` is given: of lists in lists, the innermost hold arrays."""
+    return list(map(_blocks, x)) if isinstance(x, list) else x if isinstance(x, tuple) else array_of(x)
+
+
+def _is_list(x: Any) -> bool:
+    return issubclass(type(x), (tuple, list)) or is_sequence(type(x))
 
 
 @lru_cache(maxsize=1024)
@@ -94,8 +108,10 @@ def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[...,
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if fn is np.einsum:
             args = labelled(tuple(map(array_of, args)))
-        elif any(isinstance(x, tuple | list) for x in (*args, *kwargs.values())):
-            if fn in _OF_ARRAYS and find_traced((args, kwargs)) is not None:
+        elif fn is np.block:
+            args = tuple(map(_blocks, args))
+        elif any(map(_is_list, (*args, *kwargs.values()))):
+            if fn in _OF_ARRAYS and find_traced(listed((args, *kwargs.values()))) is not None:
                 asked(fn, spare(args), spare(kwargs))  # raises what NumPy raises
             known = takes(fn)
             names = known.by_position + (known.rest,) * max(len(args) - len(known.by_position), 0)
@@ -135,7 +151,7 @@ class _Ufunc:
 
     def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
         """``ufunc.at``"""
-        if find_traced((a,)) is not None and not isinstance(a, np.ndarray):
+        if not isinstance(a, np.ndarray) and find_traced(listed((a,))) is not None:
             asked(self._ufunc.at, spare((a, indices, *operands)), {})  # raises what NumPy raises
         self._ufunc.at(a, indices, *map(array_of, operands))
 

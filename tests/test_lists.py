@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+import re
+from array import array
+from typing import Any
+
 import numpy as np
 import pytest
 from caching import function
 from fresh import rounds
+from numpy.testing import assert_allclose
 
-from yota_py import config, grad, jit, primitive, scalar_rule, value_and_grad
+from yota_py import config, grad, gradient, jit, primitive, scalar_rule, value_and_grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, UncachedWarning
 
 X = np.array([0.9, 1.2, 1.7])
@@ -48,6 +54,75 @@ CALLS = [
 def test_lists_are_arrays(call: str) -> None:
     f = function(f"def f(x): y = {call}; return np.sum(y**2 * (1.0 + np.arange(y.size).reshape(y.shape)))")
     rounds(f, X, 1.1 * X, X + 0.3)
+
+
+class Pair:
+    """A sequence of two, as old code writes it."""
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.items[i]
+
+
+SEQUENCES = [
+    "np.array(object=[a, 1.0])", "np.array(object=np.array([a, 1.0]))", "np.array(Q([a, 1.0], maxlen=3))",
+    "np.array([Q([a, 1.0]), U([b, 2.0])])", "np.array(Q([U([a, 1.0]), Pair(b, 2.0)]))", "np.array([range(2), [a, b]])",
+    "np.array([array('f', [1.0, 2.0]), [a, b]])", "np.asarray(a=Q([a, 1.0]))", "np.asanyarray(U([a, 1.0]))",
+    "np.ascontiguousarray(Pair(a, 1.0))", "np.fromiter(Q([a, 1.0]), float)", "np.require(Q([a, 1.0]), float, 'C')",
+    "np.sum(Q([a, 1.0]))", "np.mean(U([a, 1.0]))", "np.max(Pair(a, b))", "np.sqrt(Q([a, b]))",
+    "np.add(Q([a, b]), U([1.0, b]))", "np.array([a, b]) + U([1.0, b])", "Pair(1.0, b) * np.array([a, b])",
+    "np.array([a, b]) @ Q([1.0, b])", "np.add.reduce(Q([a, b]))", "np.multiply.outer(U([a, b]), Pair(a, b))",
+    "np.vstack(Q([Q([a, b]), U([1.0, 2.0])]))", "np.hstack(Pair(a, b))", "np.stack(U([Pair(a, b), [a, b]]))",
+    "np.einsum('i,i', Q([a, b]), U([1.0, b]))", "np.where(Q([True, False]), Q([a, b]), a)", "np.block([Q([a, b])])",
+    "np.linalg.det(Q([Q([a, b]), U([b, 1.0])]))", "np.full(2, Q([a, b]))", "np.pad(Q([a, b]), 1)",
+    "np.linspace(Q([a, b]), 9.0, 3)", "np.interp(Q([a]), [0.0, 9.0], U([b, 1.0]))", "np.r_[Q([a, b]), 1.0]",
+    "np.c_[Q([a, b]), [1.0, 2.0]]", "np.clip(Q([a, b]), 0, U([1.0, b]))", "np.float64(Q([a, b]))",
+    "put(np.zeros((2, 2)), [Q([a, b]), U([b, a])])", "put(np.array([a, b]), U([1.0, b]))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", SEQUENCES)
+def test_other_sequences_are_lists(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    f = function(f"""
+        def put(z, v):
+            z[...] = v
+            return z
+        def f(a, b):
+            y = {call}
+            return np.sum(y**2 * (1.0 + np.arange(y.size).reshape(y.shape)))
+    """, Q=collections.deque, U=collections.UserList, Pair=Pair, array=array)
+    rounds(f, (1.5, 2.0), (2.5, 3.0), (3.0, 4.5))
+    for a in (1.5, 2.5, 3.5, 4.5):
+        assert_allclose(jit(f)(a, 2.0), f(a, 2.0), rtol=1e-12)
+        h = 1e-5
+        slope = (gradient(f)(a + h, 2.0) - gradient(f)(a - h, 2.0)) / (2 * h)
+        assert_allclose(gradient(gradient(f))(a, 2.0), slope, rtol=1e-7, atol=1e-7)
+
+
+UNEVEN = ["np.array([x, x[:2]])", "np.array([[x[0], 1.0], [x[0]]])", "np.sum([[x[0]], x[1]])", "np.sqrt([x, [x[0]]])"]
+
+
+@pytest.mark.parametrize("call", UNEVEN)
+def test_rows_of_several_shapes(call: str) -> None:
+    f = function(f"def f(x): return np.sum({call})")
+    with pytest.raises(ValueError, match="inhomogeneous shape") as plain:
+        f(X)
+    for call_traced in (grad, lambda f, x: jit(f)(x)):
+        with pytest.raises(ValueError, match=re.escape(str(plain.value))):
+            call_traced(f, X)
+
+
+@pytest.mark.parametrize("call", ["[x, None]", "[x, 1.0], dtype=object", "[x, 'a']", "[x, 1.0], dtype=str"])
+def test_arrays_of_something_else_than_numbers(call: str) -> None:
+    f = function(f"def f(x): np.array({call}); return x")
+    with pytest.raises(LostDerivativeError, match=r"an array of dtype .* would be made of traced values"):
+        grad(f, 2.0)
 
 
 # Of numbers ``a`` and ``b``, which ``s`` and ``t`` are lists of.

@@ -26,12 +26,11 @@ from .patching import suspended
 from .registry import methods, properties
 from .show import name_of
 from .tracer import Tracer, shadow, tracers_in
-from .types import ArrayType, is_inexact, typeof
+from .types import ArrayType, is_inexact, is_sequence, says_array, typeof
 from .unwinding import Quiet, state
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 _PLAIN = (np.ndarray, np.memmap)
-_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__torch_function__", "__buffer__")
 _WAYS_OUT = {
     "pandas": "x.to_numpy()", "xarray": "x.to_numpy()", "polars": "x.to_numpy()", "torch": "x.numpy()",
     "scipy": "x.toarray()",
@@ -147,11 +146,9 @@ def _kind_of(cls: type) -> str:
         return "foreign"
     if issubclass(cls, numbers.Rational) and not issubclass(cls, int):
         return "rational"
-    if any(hasattr(cls, name) for name in _PROTOCOLS) or cls in (range, memoryview) or cls.__module__ == "array":
+    if says_array(cls) or cls in (range, memoryview) or cls.__module__ == "array":
         return "foreign" if is_library(cls.__module__) else "own"
-    has = {name for base in cls.__mro__ for name in vars(base)}  # not what its metaclass has, as of enumerations
-    is_sequence = {"__len__", "__getitem__"} <= has and "keys" not in has
-    return "own" if is_sequence and (cls.__module__ == "collections" or not is_library(cls.__module__)) else ""
+    return "own" if is_sequence(cls) else ""
 
 
 kind_of: Callable[[type], str] = lru_cache(maxsize=4096)(_kind_of)

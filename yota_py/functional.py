@@ -13,6 +13,7 @@ from .dispatch import dispatching, is_traced
 from .errors import MutationError
 from .operations import user_site
 from .show import name_of
+from .types import is_sequence
 from .unwinding import state
 
 
@@ -59,6 +60,8 @@ def spare(structure: Any) -> Any:
     """The values behind traced ones, in copies of arrays and lists that may be written into."""
     while is_traced(structure):
         structure = structure.current()[1]
+    if is_sequence(type(structure)) and items_of(structure) is None:
+        return [*map(spare, structure)]
     return copied(structure) if isinstance(structure, np.ndarray) else mapped(spare, structure)
 
 

@@ -17,7 +17,7 @@ from .errors import LostDerivativeError, MutationError
 from .functional import accumulated, asked, check_range, overlaps_itself, setitem, spare
 from .operations import user_site
 from .registry import methods
-from .tangents import as_array, astype
+from .tangents import as_array, astype, listed, operand
 from .tracer import Tracer, guarded_masks, heed_layout, shadow, unsupported
 from .types import ArrayType, typeof
 from .unwinding import state
@@ -30,9 +30,10 @@ def assign(x: Tracer, index: Any, value: Any) -> None:
         return
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{x.__class__.__name__!r} object does not support item assignment")
+    value = listed(value)
     check_range(x.dtype, value)
     if isinstance(value, list | tuple) and find_traced((value,)) is not None:
-        value = np.stack(value)
+        value = operand(value)
     _check_dtype(x, value)
     install(x, setitem(x, guarded_masks(index), value))
 

@@ -22,7 +22,7 @@ from .libraries import in_place, with_sparse
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .show import name_of
 from .signatures import signature_of
-from .tangents import stacked
+from .tangents import listed, operand
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
 from .types import overrides
@@ -149,10 +149,11 @@ def _operands(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _operand(x: Any) -> Any:
     """A list beside a traced array, as the array that NumPy makes of it."""
+    x = listed(x)
     if not isinstance(x, list | tuple):
         return x
     if find_traced((x,)) is not None:
-        return stacked(x)
+        return operand(x)
     trace = state.traces[-1]
     return trace.tracer(trace.constant(np.asarray(x)))
 

@@ -5,6 +5,7 @@ All functions work on NumPy values and on traced values alike.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from . import types
 from .containers import item, items_of, keys_of, with_items
 from .dispatch import dispatching, find_traced
 from .errors import RuleError
-from .types import ArrayType, typeof
+from .types import ArrayType, is_sequence, typeof
 
 
 class _Missing:
@@ -42,8 +43,24 @@ def is_inexact(x: Any) -> bool:
     return any(map(is_inexact, x)) if isinstance(x, list | tuple) else types.is_inexact(x)
 
 
+def listed(x: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Sequences of other classes as lists, which NumPy takes them for, also in lists; all else as it is.
+
+    ``inside`` are the identities of the sequences around it: one may contain itself.
+    """
+    cls = type(x)
+    if issubclass(cls, (tuple, list)) and id(x) not in inside:
+        items = [listed(item, (*inside, id(x))) for item in x]
+        return x if all(map(operator.is_, items, x)) else items
+    of_its_own = hasattr(cls, "__array_function__") or hasattr(cls, "__array_ufunc__")
+    if not is_sequence(cls) or of_its_own or id(x) in inside:
+        return x
+    return [listed(item, (*inside, id(x))) for item in x]
+
+
 def operand(x: Any) -> Any:
     """An argument as an array or number: a list becomes an array."""
+    x = listed(x)
     if isinstance(x, list | tuple):
         return np.asarray(x) if find_traced(x) is None else stacked([operand(item) for item in x])
     return x

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from .containers import items_of, keys_of
+from .ownership import is_library
 
 Kind = Literal["array", "scalar", "python"]
 
@@ -116,6 +117,24 @@ def typeof(value: Any) -> Type:
     if (items := items_of(value)) is not None:
         return StructType(cls.__name__, tuple(keys_of(value)), tuple(map(typeof, items)))
     return OpaqueType(cls.__name__)
+
+
+_SAYING = ("__array__", "__array_interface__", "__array_struct__", "__torch_function__", "__buffer__")
+
+
+def says_array(cls: type) -> bool:
+    """Whether objects of a class say themselves which array they stand for."""
+    return any(hasattr(cls, name) for name in _SAYING)
+
+
+@lru_cache(maxsize=4096)
+def is_sequence(cls: type) -> bool:
+    """Whether NumPy takes objects of this class for lists, which they are not: a ``deque``, a ``UserList``."""
+    if issubclass(cls, (np.ndarray, np.generic, tuple, list, dict, str, bytes, type)) or says_array(cls):
+        return False
+    has = {name for base in cls.__mro__ for name in vars(base)}  # not what its metaclass has, as of enumerations
+    users = cls.__module__ == "collections" or not is_library(cls.__module__)
+    return users and {"__len__", "__getitem__"} <= has and "keys" not in has
 
 
 _OPERATORS = "add sub mul truediv floordiv mod pow".split()
