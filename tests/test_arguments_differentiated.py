@@ -125,3 +125,9 @@ def test_arrays_of_one_element(shape: tuple[int, ...], index: str) -> None:
     assert grad(lambda x: (x * x).reshape(shape).item(), np.ones(1))[0] == 1.0
     with pytest.raises(NonScalarOutputError, match="reduce the output to a scalar"):
         grad(lambda x: x * x, np.ones(2))
+
+
+@pytest.mark.parametrize("r", [range(0), range(3), range(1, 9, 2)])
+def test_ranges_have_no_gradient(r: range) -> None:
+    for x in (1.0, 2.0, 3.0, 4.0):
+        assert grad(lambda x, r: x * x + sum(r), x, r) == (x * x + sum(r), (2 * x, None))

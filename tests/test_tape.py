@@ -193,6 +193,13 @@ def test_playing_keeps_structure() -> None:
         tape.play({"w": np.ones(2)})
 
 
+def test_the_order_of_keys_is_structure() -> None:
+    tape = trace(lambda p: [*p.values()][0] ** 2, {"a": 2.0, "b": 3.0})
+    assert tape.play({"a": 4.0, "b": 1.0}) == 16.0
+    with pytest.raises(TypeError, match="keys stand in another order, in which the function may go through them"):
+        tape.play({"b": 1.0, "a": 4.0})
+
+
 def test_static_arguments_must_be_the_traced_ones() -> None:
     tape = trace(lambda x, n, mode: x * n, 2.0, 3, "a")
     assert tape.play(5.0, 3, "a") == 15.0

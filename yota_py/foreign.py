@@ -215,7 +215,7 @@ def numbers_of(x: Any) -> np.ndarray | None:
 
 def holds_floats(x: Any) -> bool:
     """Whether an object that is no array and no container that we know holds numbers with derivatives."""
-    if has_gone(x):
+    if has_gone(x) or type(x) is range:  # NumPy makes floats of an empty one
         return False
     kind, dtype = kind_of(type(x)), getattr(x, "dtype", None)
     if kind == "" and isinstance(x, list | tuple | dict | set | frozenset):  # the user's, or a set

@@ -71,7 +71,7 @@ class Tape:
         """
         flat, spec = flatten((args, kwargs))
         if self.in_spec is not None and spec != self.in_spec:
-            raise TypeError(f"{self.name}: the arguments' structure {spec} is not the traced one, {self.in_spec}")
+            raise self._unlike((args, kwargs), spec)
         inputs = []
         for given, leaf in zip(flat, self.leaves, strict=True):
             if isinstance(leaf, Variable):
@@ -82,6 +82,17 @@ class Tape:
             inputs += flatten(seed)[0]
         results = self.play_flat(inputs)
         return results if self.out_spec is None else unflatten(self.out_spec, results)
+
+    def _unlike(self, given: Any, spec: optree.PyTreeSpec) -> TypeError:
+        """The error for arguments of another structure."""
+        assert self.in_spec is not None
+        message = f"{self.name}: the arguments' structure {spec} is not the traced one, {self.in_spec}"
+        try:
+            self.in_spec.flatten_up_to(given)
+        except (TypeError, ValueError):
+            return TypeError(message)
+        return TypeError(f"{message}: keys stand in another order, in which the function may go through them. Give them "
+                         "in the order of the trace")
 
     def play_flat(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the flat list of input values; returns the flat list of results."""
