@@ -245,6 +245,16 @@ for _name, _ndmin, _order in _AS:
     _stand_ins[_name] = patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))
 
 
+def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    y = _stand_ins["asarray"](a, dtype, order)
+    if is_traced(y) and y.dtype.kind in "fc" and not np.all(np.isfinite(y)):  # a decision
+        y = np.full(1, np.nan)
+    return y if is_traced(y) else _plain_chkfinite(y)
+
+
+_plain_chkfinite = np.asarray_chkfinite
+patch(np, "asarray_chkfinite", _asarray_chkfinite)
+
 _plain_iterable = np.iterable
 patch(np, "iterable", lambda y: np.ndim(y) > 0 if is_traced(y) else _plain_iterable(y))  # it asks iter, which tries
 

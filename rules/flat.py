@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import properties
-from yota_py.tangents import listed
+from yota_py.dispatch import find_held, find_traced
+from yota_py.registry import properties, show
+from yota_py.tangents import as_array, listed, operand
 from yota_py.types import is_sequence
 
 from .support import shape_of, unsupported
@@ -67,13 +68,31 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def opened(value: Any) -> Any:
     """Arguments with arrays in the places of such iterators, and lists in those of other sequences."""
+    value = listed(value) if is_sequence(type(value)) else value
     if type(value) in (tuple, list):
         return type(value)(map(opened, value))
     if type(value) is dict:
         return {key: opened(item) for key, item in value.items()}
-    if is_sequence(type(value)):
-        return opened(listed(value))
     return value.copy() if type(value) is Flat else value
 
 
+def _ndenumerate(arr: Any) -> Any:
+    """``np.ndenumerate``: places and elements in C order, each as it is when its turn comes."""
+    arr = opened(arr)
+    if find_traced((arr,)) is None:
+        return np.ndenumerate(arr)
+    array = as_array(operand(arr))
+    if array._trace.effects:  # it may be stored, or returned
+        raise unsupported("np.ndenumerate under jit", "Loop over np.ndindex(x.shape)")
+    return ((index, array[index]) for index in np.ndindex(shape_of(array)))
+
+
+def _nditer(*args: Any, **kwargs: Any) -> Any:
+    if find_held((args, kwargs), held=True) is None:
+        return np.nditer(*args, **kwargs)
+    raise unsupported("np.nditer", "Loop over x.ravel(), or zip(x.ravel(), y.ravel()), or compute with whole arrays")
+
+
 properties["flat"] = Flat
+show(np.ndenumerate, _ndenumerate)
+show(np.nditer, _nditer)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.dispatch import decided, find_traced
 from yota_py.registry import Case, Sample, case, describe, methods, rewriting
@@ -239,6 +241,35 @@ def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -
 
 _triangle(np.tril, lambda rows, columns, k: ~np.tri(rows, columns, k, dtype=bool))
 _triangle(np.triu, lambda rows, columns, k: np.tri(rows, columns, k - 1, dtype=bool))
+
+
+# ------------------------------------------------------------------------------------------- windows
+
+
+def _windows(shape: tuple[int, ...], window_shape: Any, axis: Any) -> np.ndarray:
+    """Where the elements of the windows stand in the raveled array."""
+    positions = np.reshape(np.arange(math.prod(shape)), shape)
+    return np.array(sliding_window_view(positions, decided(window_shape), decided(axis)))
+
+
+@array_rule(
+    sliding_window_view,
+    lowering=lambda x, window_shape, axis=None, **options: getitem(
+        np.ravel(x), _windows(shape_of(x), window_shape, axis)
+    ),
+    cases=lambda s: [
+        case(s(5), 2), case(s(5), (3,)), case(s(3, 4), (2, 2)), case(s(3, 4), 2, 0), case(s(3, 4), 3, axis=-1),
+        case(s(3, 4), (2, 2), (1, 1)), case(s(4, 3).T, (1, 3), writeable=True), case(s(3, dtype=np.float32), 3),
+    ],
+)  # fmt: skip
+def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> tuple[Any, Pullback]:
+    """``sliding_window_view``: an element gets the cotangents of all windows that it is in."""
+    shape = shape_of(x)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return (np.reshape(unindex(dy, _windows(shape, window_shape, axis), (math.prod(shape),)), shape),)
+
+    return sliding_window_view(x, window_shape, axis, **options), pullback
 
 
 # ----------------------------------------------------------------- results whose shape depends on values

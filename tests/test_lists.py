@@ -105,6 +105,23 @@ def test_other_sequences_are_lists(call: str, monkeypatch: pytest.MonkeyPatch) -
         assert_allclose(gradient(gradient(f))(a, 2.0), slope, rtol=1e-7, atol=1e-7)
 
 
+class Table:
+    """Has a length, and items under names only: NumPy takes it for an object."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, name: str) -> Any:
+        return {"a": 1.0, "b": 2.0}[name]
+
+
+def test_what_has_no_items_to_go_through_is_no_list() -> None:
+    for x in (1.0, 2.0, 3.0, 4.0):
+        assert grad(lambda x, t: x * (1 + np.ndim(t)), x, Table()) == (x, (1.0, None))
+        with pytest.raises(LostDerivativeError, match="dtype object would be made of traced values"):
+            grad(lambda x: np.array([x, Table()])[0], x)
+
+
 UNEVEN = ["np.array([x, x[:2]])", "np.array([[x[0], 1.0], [x[0]]])", "np.sum([[x[0]], x[1]])", "np.sqrt([x, [x[0]]])"]
 
 
@@ -201,3 +218,32 @@ def test_a_primitive_that_reads_what_is_not_passed() -> None:
 def test_products_of_matrices_of_lists() -> None:
     for x in (2.0, 3.0, 4.0):
         assert grad(lambda x: np.matmul([x, 2 * x], [x, 1.0]), x) == (x * x + 2 * x, (2 * x + 2,))
+
+
+def test_arrays_are_not_said_to_be_lists() -> None:
+    with pytest.raises(MissingRuleError, match=r"np.nditer has no derivative rule. Loop over x.ravel\(\), or zip"):
+        grad(lambda x: next(a * b for a, b in np.nditer([x, x])), X)
+    with pytest.raises(LostDerivativeError, match=r"through `np.` in your own code, or give the function") as info:
+        grad(lambda x: np.polynomial.Polynomial(x)(x)[0], X)
+    assert "lists first" not in str(info.value)
+
+
+@pytest.mark.parametrize("compile_", ["auto", "always"])
+def test_whether_all_is_finite_is_a_decision(compile_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", compile_)
+
+    def f(x: Any, a: float) -> Any:
+        try:
+            return np.sum(np.asarray_chkfinite(np.where(x > a, np.inf, x * x)))
+        except ValueError as error:
+            assert str(error) == "array must not contain infs or NaNs"
+            return np.sum(x) * a
+
+    step = jit(f)
+    for a in [2.0, 1.0, 3.0, 1.5, 2.0, 1.0]:
+        value, (dx, da) = grad(f, X, a)
+        finite = a >= X.max()
+        assert_allclose(value, f(X, a))
+        assert_allclose(step(X, a), f(X, a))
+        assert_allclose(dx, 2 * X if finite else np.full(3, a))
+        assert_allclose(da, 0.0 if finite else X.sum())

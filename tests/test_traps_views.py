@@ -81,6 +81,8 @@ STATEMENTS: dict[str, str] = {
     "broadcast_to after a write": "z = np.broadcast_to(y[0], (2, 4))\ny[0, 1] = 2.0\ny = y + np.sum(z * z)",
     "broadcast_arrays": "z, u = np.broadcast_arrays(y, np.zeros(4))\ny[0] = 2.0\ny = y + np.sum(z * z)",
     "sliding_window_view": "z = np.lib.stride_tricks.sliding_window_view(y, 2, 0)\ny[0] = 2.0\ny = y + np.sum(z * z)",
+    "windows that are written": "z = np.lib.stride_tricks.sliding_window_view(y, 1, 0, writeable=True)\nz[:2] = 1.5",
+    "windows that overlap": "z = np.lib.stride_tricks.sliding_window_view(y, 2, 0, writeable=True)\nz[0] = 1.5",
     "reshape of a transpose is a copy": "z = y.T.reshape(-1)\nz[0:6] = 1.5",
     "ravel of a transpose is a copy": "z = y.T.ravel()\nz[0:6] = 1.5",
     "ravel in order F": "z = y.ravel(order='F')\nz[0:6] = 1.5",
@@ -140,8 +142,8 @@ STATEMENTS: dict[str, str] = {
 }  # fmt: skip
 
 REFUSED = {
-    "sliding_window_view", "resize", "asarray_chkfinite",
-    "trim_zeros", "nan_to_num in place", "place of its own values", "imag", "real of complex", "unstack",
+    "windows that overlap", "resize", "trim_zeros", "nan_to_num in place", "place of its own values", "imag",
+    "real of complex", "unstack",
 }  # fmt: skip
 
 

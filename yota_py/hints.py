@@ -24,17 +24,17 @@ def of_number(frame: FrameType | None) -> tuple[str, str]:
                         "name in another module, write math.f or np.f")  # fmt: skip
 
 
-def of_conversion() -> str:
-    """The way out of a conversion to an array, by what the user's line calls."""
+def of_conversion(of_array: bool) -> str:
+    """The way out of a conversion to a plain array, of an array or of a number in a list, by what the line calls."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library_frame(frame):
         frame = frame.f_back
     call = called_with(frame, frame.f_lasti) if frame is not None else None
     if call is not None and (isinstance(call.callee, np.ufunc) or type(call.callee) is _NUMPYS):
         return f"make an array of the list that {call.name} is given: {call.name}(np.array([...]), ...)"
-    return ("call NumPy functions through `np.` in your own code, make arrays of lists first (np.array([...])), or "
-            "give the function that converts a rule: see yota_py.primitive; where only numbers are wanted, write "
-            "stop_gradient(x): see yota_py.stop_gradient")  # fmt: skip
+    lists = "" if of_array else "make arrays of lists first (np.array([...])), "
+    return (f"call NumPy functions through `np.` in your own code, {lists}or give the function that converts a rule: "
+            "see yota_py.primitive; where only numbers are wanted, write stop_gradient(x): see yota_py.stop_gradient")
 
 
 def without_rule() -> str:

@@ -18,7 +18,9 @@ from .ownership import is_library_frame
 from .registry import makers, show, shown, shown_always
 from .unwinding import state
 
-MODULES = ["numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "math", "cmath", "scipy.special"]
+MODULES = [
+    "numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "numpy.lib.stride_tricks", "math", "cmath", "scipy.special",
+]  # fmt: skip
 
 _get: Callable[[Any, str], Any] = ModuleType.__getattribute__
 

@@ -91,8 +91,8 @@ class Tape:
             self.in_spec.flatten_up_to(given)
         except (TypeError, ValueError):
             return TypeError(message)
-        return TypeError(f"{message}: keys stand in another order, in which the function may go through them. Give them "
-                         "in the order of the trace")
+        return TypeError(f"{message}: keys stand in another order, in which the function may go through them. Give "
+                         "them in the order of the trace")
 
     def play_flat(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the flat list of input values; returns the flat list of results."""

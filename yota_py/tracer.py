@@ -161,7 +161,7 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if self.carries():
-            raise lost("a conversion to a plain array", self, hints.of_conversion())
+            raise lost("a conversion to a plain array", self, hints.of_conversion(isinstance(self, np.ndarray)))
         if self._trace.effects and isinstance(self, np.ndarray):
             self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
         heed_layout()
