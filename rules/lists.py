@@ -59,7 +59,7 @@ def array_of(x: Any) -> Any:
 def _arrays_in(x: Any) -> Any:
     if type(x) in (tuple, list):
         return type(x)(map(array_of, x))
-    return list(map(array_of, x)) if is_sequence(type(x)) else x
+    return [*map(array_of, listed(x))] if is_sequence(type(x)) else x
 
 
 def _blocks(x: Any) -> Any:

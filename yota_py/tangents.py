@@ -52,10 +52,15 @@ def listed(x: Any, inside: tuple[int, ...] = ()) -> Any:
     if issubclass(cls, (tuple, list)) and id(x) not in inside:
         items = [listed(item, (*inside, id(x))) for item in x]
         return x if all(map(operator.is_, items, x)) else items
-    of_its_own = hasattr(cls, "__array_function__") or hasattr(cls, "__array_ufunc__")
-    if not is_sequence(cls) or of_its_own or id(x) in inside:
+    if not is_sequence(cls) or hasattr(cls, "__array_function__") or hasattr(cls, "__array_ufunc__") or id(x) in inside:
         return x
-    return [listed(item, (*inside, id(x))) for item in x]
+    try:
+        items = list(x)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:  # any: it is no sequence then, to NumPy either
+        return x
+    return [listed(item, (*inside, id(x))) for item in items]
 
 
 def operand(x: Any) -> Any:

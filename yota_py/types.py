@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -127,14 +128,16 @@ def says_array(cls: type) -> bool:
     return any(hasattr(cls, name) for name in _SAYING)
 
 
-@lru_cache(maxsize=4096)
-def is_sequence(cls: type) -> bool:
+def _is_sequence(cls: type) -> bool:
     """Whether NumPy takes objects of this class for lists, which they are not: a ``deque``, a ``UserList``."""
     if issubclass(cls, (np.ndarray, np.generic, tuple, list, dict, str, bytes, type)) or says_array(cls):
         return False
     has = {name for base in cls.__mro__ for name in vars(base)}  # not what its metaclass has, as of enumerations
     users = cls.__module__ == "collections" or not is_library(cls.__module__)
     return users and {"__len__", "__getitem__"} <= has and "keys" not in has
+
+
+is_sequence: Callable[[type], bool] = lru_cache(maxsize=4096)(_is_sequence)
 
 
 _OPERATORS = "add sub mul truediv floordiv mod pow".split()
