@@ -15,6 +15,7 @@ from yota_py.tangents import astype, is_inexact, like, unbroadcast
 from yota_py.types import typeof
 
 from .indices import is_basic, unindex
+from .support import dtype_of
 
 Pullback = Callable[[Any], Sequence[Any]]
 
@@ -70,7 +71,8 @@ _FEW = 32  # a loop over many elements would choose anew among all of them for e
 def _lowered_set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if find_traced((args, dict(kwargs))) is not None or not np.size(x):
         return NotImplemented
-    if _FEW * np.size(view(np.empty(np.shape(x)), *args, **kwargs)) < np.size(x):
+    part = view(np.empty(np.shape(x), dtype_of(x)), *args, **kwargs)
+    if part.dtype != dtype_of(x) or _FEW * part.size < np.size(x):  # it may be the real or imaginary parts
         return NotImplemented
     return _written(x, value, lambda positions: view(positions, *args, **kwargs))
 
@@ -97,9 +99,11 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
     case(s(3, 4), s(4, 3), np.transpose, (), {}), case(s(3, 4), s(2, 6), np.reshape, ((2, 6),), {}),
     case(s(3, 4), s(4), operator.getitem, (1,), {}),
     case(s(3, 4), s(3, 2), operator.getitem, ((slice(None), slice(0, 4, 2)),), {}),
+    case(s(3, dtype=complex), s(3), np.real, (), {}), case(s(2, 2, dtype=complex), s(2, 2), np.imag, (), {}),
 ])  # fmt: skip
 def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Pullback]:
     def pullback(dy: Any) -> Sequence[Any]:
+        dy = like(dy, x)
         dv = unbroadcast(view(dy, *args, **kwargs), value) if is_inexact(value) else None
         zero = np.zeros(np.shape(view(np.empty(np.shape(dy)), *args, **kwargs)))
         return set_view(dy, zero, view, args, kwargs) if is_inexact(x) else None, dv, None, None, None

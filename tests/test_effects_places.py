@@ -232,9 +232,8 @@ def test_derivatives_through_functions_that_work_in_place(f: Any, want: list[flo
 
 def test_functions_that_would_write_into_a_traced_array_are_refused() -> None:
     x = np.array([3.0, 1.0, 2.0])
-    for f in (lambda x: np.median(x, overwrite_input=True), lambda x: np.nan_to_num(x, copy=False).sum()):
-        with pytest.raises(NotImplementedError):
-            grad(f, x)
+    with pytest.raises(NotImplementedError):
+        grad(lambda x: np.median(x, overwrite_input=True), x)
     assert_allclose(x, [3.0, 1.0, 2.0])
 
 

@@ -212,6 +212,16 @@ def test_writes_are_right_or_refused(f: Function) -> None:
         assert_allclose(g, slope(lambda x: f(x.copy()), x), rtol=1e-5, atol=1e-6)
 
 
+def test_another_shape_is_bound_to_the_name() -> None:
+    def f(x: Any) -> Any:
+        y = x * x
+        y.shape = (3, 1)
+        return np.sum(y @ y.T)
+
+    with pytest.raises(MissingRuleError, match=r"test_tracer_writes.py.*x.shape = .*view.*: x = x.reshape\(\(3, 1\)\)"):
+        grad(f, ARRAYS[0])
+
+
 def test_numbers_are_rebound_not_written() -> None:
     def f(x: Any) -> Any:
         y = x

@@ -92,7 +92,15 @@ STATEMENTS: dict[str, str] = {
     "positive is a copy": "z = +y\nz[0] = 1.5",
     "maximum out": "np.maximum(y, 1.0, out=y)",
     "clip out": "y.clip(0.5, 1.5, out=y)",
-    "nan_to_num in place": "np.nan_to_num(y, copy=False)",
+    "nan_to_num in place": "y[0] = np.nan\nz = y[:2]\nnp.nan_to_num(z, copy=False, nan=y[2, 0])",
+    "nan_to_num by position": "np.nan_to_num(y.T, False)[0] = 1.5",
+    "assigned real part": "c = y * 1j\nz = c[1:]\nc.real = y[0]\nz.real[0] *= 2\ny = y + np.abs(z[0])",
+    "assigned imaginary part": "c = y + 0j\nz = c.imag\nc.imag = y.T\nc.T.imag[0] = 1.5\ny = y + np.abs(c) * z",
+    "assigned real part of real numbers": "y[1:].real = [1.5, y[0, 0], 2, y[3, 3]]",
+    "assigned elements": "z = y[0]\ny.T.flat = y[1] * 1\nz.flat = 1.5",
+    "elements of another": "y.flat = (y.T * 2).flat",
+    "assigned elements, too many": "y[2].flat = y.T * 2", "its own elements": "y.T.flat = y[1]",
+    "assigned shape": "y.shape = 4, -1\nz = y.reshape((2, 8))\nz[0] = 1.5",
     "sort rows": "y.sort(axis=0)",
     "matmul in place": "y @= y.T",
     "matmul into a view": "y[:2] = y[:2] @ y",
@@ -142,8 +150,7 @@ STATEMENTS: dict[str, str] = {
 }  # fmt: skip
 
 REFUSED = {
-    "windows that overlap", "resize", "trim_zeros", "nan_to_num in place", "place of its own values", "imag",
-    "real of complex", "unstack",
+    "windows that overlap", "resize", "trim_zeros", "place of its own values", "unstack", "its own elements",
 }  # fmt: skip
 
 

@@ -123,6 +123,8 @@ LINES = {
     'getattr': "y=getattr(x,'T'); y[0]=7.",
     "setshape": "x.shape=(2,2)",
     "dtypeset": "x.dtype=np.int64",
+    "realset": "x[1:].real=7.", "realset of complex": "y=x+0j; y.real=7.; y.imag[1:]=x[0]", "imagset": "x.imag=7.",
+    "flatset": "x.reshape(2,2).T.flat=[7.,8.,9.]", "fooset": "x.foo=7.",
     "iadd list": "y=[x]; y[0]+=1.",
     "isub": "z=x; z-=1.",
     "fancyadd": "x[[0,0]]+=1.",

@@ -14,10 +14,11 @@ import numpy as np
 
 from .dispatch import decided, find_traced, is_traced
 from .errors import LostDerivativeError, MutationError
-from .functional import accumulated, asked, check_range, overlaps_itself, setitem, spare
+from .functional import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from .operations import user_site
-from .registry import methods
+from .registry import methods, setters
 from .tangents import as_array, astype, listed, operand
+from .trace import record
 from .tracer import Tracer, guarded_masks, heed_layout, shadow, unsupported
 from .types import ArrayType, typeof
 from .unwinding import state
@@ -87,10 +88,6 @@ def install(x: Tracer, new: Any) -> None:
     """Let ``x`` stand for a new value, in everything it is a view of."""
     standing = [(x, _fitting(x, new))]
     while (look := x._look) is not None:
-        if look.parent.dtype != x.dtype:
-            raise MutationError(f"{user_site()}: this writes into a part of the elements of an array "
-                                f"({look.parent.dtype}), their real or imaginary part. Write whole elements: "
-                                "x[...] = a + 1j * b")
         x, new = look.parent, look.written(standing[-1][1])
         standing.append((x, _fitting(x, new)))
     x._version += 1
@@ -196,9 +193,55 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     put(a, _constant(a, np.flatnonzero(positions)), val)
 
 
+def nan_to_num(x: Any, copy: Any = True, *args: Any, **kwargs: Any) -> Any:
+    """``np.nan_to_num``."""
+    if decided(copy):
+        return record(np.nan_to_num, (x, True, *args), kwargs)
+    _require_own(x)
+    overwrite(x, np.nan_to_num(x, True, *args, **kwargs))
+    return x if x.ndim else x[()]
+
+
+def _setter(name: str, assign_to: Callable[[Any, Any], None]) -> None:
+    """What an assignment to an attribute of an array does, where NumPy finds nothing wrong."""
+    def assigned(x: Tracer, value: Any) -> None:
+        array = shadow(x)
+        if not is_traced(value) and hasattr(type(value), "__array_function__"):  # x.flat of a traced array
+            value = np.copy(value)
+        if not x.is_here():
+            setattr(array, name, value)
+            return
+        setattr(copied(array) if isinstance(array, np.ndarray) else array, name, shadow(value))
+        assign_to(x, value)
+
+    setters[name] = assigned
+
+
+def _put_all(x: Any, value: Any) -> None:
+    """The elements of ``value`` one after the other, as often as it takes."""
+    if isinstance(value, list | tuple) and find_traced((value,)) is not None:
+        value = np.stack(value)
+    if np.may_share_memory(shadow(x), shadow(value)):  # NumPy reads what it has written by then
+        raise unsupported("x.flat = ... of elements of x", "Copy them first: x.flat = y.copy()")
+    if np.size(value):
+        put(x, _constant(x, np.arange(x.size)), np.ravel(_known(x, value)))
+
+
+def _reshape(x: Any, shape: Any) -> None:
+    """Other views look at the array as it is."""
+    new = np.reshape(shadow(x), decided(shape)).shape
+    if x.shape != new:
+        raise unsupported("x.shape = ...", f"Bind the name to a view of the array: x = x.reshape({new})")
+
+
+_setter("real", lambda x, value: assign(np.real(x), ..., value))
+_setter("imag", lambda x, value: assign(np.imag(x), ..., value))
+_setter("flat", _put_all)
+_setter("shape", _reshape)
+
 IN_PLACE: dict[Any, Callable[..., Any]] = {
     np.copyto: copyto, np.put: put, np.putmask: putmask, np.place: place, np.put_along_axis: put_along_axis,
-    np.fill_diagonal: fill_diagonal,
+    np.fill_diagonal: fill_diagonal, np.nan_to_num: nan_to_num,
 }  # fmt: skip
 methods |= {
     "fill": fill, "put": put, "sort": lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options)),

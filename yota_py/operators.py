@@ -55,7 +55,7 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     if at is not None and len(args) > at:
         out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
     kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-    if kwargs.get("overwrite_input") or (fn is np.nan_to_num and not kwargs.get("copy", True)):
+    if kwargs.get("overwrite_input"):
         raise unsupported(f"{name_of(fn)} in place")
     out = out[0] if isinstance(out, tuple) else out
     if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:

@@ -22,7 +22,7 @@ from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
-from .registry import methods, properties
+from .registry import methods, properties, setters
 from .types import ArrayType, Type, typeof
 from .unwinding import state
 
@@ -230,9 +230,14 @@ class Tracer:
         raise unsupported(f"x.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in Tracer.__slots__:
+        if name in Tracer.__slots__:
+            object.__setattr__(self, name, value)
+        elif (setter := setters.get(name)) is not None:
+            setter(self, value)
+        else:
+            plain = shadow(self)
+            setattr(plain.copy() if isinstance(plain, np.ndarray) else plain, name, shadow(value))  # raises its error
             raise unsupported(f"x.{name} = ...")
-        object.__setattr__(self, name, value)
 
 
 class _Method(partial[Any]):
@@ -384,7 +389,7 @@ def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
     return error
 
 
-def unsupported(what: str) -> MissingRuleError:
+def unsupported(what: str, instead: str = "Rewrite the line as a function of values: y = f(x)") -> MissingRuleError:
     """The error for a use of a traced value that nothing follows."""
-    return MissingRuleError(f"{user_site()}: {hints.without_rule()}{what} is not supported on a traced value. Rewrite "
-                            "the line as a function of values: y = f(x).")
+    return MissingRuleError(f"{user_site()}: {hints.without_rule()}{what} is not supported on a traced value. "
+                            f"{instead}.")
