@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Cases, Sample, case, methods
+from yota_py.dispatch import is_traced
+from yota_py.registry import Case, Cases, Sample, case, methods, rewriting
 from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .reductions import reduction_cases
@@ -158,6 +159,29 @@ def std_rule(
         return (like(np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d), a),)
 
     return _narrow(y, d), pullback
+
+
+def _from_mean(fn: Any, root: bool) -> None:
+    """Written out where the mean that is given has a derivative of its own."""
+    def written(
+        a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+        where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
+    ) -> Any:  # fmt: skip
+        if not (is_traced(mean) and mean.carries()):
+            return NotImplemented
+        options = given(keepdims=keepdims, correction=correction)  # raises what NumPy raises
+        fn(np.ones(shape_of(a)), axis, ddof=ddof, mean=np.zeros(shape_of(mean)), **options)
+        y, d, _ = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+        if not root:
+            return _narrow(y, d)
+        nowhere = np.equal(y, 0)
+        return _narrow(np.where(nowhere, 0, np.sqrt(np.where(nowhere, 1, y)))[()], d)
+
+    rewriting[fn] = written
+
+
+_from_mean(np.var, root=False)
+_from_mean(np.std, root=True)
 
 
 def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Callable[[Any], Any]]:

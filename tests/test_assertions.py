@@ -19,6 +19,7 @@ def holding(x: Any) -> Any:
     np.testing.assert_almost_equal(x[0], x[0])
     assert_equal({"a": x[0], "b": [x]}, {"a": x[0], "b": [x]})
     np.testing.assert_(np.all(x < 100))
+    np.testing.assert_allclose(x, x * (1 + 1e-9), rtol=x[0] * 1e-6, atol=np.sum(x) * 1e-9)
     return np.sum(x**2)
 
 

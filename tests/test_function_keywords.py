@@ -48,6 +48,8 @@ CALLS = [
         "initial=0.4", "axis=0, where=M, initial=0.2, keepdims=True", "None, None, False, x[0, 1], M")),
     *(f"np.{name}(x, where=M, axis=1)" for name in ("nansum", "nanmean")), "np.nansum(x, initial=2.0)",
     "np.nansum(x, None, None, None, False, x[0, 0])", "np.var(x, mean=0.5)", "np.std(x, axis=0, mean=LIKE[:1] / 4)",
+    "np.var(x, mean=np.mean(x), correction=1)", "np.std(x, axis=1, mean=x[:, :1], ddof=1, out=o2)",
+    "x.var(0, mean=np.mean(x, 0, keepdims=True), keepdims=True)", "np.std(x, where=M, mean=np.mean(x * x))",
     "np.concatenate([x, x], out=o43)", "np.concatenate([x, x], axis=None, out=o12)", "np.concatenate([x, x], 0, o43)",
     "np.concatenate([x, x], dtype=None, casting='same_kind')", "np.concatenate([x, LIKE], dtype=complex)",
     "np.stack([x, x], out=o223)", "np.stack([x, x], axis=-1, casting='same_kind')", "np.argmax(x, axis=None) * x",

@@ -48,7 +48,8 @@ def positional(
         out.append(rest.pop(name, default))
     if find_traced(rest.values()) is not None:
         known = is_library(named_module(fn))
-        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {[*rest]}, "
+        traced = [name for name, value in rest.items() if find_traced((value,)) is not None]
+        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {traced}, "
                                "through which no rule can carry a derivative. "
                                + ("Rewrite the line with other functions." if known else "Pass it by position."))
     return tuple(out), rest

@@ -342,7 +342,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         raise missing_rule(fn)
     if find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
-    if kwargs and not no_rule and any(t.carries() for t in tracers_in(dict(kwargs))):
+    differentiable = entry is not None and not no_rule and not entry.nondiff
+    if kwargs and differentiable and any(t.carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = positional(fn, entry, args, kwargs)
     if entry is not None and (decides := deciding.get(fn)) is not None:
         bool(decides(*args))
