@@ -82,12 +82,21 @@ class _Lowering(Trace):
         """A decision as it was taken; one on an array is that all its elements are as expected."""
         test, expected = op.test, op.expected
         if isinstance(expected, np.ndarray):
-            agreement: Any = np.equal(tracer, expected)
+            agreement: Any = _agreement(tracer, expected)
             if not isinstance(agreement, Tracer):
                 return
             tracer, test, expected = agreement, original(np.all), np.True_
         var = tracer.current()[0]
         Recorder.append(self, Guard(var, expected, test, typeof(expected), op.site, number=op.number), expected)
+
+
+def _agreement(x: Any, expected: np.ndarray) -> Any:
+    """Where elements are equal, and of the same sign: that of zeros counts."""
+    parts = {"f": (np.positive,), "c": (np.real, np.imag)}.get(expected.dtype.kind, ())
+    same: Any = np.equal(x, expected)
+    for part in parts:
+        same = np.logical_and(same, np.equal(np.signbit(part(x)), np.signbit(part(expected))))
+    return same
 
 
 def _first(array: np.ndarray) -> np.ndarray:
