@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced, is_traced
+from yota_py.dispatch import decided, find_traced, is_traced
 from yota_py.functional import check_range
-from yota_py.registry import case, methods, primitive, rrule, show
+from yota_py.registry import case, methods, primitive, readings, rrule, show
 from yota_py.tangents import astype, is_inexact, like, listed
 
 from .lists import array_of
@@ -41,6 +41,19 @@ def _cast(cls: type[np.generic]) -> Callable[..., Any]:
 _CLASSES = {cls for name in np.sctypeDict if (cls := np.sctypeDict[name]) and np.dtype(cls).kind in "fciub"}
 for _cls in _CLASSES:
     show(_cls, _cast(_cls))
+
+
+def _time(cls: Any) -> Callable[..., Any]:
+    """The stand-in for a class of times, which are never traced: of numbers without derivative."""
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        given = [x for x in args if is_traced(x)]
+        return cls(*args, **kwargs) if any(x.carries() for x in given) else cls(*decided(args), **kwargs)
+
+    return stand_in
+
+
+for _cls in (np.timedelta64, np.datetime64):
+    show(_cls, _time(_cls))
 
 
 # ------------------------------------------------------------------------------------------ Python's complex numbers
@@ -90,7 +103,10 @@ def _view(x: Any, dtype: Any = None, type: Any = None) -> Any:
     if isinstance(dtype, _TYPE) and issubclass(dtype, np.ndarray):
         dtype, type = None, dtype
     if (dtype is not None and np.dtype(dtype) != dtype_of(x)) or type not in (None, np.ndarray):
-        raise unsupported("x.view of another dtype or class", "Use x.astype(dtype), or x.real and x.imag")
+        if x.carries():
+            raise unsupported("x.view of another dtype or class", "Use x.astype(dtype), or x.real and x.imag")
+        x = readings["view"](x) if isinstance(x, np.ndarray) else decided(x).view
+        return x(**{key: value for key, value in (("dtype", dtype), ("type", type)) if value is not None})
     return x[...] if isinstance(x, np.ndarray) else x
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from yota_py.dispatch import decided, find_traced
+from yota_py.dispatch import decided, find_traced, is_traced
 from yota_py.registry import Case, Sample, case, describe, methods, rewriting
 from yota_py.tangents import astype, unbroadcast
 
@@ -316,6 +316,8 @@ def _unique(
 ) -> Any:  # fmt: skip
     """Sorted, and of equal elements the first; all NaNs are one."""
     if return_index or return_inverse or return_counts or (axis is not None and len(shape_of(ar)) != 1):
+        if not (is_traced(ar) and ar.carries()):
+            return NotImplemented
         raise unsupported("np.unique along an axis or with further results", "Sort, and compare neighbours")
     if axis is not None:
         axis_of(axis, 1)
@@ -336,5 +338,5 @@ _inline(np.unique, _unique)
 
 methods |= {
     "take": np.take, "diagonal": np.diagonal, "trace": np.trace, "nonzero": np.nonzero,
-    "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
+    "choose": np.choose, "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
 }  # fmt: skip

@@ -99,15 +99,15 @@ def test_gradients_of_functions_that_catch(name: str) -> None:
 def test_another_error_after_a_refusal() -> None:
     def f(a: Any) -> Any:
         try:
-            return a.strides
+            return len(a.data)
         except Exception:  # any: it is what these tests are about
-            raise ValueError("no strides") from None
+            raise ValueError("no memory") from None
 
-    with pytest.raises(YotaError, match=r"x\.strides"):
+    with pytest.raises(YotaError, match=r"x\.data"):
         grad(f, np.ones(2))
     compiled = jit(f)
     for _ in range(3):
-        assert compiled(np.ones(2)) == (8,)
+        assert compiled(np.ones(2)) == 2
 
 
 def test_errors_of_gradients_inside_are_the_functions_own() -> None:

@@ -24,7 +24,7 @@ LAYERS = [
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
     "floating disguise hints showing patching tracer foreign libraries views arguments stopping trace mutation ufuncs "
-    "operators sampling",
+    "readings operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
     "seeds gradient differentiable",

@@ -39,11 +39,11 @@ def test_c_code_that_knows_no_traced_values(f: Callable[..., Any], name: str) ->
 
 @pytest.mark.parametrize("of", [Decimal, lambda s: timedelta(seconds=s)])
 def test_what_is_said_of_python_own_numbers_works(of: Callable[[Any], Any]) -> None:
-    with pytest.raises(LostDerivativeError, match=re.escape("write float(str(stop_gradient(x)))")):
+    with pytest.raises(LostDerivativeError, match=re.escape("stop_gradient(x).__float__()")):
         grad(lambda x: (of(float(stop_gradient(x))), x * x)[1], 2.0)
     made: list[Any] = []
     for x in (2.0, 3.0, 4.0):
-        assert grad(lambda x: (made.append(of(float(str(stop_gradient(x))))), x * x)[1], x) == (x * x, (2 * x,))
+        assert grad(lambda x: (made.append(of(stop_gradient(x).__float__())), x * x)[1], x) == (x * x, (2 * x,))
     assert made == [of(2.0), of(3.0), of(4.0)]
 
 

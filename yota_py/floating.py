@@ -8,7 +8,16 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from .ownership import is_library_frame
+
+RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
+
+
+def raises_errors() -> bool:
+    """Whether NumPy does more about overflow, division by zero and the like than to warn."""
+    return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
 def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:

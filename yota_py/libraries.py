@@ -18,7 +18,7 @@ from .functional import sparse_matmul
 from .operations import user_site
 from .registry import patched
 from .show import name_of
-from .tracer import Tracer
+from .tracer import Tracer, tracers_in
 from .unwinding import state
 
 _MATMUL, _MULTIPLY = np.matmul, np.multiply
@@ -107,7 +107,7 @@ _adopted: set[str] = set()
 
 def adopt() -> None:
     """Let libraries that have been imported by now notice traced operands."""
-    for library in {entry[0] for entry in _METHODS} - _adopted:
+    for library in ({entry[0] for entry in _METHODS} | _COPYING.keys()) - _adopted:
         if (module := sys.modules.get(library)) is None or not hasattr(module, "__path__"):
             continue
         if getattr(getattr(module, "__spec__", None), "_initializing", False):  # another thread is importing it
@@ -116,7 +116,31 @@ def adopt() -> None:
             owner = next((base for base in getattr(module, cls).__mro__ if name in vars(base)), None)
             if owner is not None:
                 patched[owner, name] = stand_in
+        for name in _COPYING.get(library, ()):
+            patched[module, name] = copying(original(getattr(module, name)))
         _adopted.add(library)  # when the rest is done
+
+
+# ------------------------------------------------- functions that read the types of C, and copy what they are given
+
+_COPYING = {"torch": ("tensor",), "numpy.random": ("default_rng",), "pandas": ("cut", "qcut", "factorize", "unique")}
+
+
+def copying(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is given the plain values of traced ones, if all of these are without derivative."""
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        given = tracers_in((args, kwargs))
+        if not given or any(tracer.carries() for tracer in given):
+            return fn(*args, **kwargs)
+        return fn(*_values(args), **_values(kwargs))
+
+    return stand_in
+
+
+def _values(given: Any) -> Any:
+    if isinstance(given, Tracer):
+        return given.__array__() if isinstance(given, np.ndarray) else decided(given)
+    return mapped(_values, given)
 
 
 # --------------------------------------------------------------------------------------------- PyTorch

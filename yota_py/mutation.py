@@ -100,6 +100,9 @@ def install(x: Tracer, new: Any) -> None:
 def _fitting(x: Tracer, new: Any) -> Any:
     """What ``x`` may stand for instead, laid out as its array is."""
     trace, array = x._trace, shadow(x)
+    if any(x is shown for shown in trace.shown):
+        raise MutationError(f"{user_site()}: this writes into an array at whose memory something else looks, which "
+                            "would not see it (x.data, x.view(dtype)). Write into a copy: y = x.copy()")
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     if not array.flags.forc and overlaps_itself(array):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import readings as _readings  # noqa: F401 - arrays are asked for them
 from . import ufuncs
 from .callsites import called_name
 from .dispatch import find_traced

@@ -17,6 +17,7 @@ from .captures import Captures
 from .containers import items_of
 from .dispatch import is_traced
 from .errors import LostDerivativeError, MutationError, YotaError
+from .floating import RAISES_ERRORS, raises_errors
 from .foreign import Foreign, holds_floats, unlike_an_array
 from .instances import places_of
 from .kinds import is_whole
@@ -29,7 +30,7 @@ from .refusals import translated
 from .registry import load_pending, patched
 from .show import name_of
 from .tape import Tape
-from .trace import RAISES_ERRORS, Trace, raises_errors
+from .trace import Trace
 from .tracer import Tracer, shadow
 from .trees import check_leaf, flatten, is_traceable, unflatten
 from .types import is_inexact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -20,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from .callsites import called_with
-from .dispatch import find_traced
+from .dispatch import original
 from .errors import LostDerivativeError
 from .hints import PLAIN
 from .operations import site_of
 from .ownership import is_library, is_library_frame
 from .trace import Trace
+from .tracer import tracers_in
 
 _WANTING_MEMORY = (np.frombuffer, np.from_dlpack, memoryview, bytes, bytearray)
 _C_FUNCTIONS = BuiltinFunctionType | ClassMethodDescriptorType
@@ -40,7 +42,9 @@ _OF_ANY_OBJECTS = frozenset(
 )  # fmt: skip
 _OF_PLAIN_VALUES = (Trace.compute.__code__, Trace.guard.__code__)  # what is raised in there, plain code raises
 _RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
-_STRICT = "where only the number is wanted, which has to be one of Python's own here, write float(str(stop_gradient(x)))"
+_PLAIN_TYPES = ("where no derivative is wanted, give it plain values: stop_gradient(x).__array__() of an array, "
+                "stop_gradient(x).__float__() or stop_gradient(x).__index__() of a number")
+_SAME = re.compile(r"expected (\S+), got \1\b")  # of plain values nobody says so
 _OF_TEXTS = ("json", "csv", "struct", "string")  # modules that make texts or bytes of numbers
 
 
@@ -58,10 +62,15 @@ def translated(error: BaseException, traceback: TracebackType | None) -> LostDer
         return None
     users = next((tb for tb in reversed(frames) if not is_library_frame(tb.tb_frame)), frames[-1])
     call = called_with(users.tb_frame, users.tb_lasti)
-    if call is None or find_traced(call.values) is None or not (instead := _way_out(call.callee, error)):
+    if call is None or not (traced := tracers_in(call.values)):
         return None
-    site = site_of(users.tb_frame.f_code, users.tb_lineno)
-    return LostDerivativeError(f"{site}: {call.name}(...) gets a traced value, whose derivative would be lost there "
+    instead = _PLAIN_TYPES if _SAME.search(str(error)) else _way_out(original(call.callee), error)
+    if not instead:
+        return None
+    site, derivative = site_of(users.tb_frame.f_code, users.tb_lineno), "whose derivative would be lost there"
+    if not any(tracer.carries() for tracer in traced):
+        derivative, instead = "which it cannot read", _PLAIN_TYPES
+    return LostDerivativeError(f"{site}: {call.name}(...) gets a traced value, {derivative} "
                                f"({type(error).__name__}: {error}). Instead: {instead}.")
 
 
@@ -87,14 +96,14 @@ def _way_out(callee: Any, error: BaseException) -> str:
     owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
     cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
     if cls is not None and issubclass(cls, Decimal):
-        return f"compute with floats, or make the line a function with a rule: see yota_py.primitive; {_STRICT}"
+        return f"compute with floats, or make the line a function with a rule: see yota_py.primitive; {_PLAIN_TYPES}"
     root = str(getattr(callee, "__module__", None) or getattr(owner, "__module__", None)).partition(".")[0]
     if root in _OF_ANY_OBJECTS:
         return ""
     if root in sys.stdlib_module_names:
         if root in _OF_TEXTS:
             return PLAIN
-        return f"{_RULE}; {_STRICT}" if isinstance(error, TypeError) and is_library(root) else ""
+        return f"{_RULE}; {_PLAIN_TYPES}" if isinstance(error, TypeError) and is_library(root) else ""
     if isinstance(callee, _OF_PYTHON) or (isinstance(callee, type) and _is_written_in_python(callee)):
         return ""
     if isinstance(callee, type) and not is_library(root):

@@ -91,6 +91,8 @@ rewriting: dict[Any, Callable[..., Any]] = {}
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
+# What arrays are asked that is no operation on a tape: ``x.strides`` is ``readings["strides"](x)``.
+readings: dict[str, Callable[[Any], Any]] = {}
 # What an assignment to an attribute does: ``x.real = v`` is ``setters["real"](x, v)``.
 setters: dict[str, Callable[[Any, Any], None]] = {}
 

@@ -20,12 +20,12 @@ from .arguments import held_in, positional
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held
 from .errors import LostDerivativeError, YotaError
-from .floating import at_users_line
+from .floating import RAISES_ERRORS, at_users_line, raises_errors
 from .foreign import Foreign, has_foreign, meet, refused
 from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from .ownership import is_library, named_module
-from .patching import suspended
+from .patching import as_constant, suspended
 from .recorder import Recorder, is_large
 from .registry import deciding, missing_rule, primitive_of, raising, rewriting
 from .show import name_of
@@ -62,13 +62,14 @@ class Trace(Recorder):
     ``heeds_layout`` whether what it does depends on how arrays lie in memory; ``truths`` whether it compares by
     identity what may be True or False (``None`` as long as nothing traced is); ``derived`` whether derivatives are
     wanted, so that what has no rule is refused; ``imports`` is told of modules that it imports; ``hashed`` are what has
-    been looked up in dicts and sets or put there (``None`` while that is taken out).
+    been looked up in dicts and sets or put there (``None`` while that is taken out); ``shown`` are arrays whose memory
+    somebody looks at.
     """
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "decisions", "derived", "effects", "hashed", "heeds_layout",
-        "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "site", "thread",
-        "truths", "writes",
+        "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site",
+        "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -79,6 +80,7 @@ class Trace(Recorder):
         self.site: Site | None = None
         self.problems: list[str] = []
         self.matrices: list[Any] = []
+        self.shown: list[Tracer] = []
         self.captured = 0
         self.decisions = 0
         self.effects = False
@@ -190,6 +192,11 @@ class Trace(Recorder):
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
         if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._trace is self]):
             value = self._settled(fn, value, own)
+        if type(value) is np.ndarray and value.dtype.kind not in "fciub" and not self.effects:
+            given = tracers_in((args, kwargs))
+            if not any(t.carries() or np.may_share_memory(shadow(t), value) for t in given):
+                decided(given)  # nobody can follow it
+                return value
         if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
                 if isinstance(x, Tracer) and x._trace is self and x.current()[1] is value:
@@ -231,6 +238,14 @@ class Trace(Recorder):
         """The value of a call."""
         plain = state.traces and state.traces[0] is self  # in others, values may be traced ones of those around them
         return at_users_line(fn, args, kwargs) if plain else fn(*args, **kwargs)
+
+    def of_values(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The value of a call that cannot be recorded: a constant, and its arguments are decisions."""
+        if self.effects:
+            self.refuse(f"this form of {name_of(fn)}, which reads plain values")
+        with suspended:
+            result = self.compute(fn, decided(args), decided(dict(kwargs)))
+        return _as_constants(result)
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
@@ -333,7 +348,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         return result
     if entry is not None and entry.inline and entry.lowering is not None:
         trace.split((args, dict(kwargs)))  # looks where arrays come from
-        return entry.lowering(*args, **kwargs)
+        result = entry.lowering(*args, **kwargs)
+        return trace.of_values(fn, args, kwargs) if result is NotImplemented else result
     for tracer in tracers:
         if not tracer._trace.alive:
             raise leaked(tracer, name_of(fn))
@@ -353,14 +369,6 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     return result
 
 
-RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
-
-
-def raises_errors() -> bool:
-    """Whether NumPy does more about overflow, division by zero and the like than to warn."""
-    return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
-
-
 def _in_rules() -> bool:
     """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
     frame = sys._getframe(2)
@@ -372,6 +380,10 @@ def _in_rules() -> bool:
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def _as_constants(result: Any) -> Any:
+    return as_constant(result) if type(result) is np.ndarray else mapped(_as_constants, result)
 
 
 def _without(tracers: Sequence[Tracer], value: Any) -> Any:

@@ -22,7 +22,7 @@ from .containers import items_of, mapped, with_items
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
-from .registry import methods, properties, setters
+from .registry import methods, properties, readings, setters
 from .types import ArrayType, Type, typeof
 from .unwinding import state
 
@@ -225,7 +225,12 @@ class Tracer:
             return _Method(fn, self)
         if (fn := properties.get(name)) is not None:
             return fn(self)
-        if not isinstance(self._value, np.ndarray) and callable(getattr(self._value, name)) and not self.carries():
+        if isinstance(self, np.ndarray):
+            if (reading := readings.get(name)) is not None:
+                return reading(self)
+        elif not self.carries():
+            if not callable(getattr(self._value, name)):
+                return getattr(decided(self), name)
             return lambda *args: self._decide(operator.methodcaller(name, *args))
         raise unsupported(f"x.{name}")
 
