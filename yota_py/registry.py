@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
@@ -46,7 +48,9 @@ class Primitive:
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
     values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
-    (``users_rule``) write into: they are given arrays that are read-only.
+    (``users_rule``) write into: they are given arrays that are read-only. What is declared here is ``known`` to do
+    nothing but compute; of other functions it is heeded, when they are recorded, whether they print, write files and
+    the like.
     """
 
     fn: Callable[..., Any]
@@ -62,6 +66,7 @@ class Primitive:
     fails: bool = False
     users: bool = False
     users_rule: bool = False
+    known: bool = False
 
     @property
     def name(self) -> str:
@@ -87,6 +92,9 @@ raising: dict[Any, Callable[..., Any]] = {}
 deciding: dict[Any, Callable[..., Any]] = {}
 # As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
 rewriting: dict[Any, Callable[..., Any]] = {}
+
+# Functions that are called for what they do with the values.
+SAVING = (np.save, np.savetxt, np.savez, np.savez_compressed)
 
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
@@ -150,7 +158,7 @@ def load_pending(fn: Any = None) -> bool:
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
     fn = original(_function(fn, "what is to get a rule"))
     users = _is_users(fn)
-    entry = _primitives.get(fn) or Primitive(fn, fails=users, users=users)
+    entry = _primitives.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
     for name in (fn, *map(original, aliases)):
         _primitives[name] = entry
     return entry
@@ -161,6 +169,13 @@ def _function(fn: F, what: str) -> F:
         return fn
     cls = type(fn).__name__
     raise TypeError(f"{what} is {'an' if cls[0] in 'aeiou' else 'a'} {cls}, no function")
+
+
+def _is_declared_here() -> bool:
+    frame = sys._getframe(2)
+    while frame.f_globals is globals() and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
 
 
 def _is_users(fn: Any) -> bool:
@@ -360,6 +375,9 @@ def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
     name, where = name_of(fn), site or user_site()
     module = named_module(fn)
     full = f"{module}.{name}" if module else name
+    if fn in SAVING:
+        return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
+                                f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
     return MissingRuleError(
         f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
         f"  1. write its derivative:    @yota_py.rrule({full})\n"

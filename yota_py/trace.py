@@ -11,6 +11,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _levels = itertools.count()
+_NOTHING = nullcontext()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
@@ -174,10 +176,11 @@ class Trace(Recorder):
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
         locked = ReadOnly() if entry is None or entry.users else None
+        heeding = state.heeding(fn) if entry is None or not entry.known else _NOTHING
         if locked is not None:
             values, keyvalues = locked.of(values), locked.of(keyvalues)
         try:
-            with suspended:
+            with suspended, heeding:
                 value = self.compute(fn, values, keyvalues)
             if locked is not None:
                 value = locked.undone(value)
@@ -207,7 +210,7 @@ class Trace(Recorder):
         if entry is not None and entry.nondiff:
             status = min(status, INACTIVE)
         result = self.wrap(self.append(op, value), value, status)
-        if entry is None and value is None:
+        if value is None:
             self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
         follow_views(result, fn, args, kwargs)
         return self._truth(result) if isinstance(value, bool) and isinstance(result, Tracer) else result

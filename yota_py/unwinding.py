@@ -35,6 +35,8 @@ class _State(threading.local):
         self.changes: list[Passing] = []
         self.suspended = 0
         self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
+        # What runs in this one is a function with plain values, of which it is not known what else it does.
+        self.heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
 
     def __reduce__(self) -> str:
         """That of the thread that unpickles."""

@@ -7,6 +7,7 @@ otherwise. Both follow the thread that traces, except in the blocks ``with state
 from __future__ import annotations
 
 import builtins
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -131,6 +132,7 @@ class _Monitored(Passing):
 
     def __init__(self, captures: Captures, tool: int, hearing: Hearing) -> None:
         self._captures, self._tool, self._pause, self._hearing = captures, tool, _Unmonitored(hearing), hearing
+        self._heed = _Unmonitored()
         self._ours: dict[int, types.CodeType] = {}
         self._others: dict[int, types.CodeType] = {}
 
@@ -140,6 +142,7 @@ class _Monitored(Passing):
             _monitoring.register_callback(self._tool, event, self._enter)
         _monitoring.register_callback(self._tool, events.CALL, self._call)
         state.unwatched = self._pause
+        state.heeding = lambda fn: _Heeding(self._captures, fn, self._heed)
         _monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME | events.PY_THROW)
 
     def end(self) -> None:
@@ -147,14 +150,15 @@ class _Monitored(Passing):
         _monitoring.set_events(self._tool, events.NO_EVENTS)
         if state.unwatched is not self._pause:  # an exception has come in between, and was caught
             self._captures.problems.append("an exception has interrupted it")
-        state.unwatched = _NOTHING
+        state.unwatched, state.heeding = _NOTHING, nullcontext
         for code in self._others.values():
             _monitoring.set_local_events(self._tool, code, events.NO_EVENTS)
         for event in (events.PY_START, events.PY_RESUME, events.PY_THROW, events.CALL):
             _monitoring.register_callback(self._tool, event, None)
 
     def _enter(self, code: types.CodeType, *event: Any) -> None:
-        if state.unwatched is not self._pause or id(code) in self._ours:
+        heeds = state.unwatched is self._heed
+        if not (heeds or state.unwatched is self._pause) or id(code) in self._ours:
             return
         frame = sys._getframe(1)
         if id(code) not in self._others:
@@ -163,27 +167,52 @@ class _Monitored(Passing):
                 return
             self._others[id(code)] = code
             _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
+        if heeds:
+            return
         self._hearing.follow(frame)
         self._captures.enter(frame)
 
     def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
-        if type(function) in _C_FUNCTIONS and state.unwatched is self._pause:
+        if type(function) in _C_FUNCTIONS and (state.unwatched is self._pause or state.unwatched is self._heed):
             _note(self._captures, function)
 
 
 class _Unmonitored:
     """The block in which the callbacks have nothing to tell; blocks within it have nothing to change."""
 
-    def __init__(self, hearing: Hearing) -> None:
+    def __init__(self, hearing: Hearing | None = None) -> None:
         self._hearing = hearing
 
     def __enter__(self) -> None:
-        self._hearing.pause()
+        if self._hearing is not None:
+            self._hearing.pause()
         state.unwatched = _NOTHING
 
     def __exit__(self, *error: object) -> None:
         state.unwatched = self
-        self._hearing.go_on()
+        if self._hearing is not None:
+            self._hearing.go_on()
+
+
+class _Heeding(Passing):
+    """The block, in an unwatched one, in which only calls of C functions are heard of: there a function of which nobody
+    knows what it does computes with plain values."""
+
+    def __init__(self, captures: Captures, fn: Any, pause: Any, profile: Any = None) -> None:
+        self._captures, self._fn, self._pause, self._profile = captures, inspect.unwrap(fn), pause, profile
+        self._unwatched, self._profiled = state.unwatched, sys.getprofile()
+
+    def begin(self) -> None:
+        if type(self._fn) in _C_FUNCTIONS:  # which our own code calls
+            _note(self._captures, self._fn)
+        state.unwatched = self._pause
+        if self._profile is not None:
+            sys.setprofile(self._profile)
+
+    def end(self) -> None:
+        if self._profile is not None and sys.getprofile() is self._profile:
+            sys.setprofile(self._profiled)
+        state.unwatched = self._unwatched
 
 
 class _Profiled(Passing):
@@ -199,10 +228,15 @@ class _Profiled(Passing):
             elif event == "c_call":
                 _note(captures, arg)
 
-        self._profile = profile
+        def heed(frame: types.FrameType, event: str, arg: Any) -> None:
+            if event == "c_call":
+                _note(captures, arg)
+
+        self._profile, self._heed = profile, heed
 
     def begin(self) -> None:
-        state.unwatched = _Unprofiled(self._profile, self._hearing)
+        state.unwatched, pause = _Unprofiled(self._profile, self._hearing), _Unprofiled(self._heed)
+        state.heeding = lambda fn: _Heeding(self._captures, fn, pause, self._heed)
         sys.setprofile(self._profile)
 
     def end(self) -> None:
@@ -210,13 +244,13 @@ class _Profiled(Passing):
             sys.setprofile(None)
         elif not self._captures.given_up:
             self._captures.problems.append("it sets a profiler of its own")
-        state.unwatched = _NOTHING
+        state.unwatched, state.heeding = _NOTHING, nullcontext
 
 
 class _Unprofiled:
     """The block in which the profile function is switched off, which costs less than to hear of every call."""
 
-    def __init__(self, profile: Any, hearing: Hearing) -> None:
+    def __init__(self, profile: Any, hearing: Hearing | None = None) -> None:
         self._profile, self._hearing = profile, hearing
         self._is_on = True  # unless the traced function has set another
 
@@ -224,12 +258,14 @@ class _Unprofiled:
         self._is_on = sys.getprofile() is self._profile
         if self._is_on:
             sys.setprofile(None)
-        self._hearing.pause()
+        if self._hearing is not None:
+            self._hearing.pause()
         state.unwatched = _NOTHING
 
     def __exit__(self, *error: object) -> None:
         state.unwatched = self
-        self._hearing.go_on()
+        if self._hearing is not None:
+            self._hearing.go_on()
         if self._is_on:
             sys.setprofile(self._profile)
 
