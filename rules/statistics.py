@@ -311,7 +311,9 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
     ) -> tuple[Any, Pullback]:  # fmt: skip
         """The extremum of what is not NaN; ties share the cotangent equally."""
         shape = shape_of(a)
-        y = fn(a, axis=axis, initial=initial, **given(keepdims=keepdims, where=where))
+        options = {"axis": axis, "initial": initial, **given(keepdims=keepdims, where=where)}
+        y = lowering(a, **options)  # without another warning of what is nothing but NaN
+        y = fn(a, **options) if y is NotImplemented else y
 
         def pullback(dy: Any) -> tuple[Any, ...]:
             one = dtype_of(a).type(1)

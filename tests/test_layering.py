@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Bottom to top: a module imports from its own layer and from those before it.
 LAYERS = [
     "errors ownership containers types dispatch settings shelf collection locks unwinding tracebacks "
-    "callsites signatures",
+    "callsites signatures floating",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
-    "floating disguise hints showing patching tracer foreign libraries views arguments stopping trace mutation ufuncs "
+    "disguise hints showing patching tracer foreign libraries views arguments stopping trace mutation ufuncs "
     "readings operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",

@@ -35,10 +35,10 @@ FUNCTIONS = [logarithm, below, quotient]
 X = np.array([-1.0, -2.0])
 
 
-def warned(call: Callable[..., Any], how: Any = "always") -> list[Place]:
+def warned(call: Callable[..., Any], how: Any = "always", x: Any = X) -> list[Place]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter(how)
-        call(X)
+        call(x)
     return [(each.filename, each.lineno, str(each.message)) for each in caught]
 
 
@@ -95,3 +95,74 @@ def test_compiled_code_gives_none(f: Any, make: Any, monkeypatch: pytest.MonkeyP
     call = make(f)
     warned(call)
     assert warned(call) == []
+
+
+# ------------------------------------------------------------------------- what our own code stands for, or asks twice
+
+HUGE = np.array([1e300, -1e300])
+
+
+def item(x: Any) -> Any:
+    y = np.zeros(2, np.float32)
+    y[0] = x[0]
+    return y[0]
+
+
+def through_view(x: Any) -> Any:
+    y = np.zeros((2, 2), np.float32)
+    y.T[0] = x
+    return y[0, 0]
+
+
+def in_place(x: Any) -> Any:
+    y = np.zeros(2)
+    np.multiply.at(y, [0, 0], x)
+    np.subtract.at(y, [0, 0], x * np.inf)
+    return y[0]
+
+
+def copied(x: Any) -> Any:
+    y = np.zeros(2, np.float32)
+    np.copyto(y, x)
+    np.copyto(y, x * 2.0, where=x > 0)
+    return y[0]
+
+
+def into(x: Any) -> Any:
+    y = np.zeros(2, np.float32)
+    np.multiply(x, 2.0, out=y)
+    np.clip(np.log(x), 0.0, 1.0, out=y)
+    return y[0]
+
+
+def masked(x: Any) -> Any:
+    return np.log(x, where=x < 2, out=np.zeros(2))[0]
+
+
+OURS: dict[str, Callable[..., Any]] = {
+    "astype": lambda x: x.astype(np.float32)[0],
+    "astype of a whole number": lambda x: np.sum((x * np.nan).astype(int) * x * 0.0),
+    "astype of a real number": lambda x: (x + 1j).astype(float)[0],
+    "class": lambda x: np.float32(x[0]),
+    "asarray": lambda x: np.asarray(x, dtype=np.float32)[0],
+    "full": lambda x: np.full(2, x[0], np.float32)[0],
+    "concatenate": lambda x: np.concatenate([x, x], dtype=np.float32, casting="same_kind")[0],
+    "reduce": lambda x: np.add.reduce(x * np.inf),
+    "initial=None": lambda x: np.max(np.log(x), initial=None),  # type: ignore[call-overload]
+    "reduceat": lambda x: np.multiply.reduceat(x, [0])[0],
+    "accumulate": lambda x: np.multiply.accumulate(x)[1],
+    "outer": lambda x: np.multiply.outer(x, x)[0, 0],
+    "dtype=": lambda x: np.multiply(x, 2.0, dtype=np.float32, casting="same_kind")[0],
+    "nanmax": lambda x: np.nanmax(x * np.nan),
+    "nanmin": lambda x: np.nanmin(x * np.nan),
+    **{f.__name__: f for f in (item, through_view, in_place, copied, into, masked)},
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", OURS)
+def test_they_are_those_of_plain_code(name: str, transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each NumPy warns once, at the user's line."""
+    monkeypatch.setattr(config, "compile", "never")
+    want = warned(OURS[name], x=HUGE)
+    assert warned(TRANSFORMS[transform](OURS[name]), x=HUGE) == want != []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .ownership import is_library_frame
+from .unwinding import state
 
 RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
 
@@ -20,9 +21,11 @@ def raises_errors() -> bool:
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
-def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """``fn(*args, **kwargs)``, called from a frame with the file, the line and the global names of the user's: there
-    C code looks when it warns, and notes what it has warned of."""
+    C code looks when it warns, and notes what it has warned of. Where nothing is traced it is called from here."""
+    if not state.traces:
+        return fn(*args, **kwargs)
     frame = sys._getframe(1)
     while is_library_frame(frame):
         if frame.f_back is None:

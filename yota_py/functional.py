@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from .containers import items_of, mapped
 from .dispatch import dispatching, is_traced
 from .errors import MutationError
+from .floating import at_users_line
 from .operations import user_site
 from .show import name_of
 from .types import is_sequence
@@ -49,7 +51,7 @@ def copied(x: Any) -> np.ndarray:
 def asked(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
     """What NumPy gives for plain arguments, or raises of them: for a call that is not recorded as it stands."""
     try:
-        return fn(*args, **kwargs)
+        return at_users_line(fn, args, kwargs)
     except Exception:  # any: the function may catch it, and then it is a decision that no guard holds
         for trace in state.traces:
             trace.problems.append(f"{name_of(fn)} raised an exception")
@@ -144,7 +146,7 @@ def check_range(dtype: np.dtype[Any], value: Any) -> None:
 def setitem(x: Any, index: Any, value: Any) -> Any:
     """A copy of ``x`` after ``x[index] = value``."""
     out = copied(x)
-    out[index] = value
+    at_users_line(operator.setitem, (out, index, value))
     return out
 
 
@@ -160,7 +162,7 @@ def set_view(
     out = copied(x)
     looking = view(out, *args, **kwargs)
     if np.may_share_memory(looking, out):
-        looking[...] = value
+        at_users_line(operator.setitem, (looking, ..., value))
         return out
     flat = np.ravel(out)
     flat[view(np.reshape(np.arange(out.size), out.shape), *args, **kwargs)] = value
@@ -180,7 +182,7 @@ def accumulated(ufunc: Any, x: Any, index: Any, *value: Any) -> Any:
     if any(np.ndim(v) for v in value):  # NumPy reads behind the end of values that it would have to repeat
         shape = np.shape(out[index])
         value = tuple(np.array(np.broadcast_to(v, shape)) if np.ndim(v) <= len(shape) else v for v in value)
-    ufunc.at(out, index, *value)
+    at_users_line(ufunc.at, (out, index, *value))
     return out
 
 

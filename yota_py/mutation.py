@@ -21,7 +21,7 @@ from .tangents import as_array, astype, listed, operand
 from .trace import record
 from .tracer import Tracer, guarded_masks, heed_layout, shadow, unsupported
 from .types import ArrayType, typeof
-from .unwinding import state
+from .unwinding import Quiet, state
 
 
 def assign(x: Tracer, index: Any, value: Any) -> None:
@@ -133,7 +133,8 @@ def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
     index = guarded_masks(index) if adds else decided(index)  # how often an element is met
     if value:
         _check_dtype(x, *value)
-    install(x, accumulated(ufunc, x, index, *value))
+    with Quiet():  # NumPy has warned
+        install(x, accumulated(ufunc, x, index, *value))
 
 
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +28,7 @@ from .tangents import listed, operand
 from .trace import record
 from .tracer import ArrayTracer, Tracer, shadow, unsupported
 from .types import overrides
-from .unwinding import state
+from .unwinding import Quiet, state
 
 _NUMBERS = (int, float, complex)
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
@@ -50,8 +51,9 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     if any(_is_unknown(cls) for cls in types):
         return NotImplemented
     if fn in IN_PLACE:
-        asked(fn, spare(args), spare(kwargs))  # raises what NumPy raises
-        return IN_PLACE[fn](*args, **kwargs)
+        asked(fn, spare(args), spare(kwargs))  # warns, or raises what NumPy raises
+        with Quiet():
+            return IN_PLACE[fn](*args, **kwargs)
     out, at = kwargs.get("out"), _position_of_out(fn)
     if at is not None and len(args) > at:
         out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
@@ -61,12 +63,13 @@ def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) ->
     out = out[0] if isinstance(out, tuple) else out
     if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:
         return ufuncs.clip(*args, **kwargs, out=out)
-    if out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
+    if warns := out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
         asked(fn, shadow(args), {**shadow(kwargs), "out": spare(out)})
         args, kwargs = ufuncs.into(fn, args, kwargs, out)
         kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
-    result = record(fn, args, kwargs)
-    return result if out is None else write_result(out, result, "unsafe")  # where NumPy has found nothing wrong
+    with Quiet() if warns else nullcontext():  # NumPy has warned, and found nothing wrong
+        result = record(fn, args, kwargs)
+        return result if out is None else write_result(out, result, "unsafe")
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from . import types
 from .containers import item, items_of, keys_of, with_items
 from .dispatch import dispatching, find_traced
 from .errors import RuleError
+from .floating import at_users_line
 from .types import ArrayType, is_sequence, typeof
 
 
@@ -122,7 +123,8 @@ def like(dx: Any, x: Any) -> Any:
 @dispatching
 def astype(x: Any, dtype: Any) -> Any:
     """``x`` as another dtype (NumPy's ``astype`` for arrays and numbers)."""
-    return np.asarray(x).astype(dtype)[()] if np.ndim(x) == 0 and not isinstance(x, np.ndarray) else x.astype(dtype)
+    y = at_users_line(np.ndarray.astype, (np.asarray(x), dtype))
+    return y if isinstance(x, np.ndarray) else y[()]
 
 
 @dispatching
