@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import fractions
+import functools
+import logging
+import os
+import pickle
 import re
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +23,7 @@ import scipy.ndimage as nd
 import scipy.optimize as so
 import scipy.signal as ss
 import scipy.sparse as sps
+import scipy.sparse.linalg as spl
 import scipy.spatial as sp
 import scipy.spatial.distance as sd
 import scipy.stats as st
@@ -25,11 +32,14 @@ import sklearn.linear_model
 import sklearn.metrics
 import sklearn.preprocessing
 
-from yota_py import LostDerivativeError, MissingRuleError, grad, jit, value_and_grad
+from yota_py import LostDerivativeError, MissingRuleError, grad, jit, stop_gradient, value_and_grad
 
 X = np.array([[1.0, 0.2, 0.1], [0.2, 2.0, 0.3], [0.1, 0.3, 3.0]])
 V = np.linspace(0.1, 0.9, 8)
 T = np.arange(8.0)
+SPLINE = sip.Akima1DInterpolator(T, T)
+LOG = logging.Logger("never written", logging.INFO)
+LOG.addHandler(logging.StreamHandler(open(os.devnull, "w")))  # noqa: SIM115
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.stats.norm.logpdf": lambda x: st.norm.logpdf(x),
@@ -56,7 +66,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.interpolate.UnivariateSpline": lambda x: sip.UnivariateSpline(T, x)(0.5),
     "scipy.interpolate.PchipInterpolator": lambda x: sip.PchipInterpolator(T, x)(0.5),
     "scipy.interpolate.splrep": lambda x: sip.splrep(T, x)[1],
-    "scipy.interpolate.RegularGridInterpolator.__call__": lambda x: sip.RegularGridInterpolator((T,), T)(x),
+    "scipy.interpolate.RegularGridInterpolator": lambda x: sip.RegularGridInterpolator((T,), T)(x),
     "scipy.signal.convolve": lambda x: ss.convolve(x, x),
     "scipy.signal.fftconvolve": lambda x: ss.fftconvolve(x, x),
     "scipy.signal.lfilter": lambda x: ss.lfilter([1.0, 2.0], [1.0], x),
@@ -103,6 +113,18 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "pandas.DataFrame": lambda x: pd.DataFrame({"a": x}).sum(),
     "pandas.qcut": lambda x: pd.qcut(x, 3),
     "pandas.factorize": lambda x: pd.factorize(x)[1],
+    "pandas.Series.std": lambda x: pd.Series([x[0], 1.0]).std(),
+    "SeriesGroupBy.mean": lambda x: pd.DataFrame({"k": [1, 1], "v": [x[0], 1.0]}).groupby("k")["v"].mean(),
+    "pickle.dumps": lambda x: len(pickle.dumps(x)),
+    "struct.pack": lambda x: len(struct.pack("d", x[0])),
+    "logging.Logger.info": lambda x: LOG.info("%.3f", x[0]),
+    "fractions.Fraction.from_float": lambda x: float(fractions.Fraction.from_float(x[0])),
+    "scipy.integrate.solve_ivp": lambda x: si.solve_ivp(lambda t, y: -y * x[0], [0, 1], [1.0]).y,
+    "scipy.sparse.linalg.spsolve": lambda x: spl.spsolve(sps.eye(8, format="csr"), x),
+    "numpy.random.choice": lambda x: np.random.choice(2, p=[x[0], 1 - x[0]]) * 0.0,
+    "normal": lambda x: np.random.default_rng(0).normal(x, 1.0),
+    "numpy.vectorize": lambda x: np.vectorize(lambda t: t * t)(x),
+    "scipy.interpolate.Akima1DInterpolator": lambda x: SPLINE(x),
     "numpy.kaiser": lambda x: np.kaiser(4, x[0]),
     "numpy.histogramdd": lambda x: np.histogramdd(X * x[0])[0],
     "numpy.roots": lambda x: np.roots(x),
@@ -144,3 +166,25 @@ def test_one_that_is_differentiated_itself_is_named(f: Any, x: Any, name: str) -
                  lambda: grad(lambda y: grad(f, y)[1][0], x)):  # fmt: skip
         with pytest.raises(LostDerivativeError, match=rf"^test_library_functions.py:\d+: {re.escape(name)} computes"):
             call()
+
+
+@pytest.mark.parametrize(("f", "said"), [
+    (lambda x: functools.partial(np.sum, axis=0)([x, x]), "numpy.sum computes on plain values here: a conversion"),
+    (lambda x: np.sum(functools.reduce(np.add, [[x, x], [x, 1.0]])), "a conversion to a plain array"),
+    (lambda x: sum(map(complex, [x], [x])).real, "complex(a, b) of a traced value"),
+    (lambda x: pd.Series([x, 1.0]).std(), "pandas.Series.std computes on plain values and has no rule yet: float(x)"),
+    (lambda x: np.frompyfunc(lambda t: t * t, 1, 1)(x), "f is <lambda> (vectorized): no rule for f, which was"),
+    (lambda x: x.as_integer_ratio()[0] * x, "x.as_integer_ratio is not supported on a traced value. Where"),
+    (lambda x: (x * T).tofile("no file"), "x.tofile is not supported on a traced value. Save the value alone: np.save"),
+])  # fmt: skip
+def test_what_is_said_of_others(f: Any, said: str) -> None:
+    with pytest.raises((LostDerivativeError, MissingRuleError)) as caught:
+        grad(f, 0.5)
+    assert re.match(rf"test_library_functions.py:\d+: {re.escape(said)}", str(caught.value))
+
+
+def test_the_advice_is_right() -> None:
+    assert grad(lambda x: np.sum(np.array([t * t for t in np.array([x, 2.0])])), 3.0) == (13.0, (6.0,))
+    for x in (1.5, 2.5, 0.25, 3.0):
+        assert grad(lambda x: stop_gradient(x).as_integer_ratio()[0] * x, x)[1] == (x.as_integer_ratio()[0],)
+        assert grad(lambda x: stop_gradient(x * T).tobytes()[15] * x, x)[1] == ((x * T).tobytes()[15],)

@@ -102,11 +102,13 @@ def called_of(frame: FrameType) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call that a frame makes: what it calls, under which name, and values that stand among the arguments."""
+    """A call that a frame makes: what it calls, under which name, values that stand among the arguments, and what the
+    callee is an attribute of (``None`` if it is none)."""
 
     callee: Any
     name: str
     values: list[Any]
+    owner: Any = None
 
 
 def called_with(frame: FrameType, offset: int) -> Called | None:
@@ -118,7 +120,8 @@ def called_with(frame: FrameType, offset: int) -> Called | None:
         return None
     inside = [m for m in sites.mentions if site.start <= m.start < site.end]
     values = (_value(m.way, frame) for m in inside)
-    return Called(callee, _text_of(site.callee), [value for value in values if value is not _UNKNOWN])
+    owner = _value(site.callee[:-1], frame) if site.callee[-1].kind == "attribute" else None
+    return Called(callee, _text_of(site.callee), [value for value in values if value is not _UNKNOWN], owner)
 
 
 def _text_of(way: Way) -> str:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from types import FrameType, FunctionType
+from collections.abc import Callable
+from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from .callsites import called_name, called_with
+from .callsites import Called, called_name, called_with, calls
+from .dispatch import original
 from .ownership import is_library, is_library_frame
+from .registry import primitive_of
 
 PLAIN = "where only the number is wanted, to print or save it, write float(stop_gradient(x)): see yota_py.stop_gradient"
 _TRACING = "Recording._call"  # what calls the function that is traced
+_OF_PLAIN_NUMBERS = ("as_integer_ratio", "hex", "is_integer", "tobytes")
 _NUMPYS = type(np.reshape)  # of NumPy's other functions
+_CONVERSIONS = ("__array__", "__float__", "__complex__", "__reduce_ex__")  # that C code asks for
 
 
 def of_number(frame: FrameType | None) -> tuple[str, str]:
     """What asks for a number of Python's, and the way out."""
-    if frame is not None and called_name(frame) == "complex":
+    if frame is not None and not is_library_frame(frame) and calls(frame, complex, "complex"):
         return "complex(a, b)", "write a + 1j*b, or x + 0j"
     return "float(x)", (f"use x itself: it works wherever a number does; {PLAIN}. If the call is math.f imported by "
                         "name in another module, write math.f or np.f")  # fmt: skip
@@ -26,6 +33,9 @@ def of_number(frame: FrameType | None) -> tuple[str, str]:
 
 def of_conversion(of_array: bool) -> str:
     """The way out of a conversion to a plain array, of an array or of a number in a list, by what the line calls."""
+    if _library_call()[0] == "numpy.vectorize":
+        return ("write the function with NumPy's functions and call it with the array itself, or with each number: "
+                "np.array([f(t) for t in x])")  # fmt: skip
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library_frame(frame):
         frame = frame.f_back
@@ -37,50 +47,109 @@ def of_conversion(of_array: bool) -> str:
             "see yota_py.primitive; where only numbers are wanted, write stop_gradient(x): see yota_py.stop_gradient")
 
 
+def of_attribute(name: str) -> str:
+    """The way out of asking for an attribute that nobody follows."""
+    if name in _OF_PLAIN_NUMBERS:
+        return f"Where only the number is wanted, write stop_gradient(x).{name}: see yota_py.stop_gradient"
+    if name in ("dump", "dumps", "tofile"):
+        return "Save the value alone: np.save(file, stop_gradient(x))"
+    return "Rewrite the line as a function of values: y = f(x)"
+
+
 def without_rule() -> str:
     """The beginning of a message: which library's function the user's line calls that knows nothing of traced values;
     empty if it calls none."""
-    name = _library_call()
-    return f"{name} computes on plain values and has no rule yet: " if name else ""
+    name, callee = _library_call()
+    known = callee is not None and primitive_of(original(callee)) is not None
+    return f"{name} computes on plain values{' here' if known else ' and has no rule yet'}: " if name else ""
 
 
-def _library_call() -> str:
-    """The full name of the library's function that the user's line is calling at the moment, without the private parts
-    of its module; empty if it calls none, or one of ours."""
+def _library_call() -> tuple[str, Any]:
+    """The full name of the library's function that the user's line is calling at the moment, as one imports it, and the
+    function, if it is known; the name is empty if the line calls none, or one of ours."""
     frame: Any = sys._getframe(1)
-    inner = None
+    inner = outer = None
     while frame is not None and is_library_frame(frame):
         if not str(frame.f_globals.get("__name__")).startswith("yota_py"):
             inner = frame
         elif frame.f_code.co_qualname == _TRACING:  # no code of the user's so far: grad(scipy.linalg.logm, A)
-            return _itself(frame.f_locals["self"].f)
-        frame = frame.f_back
-    call = called_with(frame, frame.f_lasti) if frame is not None else None
-    if call is None:
-        if frame is None or inner is None:
-            return ""
-        return f"{_public(inner.f_globals['__name__'])}.{called_name(frame) or inner.f_code.co_qualname}"
-    module = getattr(call.callee, "__module__", None) or type(call.callee).__module__
-    if not is_library(module) and inner is not None:
-        module = inner.f_globals["__name__"]
-    if not is_library(module) or module.partition(".")[0] in ("yota_py", "builtins"):
-        return ""
-    if type(call.callee).__module__ == "numpy":  # a ufunc, or one of the functions that have rules or say so
-        return ""
-    path, qualified = call.name.split("."), str(getattr(call.callee, "__qualname__", ""))
-    if not isinstance(call.callee, FunctionType) or "." not in qualified:
-        return f"{_public(module)}.{getattr(call.callee, '__name__', path[-1])}"
-    known = vars(sys.modules[_public(module)]) if _public(module) in sys.modules else {}  # a method, perhaps of
-    return f"{_public(module)}.{'.'.join(path[-2:]) if path[-2:-1] and path[-2] in known else qualified}"
+            return _itself(frame.f_locals["self"].f), None
+        outer, frame = frame, frame.f_back
+    if frame is None:
+        return "", None
+    if (call := called_with(frame, frame.f_lasti)) is not None:
+        return _called(call, inner)
+    if inner is not None:
+        return _running(inner, called_name(frame))
+    return (called_name(frame) if outer is not None and outer.f_code.co_name in _CONVERSIONS else ""), None
+
+
+def _called(call: Called, inner: FrameType | None) -> tuple[str, Any]:
+    """The name of what a line calls, and itself."""
+    callee, (path, _, last) = call.callee, call.name.rpartition(".")
+    owned = path.rpartition(".")[2]
+    if isinstance(callee, functools.partial):
+        return ("", None) if inner is None else _running(inner, "")
+    if type(callee).__module__ == "numpy" and not isinstance(callee, np.vectorize):
+        return "", None  # a ufunc, or one of the functions that have rules or say so
+    module = getattr(callee, "__module__", None) or type(callee).__module__
+    if not is_library(module):
+        return ("", None) if inner is None else _running(inner, last)
+    if isinstance(owner := call.owner, ModuleType) and is_library(owner.__name__):
+        return ("", None) if _takes_anything(owner.__name__) else (f"{_shown(owner.__name__)}.{last}", callee)
+    at = _home(type(owner).__module__, owned, lambda value: value is owner)  # scipy.stats.norm, which has methods
+    return (f"{at}.{owned}.{last}" if at else _itself(callee)), callee
+
+
+def _running(inner: FrameType, name: str) -> tuple[str, Any]:
+    """The name of the function or method of a library that the user has called by a name, and itself."""
+    code, module = inner.f_code, str(inner.f_globals["__name__"])
+    first = inner.f_locals.get(code.co_varnames[0]) if code.co_varnames else None
+    first = first[0] if isinstance(first, tuple) and first and not code.co_argcount else first
+    cls, name = type(first), name or code.co_name
+    if is_library(cls.__module__) and cls.__module__ != "builtins" and hasattr(cls, name):
+        return _itself(cls) + (f".{name}" if name != "__call__" else ""), None
+    found: list[Any] = []
+
+    def is_it(value: Any) -> bool:
+        found[:] = [value]
+        return code in [getattr(fn, "__code__", None) for fn in (value, inspect.unwrap(value))]
+
+    at = _home(module, name, is_it)
+    return (f"{at}.{name}", found[0]) if at else (f"{_shown(module)}.{name}", None)
 
 
 def _itself(fn: Any) -> str:
-    """The full name of a library's function, method or callable object; empty of others."""
+    """The full name of a library's function, method, class or callable object; empty of others."""
+    owner = getattr(fn, "__self__", None)
+    if isinstance(fn, BuiltinFunctionType) and not isinstance(owner, ModuleType | None):  # a method in C
+        cls = owner if isinstance(owner, type) else type(owner)
+        return f"{name}.{fn.__name__}" if (name := _itself(cls)) else ""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
-    module = str(named.__module__)
-    ours = module.partition(".")[0] in ("yota_py", "builtins")
-    return f"{_public(module)}.{named.__qualname__}" if is_library(module) and not ours else ""
+    module, qualified = str(named.__module__), str(named.__qualname__)
+    if not is_library(module) or _takes_anything(module):
+        return ""
+    first = qualified.partition(".")[0]
+    same = (named, original(named)) if first == qualified else ()
+    at = _home(module, first, lambda value: not same or any(value is one for one in (*same, original(value))))
+    return f"{at or _shown(module)}.{qualified}"
 
 
-def _public(module: str) -> str:
-    return ".".join(part for part in module.split(".") if not part.startswith("_"))
+def _home(module: str, name: str, is_it: Callable[[Any], bool]) -> str:
+    """The public module, as far up as possible, that has something of this module under a name; empty if none has."""
+    parts = module.split(".")
+    for n in range(1, len(parts) + 1):
+        at = ".".join([parts[0].lstrip("_"), *parts[1:n]])
+        value = vars(sys.modules[at]).get(name) if at in sys.modules else None
+        if value is not None and not isinstance(value, ModuleType) and "._" not in at and is_it(value):
+            return at
+    return ""
+
+
+def _takes_anything(module: str) -> bool:
+    return module.partition(".")[0] in ("yota_py", "builtins", "functools", "_functools", "itertools", "operator")
+
+
+def _shown(module: str) -> str:
+    """A module's name without private parts."""
+    return ".".join(part for part in module.split(".") if not part.startswith("_")) or module.lstrip("_")

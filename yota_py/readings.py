@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import hints
 from .dispatch import decided
 from .functional import copied
 from .patching import as_constant
@@ -94,7 +95,7 @@ def _to_device(x: Tracer) -> Callable[..., Any]:
 def _contents(x: Tracer, what: str) -> np.ndarray:
     """A copy that lies in memory as the array does, and is read-only."""
     if x.carries():
-        raise unsupported(what)
+        raise unsupported(what, hints.of_attribute(what.removeprefix("x.")))
     if x._trace.effects:
         raise unsupported(f"under jit, {what}", "Call the function itself, without jit")
     heed_layout()

@@ -372,12 +372,15 @@ def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 
 def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
     """The error for a function that nobody wrote a rule for."""
-    name, where = name_of(fn), site or user_site()
+    name, where = name_of(fn), str(site or user_site())
     module = named_module(fn)
     full = f"{module}.{name}" if module else name
     if fn in SAVING:
         return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
                                 f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
+    if not all(part.isidentifier() for part in full.split(".")):  # of np.frompyfunc, a lambda
+        name = full = "f"
+        where = f"{where}: f is {name_of(fn)}"
     return MissingRuleError(
         f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
         f"  1. write its derivative:    @yota_py.rrule({full})\n"

@@ -232,7 +232,7 @@ class Tracer:
             if not callable(getattr(self._value, name)):
                 return getattr(decided(self), name)
             return lambda *args: self._decide(operator.methodcaller(name, *args))
-        raise unsupported(f"x.{name}")
+        raise unsupported(f"x.{name}", hints.of_attribute(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in Tracer.__slots__:
