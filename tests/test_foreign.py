@@ -80,7 +80,6 @@ RIGHT: dict[str, Function] = {
     "DataArray * list": lambda w: np.sum((w * LABELLED) * [1.0, 2.0, 4.0]),
     "Index": lambda w: np.sum(w * pd.Index([1.5, 2.0, 4.0])),
     "numbers that a Series gives": lambda w: sum(v * v for v in w * SERIES),
-    "Series of objects": lambda w: np.sum(SERIES.apply(lambda v: v * w[0])) ** 2,
     "std with its degrees of freedom": lambda w: (w * SERIES + SERIES).std(ddof=0),
     "nullable": lambda w: np.sum(w * pd.Series([1.0, 2.0, 3.0], dtype="Float64")),
     "weighted mean": lambda w: ((w * w + 1) * LABELLED).sum() / np.sum(w * w + 1),
@@ -107,8 +106,6 @@ RIGHT: dict[str, Function] = {
     "array.array": lambda w: np.sum(w * array.array("d", [1.0, 2.0, 4.0])),
     "memoryview": lambda w: np.sum(w * memoryview(array.array("d", [1.0, 2.0, 4.0]))),
     "isclose": lambda w: w[0] if np.isclose(w * SERIES, OTHER).any() else w[1],
-    "column of a frame": lambda w: np.sum(FRAME.assign(d=w)["d"]),
-    "pd.Series": lambda w: pd.Series(w).sum() ** 2,
 }  # fmt: skip
 
 RAISES: dict[str, Function] = {
@@ -161,6 +158,9 @@ RAISES: dict[str, Function] = {
     "result += array": lambda w: np.sum(_added(w * SERIES, w)),
     "item of a result": lambda w: (w * SERIES).__setitem__(5, 1.0),
     "torch's function": lambda w: torch.sum(TENSOR * w).item(),
+    "Series of traced numbers": lambda w: np.sum(SERIES.apply(lambda v: v * w[0])) ** 2,
+    "column of a frame": lambda w: np.sum(FRAME.assign(d=w)["d"]),
+    "pd.Series": lambda w: pd.Series(w).sum() ** 2,
     "copy": lambda w: np.sum((w * SERIES).copy(deep=True).loc[5]),
 }  # fmt: skip
 

@@ -23,8 +23,8 @@ LAYERS = [
     "callsites signatures floating",
     "operations show tape trees recorder verify",
     "cases tangents partials functional registry contents",
-    "disguise hints showing patching tracer foreign libraries views arguments stopping trace mutation ufuncs "
-    "readings operators sampling",
+    "disguise hints showing patching tracer foreign tables libraries views arguments stopping trace mutation "
+    "ufuncs readings operators sampling",
     "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
     "seeds gradient differentiable",

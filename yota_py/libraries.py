@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import tables
 from .containers import mapped
 from .contents import copy_of, parts_of
 from .dispatch import decided, is_traced, original
@@ -112,6 +113,8 @@ def adopt() -> None:
             continue
         if getattr(getattr(module, "__spec__", None), "_initializing", False):  # another thread is importing it
             continue
+        for owner, name, stand_in in tables.stand_ins(library, sys.modules):
+            patched[owner, name] = stand_in
         for _, cls, name, stand_in in (entry for entry in _METHODS if entry[0] == library):
             owner = next((base for base in getattr(module, cls).__mro__ if name in vars(base)), None)
             if owner is not None:

@@ -21,7 +21,7 @@ from .callsites import calls
 from .disguise import BY_ORIGINAL
 from .dispatch import find_traced, is_traced, original, originals
 from .ownership import is_library_frame
-from .registry import listeners, makers, patched
+from .registry import finders, listeners, makers, patched
 from .showing import MODULES, Showing
 from .unwinding import Passing, state
 
@@ -134,6 +134,7 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
 _IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
 _gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
+_places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
 _retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
@@ -155,7 +156,8 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
                     _retired.append(_gates[place])
                 fn = original(getattr(owner, name))
                 _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
-                _by_original[id(original(gate))] = gate
+                _by_original[id(fn)] = gate
+                _places.setdefault(id(fn), place)
                 _traced[place] = traced
             _known.add(place)  # when the rest is done
         return _gates
@@ -175,10 +177,9 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
         return noticing(f.__wrapped__)
     if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
-    for place, gate in _stand_ins().items():
-        if original(f) is original(gate):
-            return patched.get(place, f)
-    return f
+    _stand_ins()
+    place = _places.get(id(original(f)))
+    return f if place is None else patched[place]
 
 
 def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
@@ -219,15 +220,20 @@ def as_constant(array: np.ndarray) -> Any:
 
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
+    finds: Callable[..., bool] = finders.get(traced, _has_traced)
 
     @wraps(fn)
     def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not state.traces or state.suspended or find_traced(args) is None:
+        if not state.traces or state.suspended or not finds((*args, *kwargs.values())):
             return fn(self, *args, **kwargs)
         return traced(self, *args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in
+
+
+def _has_traced(values: tuple[Any, ...]) -> bool:
+    return find_traced(values) is not None
 
 
 def _reads_array(values: Any) -> bool:

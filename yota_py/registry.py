@@ -78,6 +78,8 @@ _primitives: dict[Any, Primitive] = {}
 # Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
 # name) -> stand-in.
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
+# What tells of the arguments of a method whether its stand-in is needed; of all others, whether there are traced ones.
+finders: dict[Callable[..., Any], Callable[..., bool]] = {}
 
 # What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
 # what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
