@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,6 +33,7 @@ import sklearn.decomposition
 import sklearn.linear_model
 import sklearn.metrics
 import sklearn.preprocessing
+import sympy
 
 from yota_py import LostDerivativeError, MissingRuleError, grad, jit, stop_gradient, value_and_grad
 
@@ -40,6 +43,7 @@ T = np.arange(8.0)
 SPLINE = sip.Akima1DInterpolator(T, T)
 LOG = logging.Logger("never written", logging.INFO)
 LOG.addHandler(logging.StreamHandler(open(os.devnull, "w")))  # noqa: SIM115
+SYMBOL = sympy.Symbol("t")
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.stats.norm.logpdf": lambda x: st.norm.logpdf(x),
@@ -125,6 +129,11 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "normal": lambda x: np.random.default_rng(0).normal(x, 1.0),
     "numpy.vectorize": lambda x: np.vectorize(lambda t: t * t)(x),
     "scipy.interpolate.Akima1DInterpolator": lambda x: SPLINE(x),
+    "sympy.sin": lambda x: float(sympy.sin(x[0])),
+    "mpmath.exp": lambda x: float(mpmath.exp(x[0])),
+    "an operator of mpmath objects": lambda x: float(mpmath.mpf(2) * x[0]),
+    "an operator of sympy objects": lambda x: float((x[0] * SYMBOL).subs(SYMBOL, 2.0)),
+    "networkx.from_numpy_array": lambda x: nx.from_numpy_array(X * x[0]).size("weight"),
     "numpy.kaiser": lambda x: np.kaiser(4, x[0]),
     "numpy.histogramdd": lambda x: np.histogramdd(X * x[0])[0],
     "numpy.roots": lambda x: np.roots(x),
@@ -188,3 +197,11 @@ def test_the_advice_is_right() -> None:
     for x in (1.5, 2.5, 0.25, 3.0):
         assert grad(lambda x: stop_gradient(x).as_integer_ratio()[0] * x, x)[1] == (x.as_integer_ratio()[0],)
         assert grad(lambda x: stop_gradient(x * T).tobytes()[15] * x, x)[1] == ((x * T).tobytes()[15],)
+
+
+@pytest.mark.parametrize("name", ["sympy.sin", "mpmath.exp", "an operator of sympy objects"])
+def test_of_numbers_without_derivative_they_are_computed(name: str) -> None:
+    for scale in (1.0, 2.0, 3.0, 1.0):
+        want = FUNCTIONS[name]([scale])
+        value, (g,) = grad(lambda x: FUNCTIONS[name]([float(stop_gradient(x))]) * x, scale)
+        np.testing.assert_allclose([value, g], [want * scale, want])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import sys
@@ -17,6 +18,7 @@ from .ownership import is_library, is_library_frame
 from .registry import primitive_of
 
 PLAIN = "where only the number is wanted, to print or save it, write float(stop_gradient(x)): see yota_py.stop_gradient"
+RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
 _TRACING = "Recording._call"  # what calls the function that is traced
 _OF_PLAIN_NUMBERS = ("as_integer_ratio", "hex", "is_integer", "tobytes")
 _NUMPYS = type(np.reshape)  # of NumPy's other functions
@@ -27,6 +29,8 @@ def of_number(frame: FrameType | None) -> tuple[str, str]:
     """What asks for a number of Python's, and the way out."""
     if frame is not None and not is_library_frame(frame) and calls(frame, complex, "complex"):
         return "complex(a, b)", "write a + 1j*b, or x + 0j"
+    if _library_call()[0]:
+        return "float(x)", f"{RULE}; {PLAIN}"
     return "float(x)", (f"use x itself: it works wherever a number does; {PLAIN}. If the call is math.f imported by "
                         "name in another module, write math.f or np.f")  # fmt: skip
 
@@ -79,6 +83,8 @@ def _library_call() -> tuple[str, Any]:
         return "", None
     if (call := called_with(frame, frame.f_lasti)) is not None:
         return _called(call, inner)
+    if inner is not None and _is_operator(frame):
+        return f"an operator of {str(inner.f_globals['__name__']).partition('.')[0]} objects", None
     if inner is not None:
         return _running(inner, called_name(frame))
     return (called_name(frame) if outer is not None and outer.f_code.co_name in _CONVERSIONS else ""), None
@@ -117,6 +123,10 @@ def _running(inner: FrameType, name: str) -> tuple[str, Any]:
 
     at = _home(module, name, is_it)
     return (f"{at}.{name}", found[0]) if at else (f"{_shown(module)}.{name}", None)
+
+
+def _is_operator(frame: FrameType) -> bool:
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("BINARY_", "COMPARE_"))
 
 
 def _itself(fn: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 LIBRARIES = frozenset([
     "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
     "matplotlib", "autograd", "jax", "torch", "xarray", "polars", "dask", "pyarrow", "pytest", "_pytest", "hypothesis",
-    "IPython",
+    "IPython", "mpmath", "sympy", "networkx", "statsmodels",
 ])  # fmt: skip
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from .callsites import called_with
 from .dispatch import original
 from .errors import LostDerivativeError
-from .hints import PLAIN
+from .hints import PLAIN, RULE
 from .operations import site_of
 from .ownership import is_library, is_library_frame
 from .trace import Trace
@@ -41,7 +41,6 @@ _OF_ANY_OBJECTS = frozenset(
      "typing", "types", "dataclasses", "abc", "inspect", "warnings", "threading", "_thread", "unittest"]
 )  # fmt: skip
 _OF_PLAIN_VALUES = (Trace.compute.__code__, Trace.guard.__code__)  # what is raised in there, plain code raises
-_RULE = "compute with NumPy's functions, or make the line a function with a rule of its own: see yota_py.primitive"
 _PLAIN_TYPES = ("where no derivative is wanted, give it plain values: stop_gradient(x).__array__() of an array, "
                 "stop_gradient(x).__float__() or stop_gradient(x).__index__() of a number")
 _SAME = re.compile(r"expected (\S+), got \1\b")  # of plain values nobody says so
@@ -103,12 +102,12 @@ def _way_out(callee: Any, error: BaseException) -> str:
     if root in sys.stdlib_module_names:
         if root in _OF_TEXTS:
             return PLAIN
-        return f"{_RULE}; {_PLAIN_TYPES}" if isinstance(error, TypeError) and is_library(root) else ""
+        return f"{RULE}; {_PLAIN_TYPES}" if isinstance(error, TypeError) and is_library(root) else ""
     if isinstance(callee, _OF_PYTHON) or (isinstance(callee, type) and _is_written_in_python(callee)):
         return ""
     if isinstance(callee, type) and not is_library(root):
         return ""
-    return _RULE if isinstance(sys.modules.get(root), ModuleType) else ""
+    return RULE if isinstance(sys.modules.get(root), ModuleType) else ""
 
 
 def _is_written_in_python(cls: type) -> bool:
