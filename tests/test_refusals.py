@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from yota_py import config, grad, jit, stop_gradient, value_and_grad
+from yota_py import config, grad, gradient, jit, stop_gradient, value_and_grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, YotaError
 
 X = np.array([1.0, 2.0])
+DATABASE = sqlite3.connect(":memory:")
 
 
 @pytest.mark.parametrize(("f", "name"), [
@@ -45,6 +47,64 @@ def test_what_is_said_of_python_own_numbers_works(of: Callable[[Any], Any]) -> N
     for x in (2.0, 3.0, 4.0):
         assert grad(lambda x: (made.append(of(stop_gradient(x).__float__())), x * x)[1], x) == (x * x, (2 * x,))
     assert made == [of(2.0), of(3.0), of(4.0)]
+
+
+CONVERTED: dict[str, Callable[[Any], Any]] = {
+    "timedelta *": lambda x: (timedelta(seconds=1) * x).total_seconds(),
+    "* timedelta": lambda x: (x * timedelta(seconds=1)).total_seconds(),
+    "timedelta /": lambda x: (timedelta(seconds=1) / x).total_seconds(),
+    "SQLite": lambda x: DATABASE.execute("select ?", (x,)).fetchone()[0],
+    "SQLite by name": lambda x: DATABASE.execute("select :x", {"x": x}).fetchone()[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+@pytest.mark.parametrize("when", ["auto", "always"])
+def test_plain_numbers_are_made_of_values_without_derivative(
+    name: str, when: Literal["auto", "always"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "compile", when)
+    f = CONVERTED[name]
+    step, differentiate = jit(f), value_and_grad(lambda x: f(float(stop_gradient(x))) * x * x)
+    for x in (0.5, 2.0, -4.0, 0.25):
+        assert differentiate(x) == pytest.approx((f(x) * x * x, 2 * f(x) * x))
+        assert gradient(gradient(lambda x: f(float(stop_gradient(x))) * x * x))(x) == pytest.approx(2 * f(x))
+        assert step(x) == f(x)
+        with pytest.raises(LostDerivativeError, match=r"^test_refusals.py:\d+: .*float\(stop_gradient"):
+            grad(f, x)
+
+
+def test_errors_of_durations_are_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+
+    def f(x: Any) -> Any:
+        try:
+            return (timedelta(seconds=1) * float(stop_gradient(x))).total_seconds() * x
+        except OverflowError:
+            return -x
+
+    for x in (2.0, 1e300, 3.0, 1e299):
+        assert grad(f, x) == (f(x), (x if x < 1e9 else -1.0,))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.finfo(x).eps + x * x, lambda x: np.finfo(np.float32(1) * x).bits * x,
+    lambda x: np.iinfo(np.argmax([x, 1.0])).bits * x,
+])  # fmt: skip
+def test_types_of_numbers_are_asked_for(f: Callable[[Any], Any]) -> None:
+    for x in (0.5, 2.0, -4.0, 0.25):
+        value, (g,) = grad(f, x)
+        assert value == f(x)
+        assert g == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6)
+        assert jit(f)(x) == f(x)
+
+
+def test_methods_of_arrays_are_differentiated_themselves() -> None:
+    for x in (X, X + 1.0, X * 2.0, X):
+        value, (g,) = grad(np.ndarray.prod, x)
+        assert value == np.prod(x)
+        np.testing.assert_allclose(g, x[::-1])
+        np.testing.assert_allclose(gradient(np.ndarray.sum)(x), 1.0)
 
 
 @pytest.mark.parametrize("call", ["tensor(x)", "tensor([x[0], 1.0])", "from_numpy(x)", "as_tensor(x)", "Tensor(x)"])

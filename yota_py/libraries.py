@@ -19,7 +19,7 @@ from .functional import sparse_matmul
 from .operations import user_site
 from .registry import patched
 from .show import name_of
-from .tracer import Tracer, tracers_in
+from .tracer import Tracer, shadow, tracers_in
 from .unwinding import state
 
 _MATMUL, _MULTIPLY = np.matmul, np.multiply
@@ -91,6 +91,11 @@ def _plain(value: Any) -> Any:
     return mapped(_plain, value)
 
 
+def _of_type(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What knows a number's type by its value."""
+    return lambda self, number: method(self, shadow(number))
+
+
 _METHODS: list[tuple[str, str, str, Callable[..., Any]]] = [
     ("pandas", "DataFrame", "dot", _dot), ("pandas", "Series", "dot", _dot),
     ("pandas", "Series", "_inplace_method", in_place),
@@ -98,6 +103,8 @@ _METHODS: list[tuple[str, str, str, Callable[..., Any]]] = [
     *(("xarray", cls, "_inplace_binary_op", in_place) for cls in ("DataArray", "Variable", "Dataset")),
     ("xarray", "DataArray", "__array_ufunc__", _defer),
     ("json", "JSONEncoder", "iterencode", _encoded),
+    ("numpy", "finfo", "__new__", _of_type(np.finfo.__new__)),
+    ("numpy", "iinfo", "__init__", _of_type(np.iinfo.__init__)),
     ("numpy.ma", "MaskedArray", "_delegate_binop", lambda self, other: True),
     *(("scipy.sparse", cls, "_matmul_dispatch", product) for cls in ("csr_array", "coo_array")),
     *(("scipy.sparse", cls, "_rmatmul_dispatch", lambda self, other: product_from_left(other, self))

@@ -9,15 +9,16 @@ import operator
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from . import hints, ufuncs
 from . import readings as _readings  # noqa: F401 - arrays are asked for them
-from . import ufuncs
 from .callsites import called_name
-from .dispatch import find_traced
+from .dispatch import decided, find_traced
 from .foreign import Foreign, kind_of, meet
 from .functional import asked, copied, spare
 from .libraries import in_place, with_sparse
@@ -26,7 +27,7 @@ from .show import name_of
 from .signatures import signature_of
 from .tangents import listed, operand
 from .trace import record
-from .tracer import ArrayTracer, Tracer, shadow, unsupported
+from .tracer import ArrayTracer, Tracer, lost, shadow, unsupported
 from .types import overrides
 from .unwinding import Quiet, state
 
@@ -111,6 +112,8 @@ def _binary(python: Any, ufunc: Any, *answer: str) -> tuple[Callable[..., Any], 
         return result
 
     def forward(self: Tracer, other: Any) -> Any:
+        if isinstance(other, timedelta) and isinstance(self, Tracer):
+            return _of_duration(python, self, other, self, other)
         with state.unwatched:
             if _defers(self, other) or _repeats(self, other, python) or (
                 type(other) not in _NUMBERS and _is_python(self) and overrides(type(other), *answer)
@@ -119,12 +122,23 @@ def _binary(python: Any, ufunc: Any, *answer: str) -> tuple[Callable[..., Any], 
             return ufunc(self, other) if _has_own_ufuncs(type(other)) else apply(self, other)
 
     def reflected(self: Tracer, other: Any) -> Any:
+        if isinstance(other, timedelta) and isinstance(self, Tracer):
+            return _of_duration(python, self, other, other, self)
         with state.unwatched:
             if _defers(self, other) or _repeats(self, other, python):
                 return NotImplemented
             return ufunc(other, self) if _has_own_ufuncs(type(other)) else apply(other, self)
 
     return forward, reflected
+
+
+def _of_duration(python: Any, x: Tracer, duration: timedelta, *operands: Any) -> Any:
+    """An operator of a traced value and one of Python's durations, or pandas': plain ones, which are rounded."""
+    plain = python(*map(decided, operands))  # raises its own error
+    if x.carries() and not isinstance(plain, bool):
+        raise lost(f"a product or ratio with a {type(duration).__name__}", x,
+                   f"compute with its seconds, t.total_seconds() * x; {hints.PLAIN}")  # fmt: skip
+    return plain
 
 
 def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, ...]]:

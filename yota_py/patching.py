@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodDescriptorType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from .callsites import calls
 from .disguise import BY_ORIGINAL
 from .dispatch import find_traced, is_traced, original, originals
 from .ownership import is_library_frame
-from .registry import finders, listeners, makers, patched
+from .registry import finders, listeners, makers, methods, patched
 from .showing import MODULES, Showing
 from .unwinding import Passing, state
 
@@ -177,6 +177,8 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
         return noticing(f.__wrapped__)
     if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
+    if isinstance(f, MethodDescriptorType) and issubclass(f.__objclass__, (np.ndarray, np.generic)):
+        return methods.get(f.__name__, f)
     _stand_ins()
     place = _places.get(id(original(f)))
     return f if place is None else patched[place]

@@ -36,8 +36,9 @@ _KEEPING = [
     ("pandas.core.indexing", "_ScalarAccessIndexer", "__setitem__"),
     ("pandas.core.indexing", "_AtIndexer", "__setitem__"),
     ("pandas", "", "cut qcut to_numeric unique factorize"),
+    ("pandas", "Timedelta", "__new__"), ("pandas", "Timestamp", "__new__"), ("pandas", "Interval", "__init__"),
     ("xarray", "Variable", "__init__ __setitem__"), ("xarray", "DataArray", "__init__ __setitem__"),
-    ("xarray", "Dataset", "__init__ __setitem__"),
+    ("xarray", "Dataset", "__init__ __setitem__"), ("xarray", "", "full_like"),
 ]  # fmt: skip
 # Those that look something up: nothing flows through them.
 _LOOKING_UP = [
@@ -141,9 +142,9 @@ def _number(keeper: str, value: Any) -> Any:
 
 def _name(method: Callable[..., Any], *of: Any) -> str:
     """What the user calls, where no call of a function can be seen."""
-    name, library = method.__name__, str(method.__module__).partition(".")[0]
+    name, cls = method.__name__, next((x if isinstance(x, type) else type(x) for x in of), object)
+    library = str(getattr(method, "__module__", cls.__module__)).partition(".")[0]
     if name == "__setitem__":
         table = getattr(of[0], "obj", of[0])  # what an indexer is of
         return f"an assignment to items of a {library} {type(table).__name__}"
-    cls = next(((x if isinstance(x, type) else type(x)).__name__ for x in of), "")
-    return f"{library}.{cls}.{name}" if "." in method.__qualname__ else f"{library}.{name}"
+    return f"{library}.{cls.__name__}.{name}" if "." in method.__qualname__ else f"{library}.{name}"

@@ -184,6 +184,12 @@ class Tracer:
     def __reduce__(self) -> Any:
         return self.__reduce_ex__(2)
 
+    def __conform__(self, protocol: Any) -> Any:
+        """SQLite's question for a value that it knows."""
+        if self.carries():
+            raise lost("a conversion for SQLite", self, hints.PLAIN)
+        return self._decide(decided)
+
     def __copy__(self) -> Any:
         if not self._trace.alive:
             raise leaked(self, "a copy")
