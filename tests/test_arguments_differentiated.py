@@ -131,3 +131,39 @@ def test_arrays_of_one_element(shape: tuple[int, ...], index: str) -> None:
 def test_ranges_have_no_gradient(r: range) -> None:
     for x in (1.0, 2.0, 3.0, 4.0):
         assert grad(lambda x, r: x * x + sum(r), x, r) == (x * x + sum(r), (2 * x, None))
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda: value_and_grad(lambda n, x: x**n)(3, 2.0), "n is an int, 3. Say what is to be differentiated: argnums=1"),
+    (lambda: gradient(lambda x, n, p: x, argnums=-2)(2.0, 3, [1.0]), "to be differentiated: argnums=(0, 2)"),
+    (lambda: grad(lambda x: x, np.array([1, 2])), "Pass 2.0, not 2: derivatives are taken"),
+    (lambda: grad(lambda p: 1.0, []), "p is a list, []. Derivatives are taken"),
+    (lambda: grad(lambda p: 1.0, object()), "p is of type object. Derivatives are taken"),
+])  # fmt: skip
+def test_the_advice_fits_the_arguments(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(NotDifferentiableError) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def _nested() -> list[Any]:
+    deep: list[Any] = [1.0]
+    for _ in range(3000):
+        deep = [deep]
+    return deep
+
+
+def _in_itself() -> list[Any]:
+    p: list[Any] = [1.0]
+    p.append(p)
+    return p
+
+
+@pytest.mark.parametrize("argument", [_nested(), _in_itself()], ids=["nested", "in itself"])
+def test_an_argument_without_end_is_named(argument: Any) -> None:
+    for call, name in (
+        (lambda: grad(lambda x, p: x, 1.0, argument), "argument 1"),
+        (lambda: value_and_grad(lambda x, *, p: x)(1.0, p=argument), "argument p"),
+    ):
+        with pytest.raises(RecursionError, match=rf"^test_arguments_differentiated.py:\d+: {name} contains itself, or"):
+            call()

@@ -170,3 +170,26 @@ def test_a_power_may_turn_complex() -> None:
     for x, y in [(2.0, 0.5), (-8.0, 0.5), (4.0, 0.5), (-8.0, 2.0), (-8.0, 1.5), (8.0, 0.5), (-INF, 0.5), (-8.0, NAN)]:
         assert_same(grad(f, x, y)[0], f(x, y), f"abs({x} ** {y})")
     check(lambda x, y: x**y, [(-8.0, 0.5), (8.0, 0.5), (-8.0, 3.0), (2, -1), (2, 3), (0, -1), (3, -2)], "jit")
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x << 1, lambda x: 1 >> x, lambda x: x & x, lambda x: ~x, lambda x: np.left_shift(x, 1),
+    lambda x: np.bitwise_or.reduce(x * np.ones(2)),
+])  # fmt: skip
+@pytest.mark.parametrize("x", [2.0, np.float64(2.0), np.ones(2)], ids=["float", "float64", "array"])
+def test_operators_that_floats_do_not_have(f: Any, x: Any, every_policy: None) -> None:
+    with pytest.raises(TypeError) as plain:
+        f(x)
+    for transform in (grad, lambda f, x: jit(f)(x), lambda f, x: grad(lambda x: grad(f, x)[1][0], x)):
+        with pytest.raises(TypeError) as traced:
+            transform(f, x)  # type: ignore[no-untyped-call]
+        assert type(traced.value) is type(plain.value) and str(traced.value) == str(plain.value)
+
+    def without(x: Any) -> Any:
+        try:
+            return np.sum(f(x))
+        except TypeError:
+            return np.sum(x * x)
+
+    for k in range(5):
+        assert_allclose(grad(without, x * k)[1][0], 2 * x * k)

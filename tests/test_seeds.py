@@ -187,3 +187,13 @@ def test_seeds_with_masked_elements_are_refused(mask: list[bool], every_policy: 
             with pytest.raises(SeedError, match="masked elements"):
                 call()
         assert_array_equal(grad(double, x, seed=np.ma.array([1.0, 2.0], mask=False))[1][0], [2.0, 4.0])
+
+
+@pytest.mark.parametrize(("seed", "said"), [
+    ([1.0, 1.0], r"structure [*, *], the output of <lambda> (*, {'a': *})"),
+    ((None, {"a": 1.0}), "the seed is None where the output of <lambda> is float64"),
+])  # fmt: skip
+def test_what_is_said_of_others(seed: Any, said: str) -> None:
+    with pytest.raises(SeedError) as caught:
+        pullback(lambda x: (x, {"a": x * x}), 2.0)[1](seed)
+    assert said in str(caught.value) and "PyTreeSpec" not in str(caught.value)

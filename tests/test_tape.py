@@ -208,6 +208,13 @@ def test_static_arguments_must_be_the_traced_ones() -> None:
             tape.play(5.0, n, mode)
 
 
+def test_arguments_must_have_the_traced_structure() -> None:
+    tape = trace(lambda x, p, *, k: x * p["a"] * k, 2.0, {"a": 1.0}, k=3.0)
+    with pytest.raises(TypeError) as caught:
+        tape.play(2.0, [1.0])
+    assert "traced with the arguments (*, {'a': *}, k=*), played with (*, [*]);" in str(caught.value)
+
+
 def test_a_seed_is_an_input() -> None:
     tape = gradtape(lambda x: x * x, np.arange(3.0), seed=np.ones(3))
     for factor in (1.0, 2.0, -3.0):

@@ -21,10 +21,14 @@ def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDe
     """The error for a traced value that stands where no rule can reach it."""
     named = [*enumerate(args), *kwargs.items()]
     key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
+    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {kept_in(value)} that holds "
+                               "a traced value, whose derivative would be lost there. Pass the value itself as an argument")
+
+
+def kept_in(value: Any) -> str:
+    """What a function or object is, for messages."""
     function = isinstance(value, FunctionType | MethodType | functools.partial)
-    what = "a function" if function else f"an object of type {type(value).__name__}"
-    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {what} that holds a traced value, "
-                               "whose derivative would be lost there. Pass the value itself as an argument")
+    return "a function" if function else f"an object of type {type(value).__name__}"
 
 
 def positional(

@@ -14,7 +14,8 @@ from .errors import NotDifferentiableError
 from .operations import Input, Site, user_site
 from .show import name_of
 from .tape import Tape
-from .types import typeof
+from .trees import flatten
+from .types import is_inexact
 
 Argnums = int | tuple[int, ...] | None
 _KINDS = (
@@ -103,19 +104,31 @@ def require_active(
     """Raises ``NotDifferentiableError`` if no input of the tape is active; it names the arguments and what they are."""
     if any(isinstance(op, Input) and op.active for op in tape.ops):
         return
-    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+    wanted: Sequence[int] = range(len(args))
+    if argnums is not None:
+        wanted = [n % len(args) for n in ((argnums,) if isinstance(argnums, int) else argnums)]
+    others = [i for i, x in enumerate(args) if i not in wanted and any(map(is_inexact, flatten(x)[0]))]
     names = parameters(f)
     told = [_told(names[i] if i < len(names) else f"argument {i}", args[i]) for i in wanted]
     told += [f"{name} is passed by name" for name in kwargs]
     if 0 in wanted and names[:1] == ("self",):
-        others = [i for i in range(1, len(args)) if getattr(typeof(args[i]), "inexact", False)] or [1]
         told.append("self counts as argument 0 of a method that is decorated, and an object has no gradient: decorate "
-                    f"with value_and_grad(f, argnums={others[0]}), or differentiate the method of an object")
+                    f"with value_and_grad(f, argnums={(others or [1])[0]}), or differentiate the method of an object")
     number = f". (A function that gives the gradient is gradient(f, {args[0]!r}))" if _is_position(args) else ""
     raise NotDifferentiableError(
         f"{site or user_site()}: no argument of {tape.name} is differentiable: {'; '.join(told) or 'there is none'}. "
-        f"Pass 2.0, not 2: {_KINDS}{number}"
+        f"{_advice([args[i] for i in wanted], others)}{number}"
     )
+
+
+def _advice(values: Sequence[Any], others: Sequence[int]) -> str:
+    """What to do where these arguments have no derivative, and these others have one."""
+    if others:
+        return f"Say what is to be differentiated: argnums={others[0] if len(others) == 1 else tuple(others)}"
+    numbers = [leaf for leaf in flatten(values)[0] if isinstance(leaf, int | np.generic | np.ndarray)]
+    if any(np.result_type(leaf).kind in "biu" for leaf in numbers):
+        return f"Pass 2.0, not 2: {_KINDS}"
+    return f"{_KINDS[0].upper()}{_KINDS[1:]}"
 
 
 def _is_position(args: Sequence[Any]) -> bool:

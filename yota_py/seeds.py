@@ -15,7 +15,7 @@ from .foreign import is_masked, masked_output
 from .operations import Site, Variable, paths
 from .recorder import Recorder
 from .tangents import as_cotangent
-from .trees import flatten, is_traceable, unflatten
+from .trees import flatten, is_traceable, outline, unflatten
 from .types import ArrayType, is_inexact, typeof
 
 
@@ -66,6 +66,9 @@ def check_seed(seed: Any, z: Any, site: Site | None, name: str) -> Any:
     if is_masked(seed):
         raise SeedError(f"{site}: the seed has masked elements, which have no value; give plain numbers: "
                         "seed.filled(0.0)")
+    if seed is None:
+        raise SeedError(f"{site}: the seed is None where the output of {name} is {want}; give a seed of shape "
+                        f"{want.shape}, of zeros where nothing is to flow back")
     given = np.asarray(seed)
     if given.dtype.kind not in "fciub" or given.shape != want.shape:
         raise SeedError(f"{site}: the seed has {typeof(given)}, the output of {name} is {want}; give a seed of shape "
@@ -83,7 +86,8 @@ def with_floats(seed: Any) -> Any:
 def seed_leaves(seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site: Site | None, name: str) -> list[Any]:
     """One checked seed per leaf of the output, ``None`` for one without derivative; raises ``SeedError``."""
     if (parts := _parts(seed, spec)) is None:
-        raise SeedError(f"{site}: the seed does not have the structure of the output of {name}: {spec}")
+        raise SeedError(f"{site}: the seed has the structure {outline(flatten(seed)[1])}, the output of {name} "
+                        f"{outline(spec)}; give a number or an array for each *")
     return [
         None if s is None and not is_inexact(z) else check_seed(s, z, site, name)
         for s, z in zip(parts, leaves, strict=True)

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .arguments import held_in
+from .arguments import kept_in
 from .containers import mapped
 from .dispatch import dispatching, find_held, is_traced
+from .errors import LostDerivativeError
+from .operations import user_site
 from .registry import describe, nondiff
 
 T = TypeVar("T")
@@ -39,5 +41,6 @@ def stop_gradient(tree: T) -> T:
     if is_traced(tree) or isinstance(tree, np.ndarray):
         return _constant(tree)  # type: ignore[no-any-return]
     if find_held((tree,)) is not None:
-        raise held_in(stop_gradient, (tree,), {})
+        raise LostDerivativeError(f"{user_site()}: stop_gradient gets {kept_in(tree)} that holds a traced value, and "
+                                  "cannot make another one. Pass the values: stop_gradient(x)")
     return mapped(stop_gradient, tree)  # type: ignore[no-any-return]

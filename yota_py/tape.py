@@ -16,7 +16,7 @@ import optree
 from .errors import GuardError
 from .operations import Call, Constant, Input, Operation, Site, Variable, same, substitute
 from .show import Style, show
-from .trees import flatten, unflatten
+from .trees import as_call, flatten, unflatten
 from .types import Type
 
 
@@ -86,7 +86,8 @@ class Tape:
     def _unlike(self, given: Any, spec: optree.PyTreeSpec) -> TypeError:
         """The error for arguments of another structure."""
         assert self.in_spec is not None
-        message = f"{self.name}: the arguments' structure {spec} is not the traced one, {self.in_spec}"
+        message = (f"{self.name}: traced with the arguments {as_call(self.in_spec)}, played with {as_call(spec)}; the "
+                   "structure has to be the traced one")
         try:
             self.in_spec.flatten_up_to(given)
         except (TypeError, ValueError):

@@ -34,7 +34,7 @@ from .tangents import astype, getfield
 from .tape import Tape
 from .tracer import Tracer, elsewhere, extents, heed_layout, is_flag, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
-from .unwinding import state
+from .unwinding import Quiet, state
 from .views import follow_views
 
 if TYPE_CHECKING:
@@ -358,6 +358,9 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             raise leaked(tracer, name_of(fn))
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
     if no_rule and trace.derived and any(t.carries() for t in tracers):
+        if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
+            with Quiet():
+                fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
         raise missing_rule(fn)
     if find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)

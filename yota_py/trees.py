@@ -23,7 +23,11 @@ Leaf = Any
 def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf. With ``objects``, those of classes that the user has
     registered with optree are leaves as well."""
-    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+    try:
+        leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+    except RecursionError:
+        raise RecursionError(f"{user_site()}: {_too_deep(tree)} contains itself, or is nested too deep, and cannot be "
+                             "taken apart; pass containers of numbers and arrays") from None
     ordered, registered = _holds(spec)
     if ordered and (rebuilt := _rebuilt(tree)) is not tree:
         return flatten(rebuilt, objects=objects)
@@ -34,6 +38,29 @@ def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyT
     classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf)) and not is_registered(type(leaf))}
     new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
     return flatten(tree, objects=objects) if new else (leaves, spec)
+
+
+def _too_deep(tree: Any) -> str:
+    """The argument of a call that cannot be flattened; else the tree itself."""
+    if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], tuple) and isinstance(tree[1], dict):
+        for name, value in (*enumerate(tree[0]), *tree[1].items()):
+            try:
+                optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
+            except RecursionError:
+                return f"argument {name}"
+    return f"a {type(tree).__name__}"
+
+
+def outline(spec: optree.PyTreeSpec) -> str:
+    """A structure as a text, in which each leaf is a star: ``(*, {'a': *})``."""
+    return str(spec).removeprefix("PyTreeSpec(").partition(", NoneIsLeaf")[0]
+
+
+def as_call(spec: optree.PyTreeSpec) -> str:
+    """The structure of the arguments of a call: ``(*, k=[*])``."""
+    args, kwargs = spec.children()
+    named = (f"{name}={outline(value)}" for name, value in zip(kwargs.entries(), kwargs.children(), strict=True))
+    return f"({', '.join([*map(outline, args.children()), *named])})"
 
 
 @lru_cache(maxsize=4096)
