@@ -22,6 +22,7 @@ from .tracer import Tracer, lost
 
 _WAY_OUT = f"compute with arrays of NumPy (np.array([...]), x.to_numpy()); {hints.PLAIN}"
 _VIEWS = (KeysView, ValuesView)  # lists to pandas, as iterators are to its constructors
+_IMMUTABLE = 1 << 8  # the flag of classes whose attributes cannot be set: ``object``, and some of C
 _ARITHMETIC = " ".join(f"{name} r{name}" for name in "add sub mul truediv floordiv mod pow".split())
 
 # Methods that keep what they are given, or compute with it, and functions.
@@ -61,7 +62,7 @@ def stand_ins(library: str, modules: dict[str, ModuleType]) -> Iterator[tuple[An
             classes = getattr(getattr(found, cls, None), "__mro__", ()) if cls else (found,)
             for name in names.split():
                 owner = next((base for base in classes if name in vars(base)), None)
-                if owner is not None and owner is not object:
+                if owner is not None and not getattr(owner, "__flags__", 0) & _IMMUTABLE:
                     yield owner, name, _noticing(partial(stand_in, original(getattr(owner, name))), _holds)
     if library == "pandas":
         owner = next((base for base in modules["pandas"].DataFrame.__mro__ if base.__name__ == "NDFrame"), None)
