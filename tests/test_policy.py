@@ -44,6 +44,14 @@ def test_compiled_when_interpreting_has_cost_as_much(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.default_policy
+def test_lists_cost_what_their_items_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices: list[int] = []
+    monkeypatch.setattr(policy.price, "of", lambda operations: prices.append(operations) or 5.0)  # type: ignore[func-returns-value]
+    grad(lambda x: np.sum([x] * 300), 1.0)
+    assert max(prices) > 300
+
+
+@pytest.mark.default_policy
 def test_each_new_path_has_to_pay_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def g(x: Any) -> Any:
         for _ in range(int(x)):

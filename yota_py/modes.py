@@ -96,8 +96,11 @@ class TracedCall:
 
     @property
     def operations(self) -> int | None:
-        """The length of the tape."""
-        return len(self.source.tape) if self.source is not None else None
+        """The length of the tape, where each traced item of a list counts as well: it becomes an operation."""
+        if self.source is None:
+            return None
+        lists = [x for op in self.source.tape.ops for x in getattr(op, "args", ()) if isinstance(x, list | tuple)]
+        return len(self.source.tape) + sum(isinstance(item, Variable) for x in lists for item in x)
 
     @property
     def traced(self) -> set[int]:

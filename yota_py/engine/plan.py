@@ -273,9 +273,10 @@ class _Planner(Memory):
             self._cluster(step)
 
     def _cluster(self, step: Cluster) -> None:
+        own = {item.var for item in step.items}
         for item in step.items:
             for x, _ in item.reads:
-                if isinstance(x, Variable) and x not in {i.var for i in step.items}:
+                if isinstance(x, Variable) and x not in own:
                     self.place(x)  # before the nest: a view may need a copy first
             if item.kind == "scatter":
                 self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
