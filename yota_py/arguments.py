@@ -21,8 +21,9 @@ def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDe
     """The error for a traced value that stands where no rule can reach it."""
     named = [*enumerate(args), *kwargs.items()]
     key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
-    return LostDerivativeError(f"{user_site()}: argument {key} of {name_of(fn)} is {kept_in(value)} that holds "
-                               "a traced value, whose derivative would be lost there. Pass the value itself as an argument")
+    what = f"argument {key} of {name_of(fn)} is {kept_in(value)}"
+    return LostDerivativeError(f"{user_site()}: {what} that holds a traced value, whose derivative would be lost "
+                               "there. Pass the value itself as an argument")
 
 
 def kept_in(value: Any) -> str:
