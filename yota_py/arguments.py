@@ -1,4 +1,4 @@
-"""Arguments of a call in which traced values stand where no rule can reach them."""
+"""Traced values among arguments: those that no rule can reach, and those that decide shapes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
-from .dispatch import find_held, find_traced
+import numpy as np
+
+from .containers import with_items
+from .dispatch import decided, find_held, find_traced
 from .errors import LostDerivativeError, MissingRuleError
 from .operations import user_site
 from .ownership import is_library, named_module
 from .registry import Primitive
 from .show import name_of
 from .signatures import signature_of
+from .tracer import kind_of_tracer
 
 
 def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
@@ -58,3 +62,15 @@ def positional(
                                "through which no rule can carry a derivative. "
                                + ("Rewrite the line with other functions." if known else "Pass it by position."))
     return tuple(out), rest
+
+
+def extents(value: Any) -> Any:
+    """An axis, a shape or a flag with its traced integers as guards; other numbers (``initial=``) stay traced."""
+    if isinstance(value, tuple | list):
+        return with_items(value, map(extents, value))
+    return decided(value) if kind_of_tracer(value) in ("i", "u") or is_flag(value) else value
+
+
+def is_flag(value: Any) -> bool:
+    """Whether a value is traced, and true or false: NumPy asks which."""
+    return kind_of_tracer(value) == "b" and not isinstance(value, np.ndarray)

@@ -55,3 +55,16 @@ def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
 def is_library_frame(frame: FrameType) -> bool:
     """Whether a frame runs a library's code."""
     return is_library_code(frame.f_code, frame.f_globals)
+
+
+def in_rules() -> bool:
+    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "yota_py.gradient" or module.startswith("yota_py.rules."):
+            return True
+        if not is_library(module):
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

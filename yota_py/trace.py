@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from . import locks
-from .arguments import held_in, positional
+from .arguments import extents, held_in, is_flag, positional
 from .containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from .dispatch import decided, find_held
 from .errors import LostDerivativeError, YotaError
@@ -25,14 +24,14 @@ from .floating import RAISES_ERRORS, at_users_line, raises_errors
 from .foreign import Foreign, has_foreign, meet, refused
 from .functional import ReadOnly, written_into
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
-from .ownership import is_library, named_module
+from .ownership import in_rules, is_library, named_module
 from .patching import as_constant, suspended
 from .recorder import Recorder, is_large
 from .registry import deciding, missing_rule, primitive_of, raising, rewriting
 from .show import name_of
 from .tangents import astype, getfield
 from .tape import Tape
-from .tracer import Tracer, elsewhere, extents, heed_layout, is_flag, leaked, make_tracer, shadow, tracers_in
+from .tracer import Tracer, elsewhere, heed_layout, leaked, make_tracer, shadow, tracers_in
 from .types import ArrayType, OpaqueType, typeof
 from .unwinding import Quiet, state
 from .views import follow_views
@@ -144,7 +143,7 @@ class Trace(Recorder):
             if type(value) is not np.ndarray:
                 raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
                                 "from an array's, pass np.asarray(...) of it")
-            if not _in_rules():
+            if not in_rules():
                 why = "an array comes from somewhere that cannot be followed"
                 self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS if state.suspended else why}")
             now = np.array(value)  # the function may write into it later
@@ -373,19 +372,6 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if entry is not None and (raises := raising.get(fn)) is not None:
         bool(raises(result, *args))  # a decision, if it depends on what is traced
     return result
-
-
-def _in_rules() -> bool:
-    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module == "yota_py.gradient" or module.startswith("yota_py.rules."):
-            return True
-        if not is_library(module):
-            return False
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
 
 
 def _as_constants(result: Any) -> Any:

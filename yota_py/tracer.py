@@ -18,7 +18,7 @@ import numpy as np
 
 from . import hints
 from .callsites import asks_for, called_name, subscripts
-from .containers import items_of, mapped, with_items
+from .containers import items_of, mapped
 from .dispatch import decided, is_traced
 from .errors import LostDerivativeError, MissingRuleError, YotaError
 from .operations import Constant, Variable, user_site
@@ -367,18 +367,6 @@ def kind_of_tracer(value: Any) -> str:
     """The kind of dtype (``"f"``, ``"i"``, ``"b"``, …) of a traced value; empty if it is not traced."""
     t = typeof(value) if isinstance(value, Tracer) else None
     return t.dtype.kind if isinstance(t, ArrayType) else ""
-
-
-def extents(value: Any) -> Any:
-    """An axis, a shape or a flag with its traced integers as guards; other numbers (``initial=``) stay traced."""
-    if isinstance(value, tuple | list):
-        return with_items(value, map(extents, value))
-    return decided(value) if kind_of_tracer(value) in ("i", "u") or is_flag(value) else value
-
-
-def is_flag(value: Any) -> bool:
-    """Whether a value is traced, and true or false: NumPy asks which."""
-    return kind_of_tracer(value) == "b" and not isinstance(value, np.ndarray)
 
 
 def leaked(tracer: Tracer, what: str) -> YotaError:
