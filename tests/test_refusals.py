@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable
@@ -97,6 +98,15 @@ def test_types_of_numbers_are_asked_for(f: Callable[[Any], Any]) -> None:
         assert value == f(x)
         assert g == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6)
         assert jit(f)(x) == f(x)
+
+
+def test_a_function_of_texts_is_named_that_is_differentiated_itself() -> None:
+    for call in (grad, lambda f, x: value_and_grad(f)(x)):
+        for x in (2.0, [1.0, 2.0], {"a": 3.0}):
+            with pytest.raises(LostDerivativeError, match=r"^test_refusals.py:\d+: json.dumps\(.* gets .*float\(stop"):
+                call(json.dumps, x)
+    with pytest.raises(TypeError, match="required positional argument"):
+        grad(json.dump, 2.0)
 
 
 def test_methods_of_arrays_are_differentiated_themselves() -> None:

@@ -77,7 +77,7 @@ def _library_call() -> tuple[str, Any]:
         if not str(frame.f_globals.get("__name__")).startswith("yota_py"):
             inner = frame
         elif frame.f_code.co_qualname == _TRACING:  # no code of the user's so far: grad(scipy.linalg.logm, A)
-            return _itself(frame.f_locals["self"].f), None
+            return itself(frame.f_locals["self"].f), None
         outer, frame = frame, frame.f_back
     if frame is None:
         return "", None
@@ -104,7 +104,7 @@ def _called(call: Called, inner: FrameType | None) -> tuple[str, Any]:
     if isinstance(owner := call.owner, ModuleType) and is_library(owner.__name__):
         return ("", None) if _takes_anything(owner.__name__) else (f"{_shown(owner.__name__)}.{last}", callee)
     at = _home(type(owner).__module__, owned, lambda value: value is owner)  # scipy.stats.norm, which has methods
-    return (f"{at}.{owned}.{last}" if at else _itself(callee)), callee
+    return (f"{at}.{owned}.{last}" if at else itself(callee)), callee
 
 
 def _running(inner: FrameType, name: str) -> tuple[str, Any]:
@@ -114,7 +114,7 @@ def _running(inner: FrameType, name: str) -> tuple[str, Any]:
     first = first[0] if isinstance(first, tuple) and first and not code.co_argcount else first
     cls, name = type(first), name or code.co_name
     if is_library(cls.__module__) and cls.__module__ != "builtins" and hasattr(cls, name):
-        return _itself(cls) + (f".{name}" if name != "__call__" else ""), None
+        return itself(cls) + (f".{name}" if name != "__call__" else ""), None
     found: list[Any] = []
 
     def is_it(value: Any) -> bool:
@@ -129,12 +129,12 @@ def _is_operator(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("BINARY_", "COMPARE_"))
 
 
-def _itself(fn: Any) -> str:
+def itself(fn: Any) -> str:
     """The full name of a library's function, method, class or callable object; empty of others."""
     owner = getattr(fn, "__self__", None)
     if isinstance(fn, BuiltinFunctionType) and not isinstance(owner, ModuleType | None):  # a method in C
         cls = owner if isinstance(owner, type) else type(owner)
-        return f"{name}.{fn.__name__}" if (name := _itself(cls)) else ""
+        return f"{name}.{fn.__name__}" if (name := itself(cls)) else ""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
     module, qualified = str(named.__module__), str(named.__qualname__)
     if not is_library(module) or _takes_anything(module):

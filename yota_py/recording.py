@@ -174,7 +174,7 @@ class Recording:
             if (cause := trace.refused or trace.lost) is not None and not isinstance(error, YotaError):
                 raise cause from error  # C code that has called a function may not heed its errors
             own = trace.effects or isinstance(error, YotaError)
-            if not own and (said := translated(error, error.__traceback__)) is not None:
+            if not own and (said := translated(error, error.__traceback__, self.f)) is not None:
                 raise said from error
             if not trace.effects and state.traces[0] is trace:
                 leftovers = Leftovers(trace)

@@ -23,8 +23,8 @@ import numpy as np
 from .callsites import called_with
 from .dispatch import original
 from .errors import LostDerivativeError
-from .hints import PLAIN, RULE
-from .operations import site_of
+from .hints import PLAIN, RULE, itself
+from .operations import site_of, user_site
 from .ownership import is_library, is_library_frame
 from .trace import Trace
 from .tracer import tracers_in
@@ -47,8 +47,8 @@ _SAME = re.compile(r"expected (\S+), got \1\b")  # of plain values nobody says s
 _OF_TEXTS = ("json", "csv", "struct", "string")  # modules that make texts or bytes of numbers
 
 
-def translated(error: BaseException, traceback: TracebackType | None) -> LostDerivativeError | None:
-    """What to raise for an exception in a traced function; ``None`` for one that is the function's own.
+def translated(error: BaseException, traceback: TracebackType | None, fn: Any = None) -> LostDerivativeError | None:
+    """What to raise for an exception in a traced function, ``fn``; ``None`` for one that is the function's own.
 
     Of another class than what Python or NumPy raises it is only if it comes from C code that knows nothing of traced
     values and was given one: it would not have been raised of plain numbers.
@@ -59,18 +59,27 @@ def translated(error: BaseException, traceback: TracebackType | None) -> LostDer
     frames = [tb for tb in frames if not _is_ours(tb)]
     if not frames:
         return None
-    users = next((tb for tb in reversed(frames) if not is_library_frame(tb.tb_frame)), frames[-1])
+    users = next((tb for tb in reversed(frames) if not is_library_frame(tb.tb_frame)), None)
+    if users is None and (name := itself(fn)) and (instead := _way_out(fn, error)):  # grad(json.dumps, 2.0)
+        return _given(f"{user_site()}: {name}", error, instead)
+    users = users or frames[-1]
     call = called_with(users.tb_frame, users.tb_lasti)
     if call is None or not (traced := tracers_in(call.values)):
         return None
     instead = _PLAIN_TYPES if _SAME.search(str(error)) else _way_out(original(call.callee), error)
     if not instead:
         return None
-    site, derivative = site_of(users.tb_frame.f_code, users.tb_lineno), "whose derivative would be lost there"
-    if not any(tracer.carries() for tracer in traced):
-        derivative, instead = "which it cannot read", _PLAIN_TYPES
-    return LostDerivativeError(f"{site}: {call.name}(...) gets a traced value, {derivative} "
-                               f"({type(error).__name__}: {error}). Instead: {instead}.")
+    callee = f"{site_of(users.tb_frame.f_code, users.tb_lineno)}: {call.name}"
+    if any(tracer.carries() for tracer in traced):
+        return _given(callee, error, instead)
+    return _given(callee, error, _PLAIN_TYPES, "which it cannot read")
+
+
+def _given(
+    callee: str, error: BaseException, instead: str, why: str = "whose derivative would be lost there"
+) -> LostDerivativeError:
+    return LostDerivativeError(f"{callee}(...) gets a traced value, {why} ({type(error).__name__}: {error}). "
+                               f"Instead: {instead}.")  # fmt: skip
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
