@@ -136,13 +136,14 @@ def itself(fn: Any) -> str:
         cls = owner if isinstance(owner, type) else type(owner)
         return f"{name}.{fn.__name__}" if (name := itself(cls)) else ""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
-    module, qualified = str(named.__module__), str(named.__qualname__)
+    at = named if hasattr(named, "__module__") else named.__objclass__  # of a method in C
+    module, qualified = str(at.__module__), str(named.__qualname__)
     if not is_library(module) or _takes_anything(module):
         return ""
     first = qualified.partition(".")[0]
     same = (named, original(named)) if first == qualified else ()
-    at = _home(module, first, lambda value: not same or any(value is one for one in (*same, original(value))))
-    return f"{at or _shown(module)}.{qualified}"
+    home = _home(module, first, lambda value: not same or any(value is one for one in (*same, original(value))))
+    return f"{home or _shown(module)}.{qualified}"
 
 
 def _home(module: str, name: str, is_it: Callable[[Any], bool]) -> str:
