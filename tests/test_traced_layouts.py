@@ -76,7 +76,7 @@ def test_functions_with_rules(layout: str) -> None:
 EXPRESSIONS = """
 np.delete(x, 0, 1); np.delete(x, [0], axis=0); np.delete(x, slice(0, 1), axis=1); np.compress([True, False], x, axis=0)
 x.compress([True, False, True], axis=1); np.argwhere(x); np.unique(x); np.array([x, x]); np.asarray([x, x * 2])
-np.zeros_like(x) + x; np.full_like(x, 2.0, order="A") * x; np.empty_like(x, order="F") * 0 + x; x.flatten("F")
+np.zeros_like(x) + x; np.full_like(x, 2.0, order="A") * x; np.isnan(np.empty_like(x, order="F")) * 0 + x; x.flatten("F")
 np.add(x, 1, order="F"); np.multiply(x, x, order="C"); np.exp(x, order="A"); np.add(x, 1, dtype=np.float32)
 np.add(x, x.copy("F")); x * np.ones(x.shape, order="F"); np.divmod(x, 2)[0]; x.T * x.T; -x; x**2; [x, x] * x
 x - [x.copy("F")]; np.multiply([x, x], x); np.add.outer(x, x); np.add.outer(x, x, order="F"); x.cumsum(0)

@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose
 from tracing import ARRAYS, NUMBERS, Function, agree
 
 from yota_py import grad, pullback, value_and_grad
+from yota_py.tracer import tracers_of
 
 # ------------------------------------------------------------------------------------------ what Python can do with x
 
@@ -306,3 +307,9 @@ def test_inner_functions_close_over_outer_values() -> None:
 
     for f in (closed, pulled, branching, lambda x: np.sum(inner(x)[1]) + inner(x)[0]):
         agree(f, *ARRAYS)
+
+
+@pytest.mark.parametrize("cls", [float, bool, complex, np.float64, np.ndarray])
+def test_the_classes_of_traced_values_have_the_hook_for_attributes_themselves(cls: type) -> None:
+    """Python drops an inherited one for good if C code asks for an attribute while an error is set."""
+    assert "__getattr__" in vars(tracers_of(cls))

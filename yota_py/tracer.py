@@ -305,10 +305,11 @@ for _name in _CONVERSIONS:
 
 
 @lru_cache(maxsize=1024)
-def _tracers_of(cls: type) -> type[Tracer]:
+def tracers_of(cls: type) -> type[Tracer]:
     """The class of tracers of values of a class."""
     base = ArrayTracer if issubclass(cls, np.ndarray) else ScalarTracer if issubclass(cls, np.generic) else Tracer
     own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
+    own["__getattr__"] = Tracer.__getattr__  # inherited, it is lost for good if C code asks while an error is set
     if cls.__hash__ is None:
         own["__hash__"] = None
     name = f"numpy.{cls.__name__}" if cls.__module__ == "numpy" else cls.__name__
@@ -318,7 +319,7 @@ def _tracers_of(cls: type) -> type[Tracer]:
 def make_tracer(trace: Trace, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
     cls: Any = value.__class__  # of a traced value, that of what it stands for
-    return _tracers_of(cls)(trace, var, value)
+    return tracers_of(cls)(trace, var, value)
 
 
 def tracers_in(structure: Any) -> list[Tracer]:
