@@ -41,6 +41,7 @@ SAMPLE = {
     "scipy.signal": "lfilter",
     "scipy.ndimage": "label",
     "scipy.cluster.hierarchy": "linkage",
+    "scipy.linalg": "circulant toeplitz hankel",
     "scipy.sparse.csgraph": "dijkstra",
     "scipy.stats": "gaussian_kde",
     "sklearn.cluster": "KMeans",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 import sklearn.metrics
 import sklearn.preprocessing  # noqa: F401 - for what is read
 from numpy.testing import assert_allclose
@@ -177,6 +178,61 @@ def test_under_jit_they_are_asked_when_the_step_asks() -> None:
     compiled = jit(step)
     for _ in range(4):
         assert compiled(np.ones(2)) == step(np.ones(2)) == (False, (8,), 2.0)
+
+
+STRIDED = {
+    "backwards": "as_strided(a[2:], (3, 3), (-8, 8))", "every second": "as_strided(a[::2], (3,), (16,))",
+    "beside it": "as_strided(a[:1], (6,), (8,))", "by strides": "as_strided(a[3:], strides=(-8,))",
+    "in order of columns": "as_strided(a.reshape(2, 3).copy(order='F')[:, 1:], (2, 2), (8, 16))",
+    "another dtype": "as_strided(a.astype(np.float32)[2:], (3,), (-4,))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", STRIDED.values(), ids=STRIDED.keys())
+def test_libraries_see_the_memory_beside_a_view(expression: str) -> None:
+    names: dict[str, Any] = {"__name__": "scipy.strided", "as_strided": np.lib.stride_tricks.as_strided, "np": np}
+    exec(f"def strided(a): return {expression}", names)
+    w, strided = np.arange(1.0, 7.0), names["strided"]
+    captured = value_and_grad(lambda x: x * x + x * np.sum(strided(w)))
+    passed = value_and_grad(lambda x, a: x * x + x * np.sum(strided(stop_gradient(a * x))))
+    for k in range(4):
+        x, w[:] = k + 2.0, np.arange(1.0, 7.0) * (k + 1)
+        total, part = strided(w).sum(), strided(w * x).sum()
+        assert_allclose(captured(x), (x * x + x * total, 2 * x + total))
+        assert_allclose(passed(x, w), (x * x + x * part, 2 * x + part))
+    with pytest.raises(LostDerivativeError, match="computes on plain values and has no rule yet"):
+        grad(lambda x: np.sum(strided(w * x)), 2.0)
+
+
+def test_libraries_do_not_write_into_what_they_see_beside_a_view() -> None:
+    names: dict[str, Any] = {"__name__": "scipy.strided", "as_strided": np.lib.stride_tricks.as_strided}
+    exec("def strided(a): return as_strided(a[1:], (3,), (-8,))\ndef write(a): strided(a)[0] = 5.0", names)
+    strided, write, w = names["strided"], names["write"], np.arange(1.0, 7.0)
+    seen = np.arange(20.0)[5:11]
+    with pytest.raises(ValueError, match="read-only"):
+        grad(lambda x: (write(w), x * x)[1], 2.0)
+    with pytest.raises(MissingRuleError, match=r"as_strided .* x\.copy\(\)"):  # of what the trace does not know
+        grad(lambda x: x * np.sum(strided(seen)), 2.0)
+
+    def later(x: Any) -> Any:
+        a = w * 2
+        windows = strided(a)
+        a[0] = 9.0
+        return x * np.sum(windows)
+
+    with pytest.raises(MutationError):
+        grad(later, 2.0)
+
+
+def test_a_matrix_of_library_functions_that_stride() -> None:
+    w = np.array([1.0, 2.0, 4.0])
+    for make in (scipy.linalg.circulant, scipy.linalg.toeplitz, scipy.linalg.hankel):
+        f = value_and_grad(lambda x, make=make: np.sum(make(w) @ x))
+        for k in range(4):
+            w[1] = k
+            value, g = f(np.arange(3.0) + k)
+            assert_allclose(value, np.sum(make(w) @ (np.arange(3.0) + k)))
+            assert_allclose(g, make(w).sum(0))
 
 
 def test_other_functions_that_catch_the_refusal_are_refused() -> None:

@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from . import hints
 from .dispatch import decided
 from .functional import copied
 from .patching import as_constant
-from .registry import readings
+from .registry import conversions, readings
 from .tracer import Tracer, heed_layout, shadow, unsupported
 from .unwinding import state
 from .views import locked
@@ -110,6 +111,17 @@ def _contents_for_good(x: Tracer, what: str) -> np.ndarray:
     return array
 
 
+def _in_its_memory(x: Tracer) -> np.ndarray:
+    """Contents as a view of what they are a view of: ``as_strided`` makes views of the memory beside them, too."""
+    root = x._root
+    value, owner = shadow(x), shadow(root)
+    if owner.base is not None or not owner.flags.forc or (value is not owner and value.base is not owner):
+        raise unsupported("as_strided of an array in memory that others look at", "Copy it first: x.copy()")
+    memory = _contents_for_good(root, "as_strided").ravel(order="K")
+    offset = value.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+
+
 def _in_bytes(name: str) -> Callable[[Tracer], Any]:
     return lambda x: getattr(_contents(x, f"x.{name}"), name)
 
@@ -140,6 +152,7 @@ def _ctypes(x: Tracer) -> Any:
     raise unsupported("x.ctypes", "Take a copy, which C code may read: x.__array__().ctypes")
 
 
+conversions[as_strided.__code__] = _in_its_memory
 readings |= {
     "strides": _strides, "flags": _flags, "base": _base, "device": lambda x: shadow(x).device, "to_device": _to_device,
     "tobytes": _in_bytes("tobytes"), "dumps": _in_bytes("dumps"), "tofile": _into_file("tofile"),

@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -86,6 +86,8 @@ finders: dict[Callable[..., Any], Callable[..., bool]] = {}
 makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
 shown: dict[int, tuple[Any, Any]] = {}
 shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
+# By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
+conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 
 # When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
 # decision which every trace takes after such a call: machine code gives NaN or infinity instead.
