@@ -354,7 +354,6 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
         case(s(0), 2),
         case(s(3), 2, "edge"), case(s(2, 3), ((1, 2), (2, 1)), mode="reflect"),
         case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
-        case(s(2, 3), {1: (1, 2)}),
     ],
 )  # fmt: skip
 def pad_rule(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> tuple[Any, Pullback]:

@@ -214,6 +214,13 @@ def test_pieces_that_are_not_used() -> None:
     np.testing.assert_array_equal(gradient(lambda x: np.split(x, [3, 1])[2].sum(), np.ones(4)), [0, 1, 1, 1])
 
 
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy takes no dict of widths before 2.4")
+@pytest.mark.parametrize("mode", ["constant", "edge", "wrap"])
+def test_padding_of_the_axes_that_a_dict_names(mode: str) -> None:
+    for widths in ({1: (1, 2)}, {-1: 1}, {0: (2, 0), 1: 1}):
+        check_grads(lambda x, widths=widths: np.pad(x, widths, mode), rng.normal(size=(2, 3)))
+
+
 def test_padding_modes_without_rule_say_which_have_one() -> None:
     with pytest.raises(MissingRuleError, match=r"linear_ramp.*reflect"):
         gradient(lambda x: np.sum(np.pad(x, 1, mode="linear_ramp")), np.ones(3))
