@@ -44,6 +44,7 @@ MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
 _LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
+_FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
@@ -104,10 +105,20 @@ def names_of(code: CodeType) -> Names:
     return known[1]
 
 
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    """The instructions; those that load or store two local variables (from Python 3.13 on) as two."""
+    for instruction in dis.get_instructions(code):
+        if "FAST" in instruction.opname and isinstance(instruction.argval, tuple):
+            for kind, name in zip(_FAST.findall(instruction.opname), instruction.argval, strict=True):
+                yield instruction._replace(opname=kind, opcode=dis.opmap[kind], argval=name)
+        else:
+            yield instruction
+
+
 def _read(code: CodeType) -> Names:
     names, of = Names(), ""  # the global name that the instruction before has loaded
     constant, nothing = False, False  # whether it has loaded a constant, or None
-    instructions = list(dis.get_instructions(code))
+    instructions = [*_instructions(code)]
     texts = [text for text in code.co_consts if isinstance(text, str)]
     names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
     for i, instruction in enumerate(instructions):
@@ -181,11 +192,11 @@ def only_grown(code: CodeType) -> frozenset[str]:
     if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) or code.co_posonlyargcount:
         return frozenset()
     grown, others = set[str](), {*code.co_cellvars}
-    instructions = list(dis.get_instructions(code))
+    instructions = [*_instructions(code)]
     for i, instruction in enumerate(instructions):
         if "FAST" in instruction.opname:
-            found = (instruction.argval,) if isinstance(instruction.argval, str) else instruction.argval
-            (grown if instruction.opname in _LOCAL and _appends(instructions[i + 1 : i + 4]) else others).update(found)
+            appends = instruction.opname in _LOCAL and _appends(instructions[i + 1 : i + 4])
+            (grown if appends else others).add(instruction.argval)
     return frozenset(grown.intersection(names) - others)
 
 

@@ -23,7 +23,7 @@ IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
     frozenset,
 )  # fmt: skip
-_HEAP_TYPE = 1 << 9  # the flag of classes that are made while Python runs
+_FINISHED = 1 << 8  # the flag of classes that are written in C (Py_TPFLAGS_IMMUTABLETYPE)
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 FLOATS = (float, np.float64, np.float32)
@@ -47,10 +47,7 @@ BUILTIN = (
 
 def has_state_in_c(cls: type) -> bool:
     """Whether objects of a user's class hold more than attributes, as those derived from ``deque`` or of ctypes do."""
-    return any(
-        is_library(base.__module__) and (base.__module__ == "array" or not base.__flags__ & _HEAP_TYPE)
-        for base in cls.__mro__[:-1]
-    )
+    return any(is_library(base.__module__) and base.__flags__ & _FINISHED for base in cls.__mro__[:-1])
 
 
 def is_watchable(value: Any) -> bool:
@@ -150,7 +147,7 @@ def is_of_library(cls: type) -> bool:
     module: Any = cls.__module__
     if isinstance(module, str) and not is_library(module):
         return False
-    if not isinstance(module, str) or not cls.__flags__ & _HEAP_TYPE:  # written in C
+    if not isinstance(module, str) or cls.__flags__ & _FINISHED:
         return True
     found: Any = sys.modules.get(module)
     for name in cls.__qualname__.split("."):
