@@ -373,3 +373,43 @@ def test_gradients_of_functions_that_compare_numbers_by_identity() -> None:
         with pytest.raises(YotaError, match="one number is the same object as another"):
             grad(f, BEST)
         assert grad(f, 3.0) == (6.0, (2.0,))
+
+
+class Star:
+    """Compares itself with others, as data classes do from Python 3.13 on."""
+
+    def __init__(self, at: Any, mass: Any) -> None:
+        self.at, self.mass = at, mass
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or (isinstance(other, Star) and self.at == other.at)
+
+    __hash__ = object.__hash__
+
+    def pull(self, others: list[Star]) -> Any:
+        return sum(star.mass * self.mass / (self.at - star.at) ** 2 for star in others if star is not self)
+
+
+def test_gradients_where_an_object_compares_itself() -> None:
+    """What methods compare with their own object is no number, so numbers may be the same."""
+
+    def f(x: Any, y: Any) -> Any:
+        stars = [Star(x, y), Star(3.0 * x, y)]
+        same = stars[0] == stars[0]
+        return sum(star.pull(stars) for star in stars) * (1.0 if same else 2.0)
+
+    for x in (BEST, 3.0, BEST):
+        value, slopes = grad(f, x, x)
+        assert value == pytest.approx(0.5) == f(x, x)
+        assert slopes == pytest.approx((-1.0 / x, 1.0 / x))
+    compiled = jit(f)
+    for x in (BEST, 3.0, BEST, 5.0):
+        assert compiled(x, x) == f(x, x)
+
+
+def test_gradients_of_functions_whose_own_argument_is_called_self() -> None:
+    def f(self: Any) -> Any:
+        return 10.0 if self is BEST else self * 2.0
+
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(f, BEST)

@@ -159,8 +159,10 @@ def _read(code: CodeType) -> Names:
         elif kind == "IMPORT_NAME":
             names.imports.append("." * instructions[i - 2].argval + name)
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
-        if kind == "IS_OP" and not (constant or _is_of_classes(instructions[i - 2 : i])):
-            names.compared.add(_loaded(instructions[i - 2 : i]))
+        if kind == "IS_OP" and not constant:
+            operands = instructions[i - 2 : i]
+            if not (_is_of_classes(operands) or (_is_of_method(code) and _is_with_self(operands))):
+                names.compared.add(_loaded(operands))
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
         nothing = constant and name is None
@@ -175,6 +177,21 @@ def _is_of_classes(instructions: Sequence[dis.Instruction]) -> bool:
     """Whether what two instructions load is compared as in ``type(x) is cls`` or ``x.__class__ is y.__class__``."""
     before, last = instructions
     return before.opname == "CALL" or (last.opname == "LOAD_ATTR" and last.argval == "__class__")
+
+
+def _is_of_method(code: CodeType) -> bool:
+    """Whether ``self`` is the object of a method in code, which is the method's or written in it."""
+    *around, name = code.co_qualname.split(".<locals>.")
+    if code.co_varnames[: code.co_argcount][:1] == ("self",):
+        return "." in name or name.startswith("__")  # written in a class, or given to it, as dataclasses do
+    return "self" in code.co_freevars and any("." in method for method in around)
+
+
+def _is_with_self(instructions: Sequence[dis.Instruction]) -> bool:
+    """Whether one of what two instructions load is ``self``."""
+    before, last = instructions
+    names = (*_LOCAL, "LOAD_DEREF")
+    return last.opname in names and "self" in (last.argval, before.argval if before.opname in names else "")
 
 
 def _loaded(instructions: Sequence[dis.Instruction]) -> tuple[str, str]:
