@@ -222,7 +222,7 @@ def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
     case(s(3, 4), 1, s(3, 4), False, True), case(s(2, 3, 4), axis=1), case(s(3), b=np.array([0.5, 0.0, 1.0])),
     case(s(3, dtype=complex)), case(s(2, 3, dtype=complex), 1, s(2, 3)), case(s(3), None, s(3, dtype=complex)),
     case(s(2, 3, dtype=complex), 0, s(2, 3, dtype=complex), False, True), case(np.zeros(3)), case(np.ones((2, 2)), 1),
-    case(s(3), None, np.array([0.5, 0.0, 1.0])), case(s(3), None, s(3), True, True),
+    case(np.array([0.3, -1.2, 0.8]), None, np.array([0.5, 0.0, 1.0])), case(s(3), None, s(3), True, True),
 ])  # fmt: skip
 def _logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
