@@ -6,20 +6,31 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-# Those of NumPy's functions in C that dispatch and have an entry, as NumPy 2.4 tells them.
+# Those of NumPy's functions in C that dispatch, as NumPy 2.4 tells them.
 IN_C: dict[str, Callable[..., Any]] = {
+    "bincount": lambda x, /, weights=None, minlength=0: None,
+    "busday_count": lambda begindates, enddates, weekmask="1111100", holidays=(), busdaycal=None, out=None: None,
+    "busday_offset": (
+        lambda dates, offsets, roll="raise", weekmask="1111100", holidays=None, busdaycal=None, out=None: None
+    ),
     "can_cast": lambda from_, to, casting="safe": None,
     "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
     "copyto": lambda dst, src, casting="same_kind", where=True: None,
+    "datetime_as_string": lambda arr, unit=None, timezone="naive", casting="same_kind": None,
     "dot": lambda a, b, out=None: None,
     "empty_like": lambda prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
     "inner": lambda a, b, /: None,
+    "is_busday": lambda dates, weekmask="1111100", holidays=None, busdaycal=None, out=None: None,
     "lexsort": lambda keys, axis=-1: None,
     "may_share_memory": lambda a, b, /, max_work=0: None,
     "min_scalar_type": lambda a, /: None,
+    "packbits": lambda a, /, axis=None, bitorder="big": None,
     "putmask": lambda a, /, mask, values: None,
+    "ravel_multi_index": lambda multi_index, dims, mode="raise", order="C": None,
     "result_type": lambda *arrays_and_dtypes: None,
     "shares_memory": lambda a, b, /, max_work=-1: None,
+    "unpackbits": lambda a, /, axis=None, count=None, bitorder="big": None,
+    "unravel_index": lambda indices, shape, order="C": None,
     "vdot": lambda a, b, /: None,
     "where": lambda condition, x=None, y=None, /: None,
 }
