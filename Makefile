@@ -11,8 +11,8 @@ STRESS = $(filter-out tests/test_interrupts.py,$(shell grep -l YOTA_SEQUENCES te
 
 # Left out with other versions of the libraries, where they would find nothing else: three whole suites take more than
 # an hour on two cores.
-LONG = $(wildcard $(addprefix tests/test_,random_*.py foreign_random.py stateful.py interrupts.py threads.py \
-	memory.py peak_memory.py audit*.py))
+LONG = $(wildcard $(addprefix tests/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
+	threads.py depth.py memory.py peak_memory.py audit*.py))
 SHORT = $(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(LONG))
 
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
