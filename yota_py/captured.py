@@ -39,14 +39,15 @@ class Captured:
             return tracer
         if (view := self._view(value, expression)) is not None:
             return view
-        tracer = self._trace.capture(value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("=")))
-        return self._keep(value, tracer, expression, key=value)
-
-    def _keep(self, value: Any, tracer: Tracer, expression: str, *, key: Any) -> Tracer:
-        self._guards.captured.append(expression)
-        self.values.append(value)
-        self._known[id(key)] = value, tracer, expression
+        tracer = self._capture(value, expression)
+        self._known[id(value)] = value, tracer, expression
         return tracer
+
+    def _capture(self, value: Any, expression: str) -> Tracer:
+        self._guards.captured.append(expression)
+        self.values.append(value)  # before the trace has a root for it: an interrupt may come in between
+        is_native = not isinstance(value, np.ndarray) or value.dtype.isnative
+        return self._trace.capture(value if is_native else value.astype(value.dtype.newbyteorder("=")))
 
     def _view(self, value: np.ndarray, expression: str) -> Tracer | None:
         """The tracer of an array that looks at one to which others are tied; ``None`` if it does not."""
@@ -67,8 +68,9 @@ class Captured:
 
     def number(self, value: Any, expression: str) -> Tracer:
         """The tracer of a number of which it is known that it will be another one."""
-        tracer = self._trace.capture(value)
-        return self._keep(value, tracer, expression, key=tracer)
+        tracer = self._capture(value, expression)
+        self._known[id(tracer)] = value, tracer, expression
+        return tracer
 
     def again(self, tracer: Any, expression: str) -> bool:
         """Whether a traced value is one of these, in a container that is reached by two ways."""
