@@ -413,3 +413,23 @@ def test_gradients_of_functions_whose_own_argument_is_called_self() -> None:
 
     with pytest.raises(YotaError, match="one number is the same object as another"):
         grad(f, BEST)
+
+
+class Picking:
+    """Compares numbers, or itself, with others."""
+
+    def first(self, x: Any, y: Any, c: bool) -> Any:
+        return 10.0 if (x if c else self) is y else 3.0 * x
+
+    def second(self, x: Any, y: Any, c: bool) -> Any:
+        return 10.0 if y is (x if c else self) else 3.0 * x
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_methods_that_compare_themselves_or_a_number(name: str) -> None:
+    method = getattr(Picking(), name)
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(lambda x, y: method(x, y, True), BEST, BEST)
+    step = jit(lambda x, y: method(x, y, True))
+    for args in ((2.5, 3.0), (2.5, 3.0), (BEST, BEST), (3.0, 4.0), (BEST, BEST)):
+        assert step(*args) == method(*args, True)

@@ -222,5 +222,7 @@ def test_in_another_dtype(call: str) -> None:
 
 
 def test_out_of_another_shape_is_refused() -> None:
-    with pytest.raises((YotaError, ValueError), match=r"out= of another shape|out is the wrong size"):  # as NumPy 2.5
+    by_numpy = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+    error, said = (ValueError, "out is the wrong size") if by_numpy else (YotaError, "out= of another shape")
+    with pytest.raises(error, match=said):
         grad(lambda x: np.sum(np.copysign.accumulate(K[:2], out=np.ones((2, 2))) * x[0, 0]), A)
