@@ -433,3 +433,12 @@ def test_methods_that_compare_themselves_or_a_number(name: str) -> None:
     step = jit(lambda x, y: method(x, y, True))
     for args in ((2.5, 3.0), (2.5, 3.0), (BEST, BEST), (3.0, 4.0), (BEST, BEST)):
         assert step(*args) == method(*args, True)
+
+
+def test_numbers_compared_with_a_number_or_none() -> None:
+    def f(x: Any, y: Any, c: bool = True) -> Any:
+        return 10.0 if y is (x if c else None) else 3.0 * x
+
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(f, BEST, BEST)
+    assert grad(f, BEST, 3.0) == (6.0, (3.0, 0.0))

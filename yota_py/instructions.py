@@ -158,6 +158,7 @@ def _read(code: CodeType) -> Names:
             names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
         elif kind == "IMPORT_NAME":
             names.imports.append("." * instructions[i - 2].argval + name)
+        constant, nothing = constant and not instruction.is_jump_target, nothing and not instruction.is_jump_target
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
         if kind == "IS_OP" and not constant:
             operands = instructions[i - 2 : i]
