@@ -162,7 +162,7 @@ def _read(code: CodeType) -> Names:
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
         if kind == "IS_OP" and not constant:
             operands = instructions[i - 2 : i]
-            if not (_is_of_classes(operands) or (_is_of_method(code) and _is_with_self(*operands, instruction))):
+            if not (_is_of_classes(operands) or (_is_of_method(code) and _is_with_self(instructions[i - 2 : i + 1]))):
                 names.compared.add(_loaded(operands))
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
@@ -188,8 +188,9 @@ def _is_of_method(code: CodeType) -> bool:
     return "self" in code.co_freevars and any("." in method for method in around)
 
 
-def _is_with_self(before: dis.Instruction, last: dis.Instruction, compare: dis.Instruction) -> bool:
-    """Whether one of what two instructions load is ``self``, always: not as in ``(x if c else self) is y``."""
+def _is_with_self(instructions: Sequence[dis.Instruction]) -> bool:
+    """Whether one of what is loaded and compared is ``self``, always: not as in ``(x if c else self) is y``."""
+    before, last, compare = instructions
     if last.is_jump_target or compare.is_jump_target:
         return False
     names = (*_LOCAL, "LOAD_DEREF")
