@@ -25,7 +25,8 @@ LAYERS = [
     "cases tangents partials functional registry contents",
     "disguise hints showing patching tracer foreign tables libraries views arguments stopping trace mutation "
     "ufuncs readings operators sampling",
-    "parts attempts exchange guards imports functions instructions conversion kinds attributes items classes memos",
+    "parts attempts exchange guards imports functions operands instructions comparisons conversion kinds attributes "
+    "items classes memos",
     "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
     "seeds gradient differentiable",
     "passes",

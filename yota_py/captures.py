@@ -22,6 +22,7 @@ from .attempts import Attempts
 from .attributes import Attributes
 from .captured import Captured
 from .classes import Classes
+from .comparisons import Comparisons
 from .containers import is_proxy
 from .contents import copy_of, parts_of, unchanged
 from .conversion import Conversions
@@ -61,7 +62,7 @@ class Captures:
         self.exchange = Exchange(trace)
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
-        self.identities = self.compares_numbers = False  # whether objects are compared by identity
+        self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
         self.attributes = Attributes(self.guards, self.exchange, self._read)
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
@@ -97,7 +98,7 @@ class Captures:
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
-        if self.identities:
+        if self.comparisons.objects:
             self.captured.require_different()
             self.guards.require_different(self.containers(), "a container under one name")
         self.items.finish()
@@ -117,6 +118,7 @@ class Captures:
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
         self.sinks.heed(frame)
+        self.comparisons.enter(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key in self._codes:
@@ -136,6 +138,7 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
+        self.comparisons.enter(frame)
         self.instances.addresses |= self._addresses.get(key, set())
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
@@ -225,6 +228,7 @@ class Captures:
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
         self._addresses |= {(id(part), id(namespace)): names_of(part).addresses for part in nested(code)}
         self._conversions.heed(namespace, code)
+        self.comparisons.heed(namespace, code)
         for found in self._scan(code):
             self._names(found, namespace)
 
@@ -238,10 +242,6 @@ class Captures:
     def _names(self, names: Names, namespace: dict[str, Any]) -> None:
         self.problems += names.problems
         self.trace.sets_errors |= names.sets_errors
-        self.identities |= names.identities
-        self.compares_numbers |= any(kinds.may_be_number(namespace, *x) for x in names.compared)
-        if names.truths:
-            self.trace.heed_truths()
         for name, site in names.globals.items():
             self._global(name, namespace, site)
         for (of, name), site in names.of_globals.items():

@@ -231,10 +231,10 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
     touched = [*(holder for holder, _, _ in changed), *_restructured(performance)]
     if both and any(holder.target is not holder.obj or id(holder.target) in both for holder in touched):
         raise UntraceableError("it is given a container that it also reads from elsewhere")
-    if recording.captures.identities and (own & exchange.holders.keys() or recording.same_twice()):
+    if recording.captures.comparisons.objects and (own & exchange.holders.keys() or recording.same_twice()):
         raise UntraceableError("it compares objects by identity, one of which it is given in two places")
-    if recording.captures.compares_numbers and recording.same_number():
-        raise UntraceableError("it may ask whether one number is the same object as another, and two are")
+    if recording.captures.comparisons.numbers and (recording.same_number() or recording.counts()):
+        raise UntraceableError("it may ask whether one number is the same object as another, and two may be")
     plain = Plain(performance)
     if any(plain(key) is not key for _, key, _ in changed):
         raise UntraceableError("it puts an item under a key that holds a traced value")

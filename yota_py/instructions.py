@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
+from .operands import ANYTHING, LOCAL, Pair, compared
 from .operations import Site, site_of
 
 # Names whose use means that reads or answers cannot be followed.
@@ -43,7 +44,7 @@ _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME",
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
-_LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
+_ASSIGNS = ("STORE_FAST", "STORE_DEREF", "DELETE_FAST", "DELETE_DEREF", "LOAD_FAST_AND_CLEAR")
 _FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
@@ -59,8 +60,8 @@ class Names:
     those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
-    like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` are
-    with which, see ``_loaded``), ``truths`` whether something is that may be True or False; ``addresses`` are those by
+    like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
+    what, if it may be traced), ``truths`` whether something is that may be True or False; ``addresses`` are those by
     which it may be asked for what depends on where an object lies in memory.
     """
 
@@ -75,7 +76,7 @@ class Names:
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
     identities: bool = False
-    compared: set[tuple[str, str]] = field(default_factory=set)
+    compared: list[Pair] = field(default_factory=list)
     truths: bool = False
     addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -110,7 +111,9 @@ def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
     for instruction in dis.get_instructions(code):
         if "FAST" in instruction.opname and isinstance(instruction.argval, tuple):
             for kind, name in zip(_FAST.findall(instruction.opname), instruction.argval, strict=True):
-                yield instruction._replace(opname=kind, opcode=dis.opmap[kind], argval=name)
+                instruction = instruction._replace(opname=kind, opcode=dis.opmap[kind], argval=name)
+                yield instruction
+                instruction = instruction._replace(label=None)  # type: ignore[call-arg] # nothing jumps in between
         else:
             yield instruction
 
@@ -119,6 +122,7 @@ def _read(code: CodeType) -> Names:
     names, of = Names(), ""  # the global name that the instruction before has loaded
     constant, nothing = False, False  # whether it has loaded a constant, or None
     instructions = [*_instructions(code)]
+    assigned = _assigned(code) if any(x.opname == "IS_OP" for x in instructions) else set[str]()
     texts = [text for text in code.co_consts if isinstance(text, str)]
     names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
     for i, instruction in enumerate(instructions):
@@ -160,10 +164,12 @@ def _read(code: CodeType) -> Names:
             names.imports.append("." * instructions[i - 2].argval + name)
         constant, nothing = constant and not instruction.is_jump_target, nothing and not instruction.is_jump_target
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
-        if kind == "IS_OP" and not constant:
-            operands = instructions[i - 2 : i]
-            if not (_is_of_classes(operands) or (_is_of_method(code) and _is_with_self(instructions[i - 2 : i + 1]))):
-                names.compared.add(_loaded(operands))
+        if kind == "IS_OP":
+            pair = compared(instructions, i, assigned)
+            names.compared += () if any(side.is_plain for side in pair) else (pair,)
+        elif name in ("is_", "is_not"):  # of the module ``operator``
+            names.compared.append(ANYTHING)
+            names.identities = names.truths = True
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
         nothing = constant and name is None
@@ -174,35 +180,10 @@ def _read(code: CodeType) -> Names:
     return names
 
 
-def _is_of_classes(instructions: Sequence[dis.Instruction]) -> bool:
-    """Whether what two instructions load is compared as in ``type(x) is cls`` or ``x.__class__ is y.__class__``."""
-    before, last = instructions
-    return before.opname == "CALL" or (last.opname == "LOAD_ATTR" and last.argval == "__class__")
-
-
-def _is_of_method(code: CodeType) -> bool:
-    """Whether ``self`` is the object of a method in code, which is the method's or written in it."""
-    *around, name = code.co_qualname.split(".<locals>.")
-    if code.co_varnames[: code.co_argcount][:1] == ("self",):
-        return "." in name or name.startswith("__")  # written in a class, or given to it, as dataclasses do
-    return "self" in code.co_freevars and any("." in method for method in around)
-
-
-def _is_with_self(instructions: Sequence[dis.Instruction]) -> bool:
-    """Whether one of what is loaded and compared is ``self``, always: not as in ``(x if c else self) is y``."""
-    before, last, compare = instructions
-    if last.is_jump_target or compare.is_jump_target:
-        return False
-    names = (*_LOCAL, "LOAD_DEREF")
-    return last.opname in names and "self" in (last.argval, before.argval if before.opname in names else "")
-
-
-def _loaded(instructions: Sequence[dis.Instruction]) -> tuple[str, str]:
-    """The global name, or attribute of one, that two instructions load; empty texts for something else."""
-    before, last = instructions
-    if last.opname == "LOAD_GLOBAL":
-        return "", last.argval
-    return (before.argval, last.argval) if (before.opname, last.opname) == ("LOAD_GLOBAL", "LOAD_ATTR") else ("", "")
+def _assigned(code: CodeType) -> set[str]:
+    """The local names that a code object assigns to, or one nested in it, where they may be of this one."""
+    found = (x for part in nested(code) for x in _instructions(part) if part is code or "DEREF" in x.opname)
+    return {x.argval for x in found if x.opname.startswith(_ASSIGNS)}
 
 
 def only_grown(code: CodeType) -> frozenset[str]:
@@ -215,7 +196,7 @@ def only_grown(code: CodeType) -> frozenset[str]:
     instructions = [*_instructions(code)]
     for i, instruction in enumerate(instructions):
         if "FAST" in instruction.opname:
-            appends = instruction.opname in _LOCAL and _appends(instructions[i + 1 : i + 4])
+            appends = instruction.opname in LOCAL and _appends(instructions[i + 1 : i + 4])
             (grown if appends else others).add(instruction.argval)
     return frozenset(grown.intersection(names) - others)
 
@@ -229,7 +210,7 @@ def _appends(after: Sequence[dis.Instruction]) -> bool:
 
 def _is_of_self(before: dis.Instruction) -> bool:
     """Whether an attribute is one of the object of a method."""
-    return before.opname in _LOCAL and before.argval == "self"
+    return before.opname in LOCAL and before.argval == "self"
 
 
 def _is_subscript(instruction: dis.Instruction) -> bool:

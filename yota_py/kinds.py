@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from .containers import is_proxy, slots_of
-from .dispatch import is_traced
 from .ownership import is_library, named_module
 from .trace import LARGE
 
@@ -79,14 +78,6 @@ def has_from(cls: type, name: str, base: type) -> bool:
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a program can compute with, if another stands in its place next time."""
     return isinstance(value, np.floating) or type(value) is float or is_whole(value)
-
-
-def may_be_number(namespace: dict[str, Any], of: str, name: str) -> bool:
-    """Whether a global name, or an attribute of what it stands for, is a number, as far as that can be told."""
-    value = namespace.get(of or name, 0.0)
-    if of:
-        value = getattr(value, name, 0.0) if isinstance(value, type | types.ModuleType) else 0.0
-    return type(value) in (int, float, complex) or isinstance(value, np.generic) or is_traced(value)
 
 
 def is_whole(value: Any) -> bool:

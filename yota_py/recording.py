@@ -23,7 +23,7 @@ from .instances import places_of
 from .kinds import is_whole
 from .leftovers import Leftovers
 from .libraries import adopt
-from .operations import Constant, Input, Site, Variable, site_of, user_site
+from .operations import Call, Constant, Input, Site, Variable, site_of, user_site
 from .parts import owner_of
 from .patching import Installed, noticing, tracing
 from .refusals import translated
@@ -107,7 +107,7 @@ class Recording:
     ) -> None:
         load_pending()
         adopt()
-        self.f = f
+        self.f, self._originals = f, (*args, *kwargs.values())
         self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
         self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
         trace.effects = effects
@@ -150,11 +150,13 @@ class Recording:
         if trace.refused is not None and not trace.effects:
             raise trace.refused
         self.captures.finish()
-        if self.captures.compares_numbers and not trace.effects and self.numbers():
-            trace.problems.append("it may ask whether one number is the same object as another")
-            if self.same_number():
-                raise LostDerivativeError(f"{user_site()}: {name_of(self.f)} may ask whether one number is the same "
-                                          "object as another (x is y), and two are. Compare their values: x == y")
+        if not is_watched:
+            self.captures.comparisons.unwatched()
+        if not trace.effects and (two := self._confused()) is not None:
+            trace.problems.append(f"it may ask whether one {two[0]} is the same object as another")
+            if two[1]:
+                raise LostDerivativeError(f"{user_site()}: {name_of(self.f)} may ask whether one {two[0]} is the same "
+                                          f"object as another (x is y), and two are. {two[1]}")
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
                             "plain numbers as keys")
@@ -206,15 +208,53 @@ class Recording:
         leaves = {f"x{i}": x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
         return leaves | self.captures.guards.numbers
 
+    def _confused(self) -> tuple[str, str] | None:
+        """What the function may compare by identity though something else stands for it, and what is to be done about
+        that if some of it is the same; the outermost trace hears of the functions that are called."""
+        heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
+        if any(x.numbers for x in heard) and self.numbers():
+            return "number", "Compare their values: x == y" if self.same_number() else ""
+        if any(x.arrays for x in heard) and self.same_twice():
+            return "array", "Pass a copy of one of them: x.copy()"
+        if any(x.containers for x in heard) and self._same_container():
+            return "list, tuple or dict", "Pass a copy of one of them"
+        return None
+
     def same_number(self) -> bool:
-        """Whether a number that may vary is the same object as another one."""
-        ids = [id(self.real(var)) for var in self.numbers()]
-        return len({*ids}) < len(ids) or not {*ids}.isdisjoint(map(id, self.fixed_numbers().values()))
+        """Whether a number that may vary is the same object as another one, as ``+x`` is the same as ``x``."""
+        numbers = [self.real(var) for var in self.numbers()]
+        numbers += self._computed(int, float, complex, np.generic)
+        fixed = [*self.fixed_numbers().values()]
+        for trace in state.traces:
+            fixed += [trace[var] for var in trace.roots if not isinstance(trace[var], np.ndarray)]
+            fixed += trace.comparisons.known() if trace.comparisons is not None else ()
+        ids = {*map(id, numbers)}
+        return len(ids) < len(numbers) or not ids.isdisjoint(map(id, fixed))
+
+    def counts(self) -> bool:
+        """Whether whole numbers are computed: of small ones Python has each only once."""
+        return bool(self._computed(int))
+
+    def _computed(self, *kinds: type) -> list[Any]:
+        """The numbers of these types that operations have given."""
+        tape, values = self.trace.tape, self.trace.values
+        return [values[var.id] for var, op in tape if isinstance(op, Call) and isinstance(values[var.id], kinds)]
 
     def same_twice(self) -> bool:
         """Whether two roots are one array."""
         arrays = [self.real(var) for var in self.trace.roots if isinstance(self.trace[var], np.ndarray)]
         return len({id(array) for array in arrays}) < len(arrays)
+
+    def _same_container(self) -> bool:
+        """Whether a container among the arguments is the same object as another one, or as one that is read."""
+        found, todo = set[int](), [*self._originals]
+        while todo:
+            if (items := items_of(one := todo.pop())) is not None and not (type(one) is tuple and not one):
+                if id(one) in found or id(one) in self.captures.items.containers or self.captures.guards.knows(one):
+                    return True
+                found.add(id(one))
+                todo += items
+        return False
 
     def shared_memory(self) -> tuple[str, str] | None:
         """The names of a root that the function has written into and of another one that shares memory with it."""

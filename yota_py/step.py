@@ -325,16 +325,16 @@ class _Writer:
             both = f"({', '.join(written)},), ({''.join(name + ', ' for name in others)})"
             lines.append(f"if (not ({own} is None) or len({{{ids}}}) < {len(arrays)}) and overlapping({both}): "
                          "return PLAIN")
-        if self.captures.identities and len(arrays) > 1:
+        if self.captures.comparisons.objects and len(arrays) > 1:
             ids = ", ".join(f"id({name})" for name in arrays)
             lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
         numbers = [self.roots[var] for var in self.performance.recording.numbers()]
         fixed = self.performance.recording.fixed_numbers() if numbers else {}
-        if self.captures.compares_numbers and len(numbers) + len(fixed) > 1:
+        if self.captures.comparisons.numbers and len(numbers) + len(fixed) > 1:
             these, known = (f"{{{', '.join(f'id({x})' for x in names)}}}" for names in (numbers, ["None", *fixed]))
             lines.append(f"if len({these}) < {len(numbers)} or not {these}.isdisjoint({known}): return PLAIN")
         given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
-        if self.captures.identities and given and len(every := [*given, *self.captures.containers()]) > 1:
+        if self.captures.comparisons.objects and given and len(every := [*given, *self.captures.containers()]) > 1:
             lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
         if self.trace.heeds_layout or any(line[0] == "w" for line in self.lines):  # as what reshape gives does
             for name, var in arrays.items():

@@ -37,6 +37,7 @@ from .unwinding import Quiet, state
 from .views import follow_views
 
 if TYPE_CHECKING:
+    from .comparisons import Comparisons
     from .imports import Imports
 
 T = TypeVar("T")
@@ -62,15 +63,16 @@ class Trace(Recorder):
     given; ``sets_errors`` tells whether the function may say what NumPy does about overflow and the like;
     ``heeds_layout`` whether what it does depends on how arrays lie in memory; ``truths`` whether it compares by
     identity what may be True or False (``None`` as long as nothing traced is); ``derived`` whether derivatives are
-    wanted, so that what has no rule is refused; ``imports`` is told of modules that it imports; ``hashed`` are what has
+    wanted, so that what has no rule is refused; ``imports`` is told of modules that it imports,
+    ``comparisons`` of functions that may compare numbers by identity; ``hashed`` are what has
     been looked up in dicts and sets or put there (``None`` while that is taken out); ``shown`` are arrays whose memory
     somebody looks at.
     """
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "decisions", "derived", "effects", "hashed", "heeds_layout",
-        "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site",
-        "thread", "truths", "writes",
+        "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
+        "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
+        "site", "thread", "truths", "writes",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -91,6 +93,7 @@ class Trace(Recorder):
         self.refused: YotaError | None = None
         self.hashed: list[Tracer] | None = []
         self.imports: Imports | None = None
+        self.comparisons: Comparisons | None = None
         self.sets_errors = self.heeds_layout = False
         self.truths: bool | None = None
         self.roots: dict[Variable, Tracer] = {}

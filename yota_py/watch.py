@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import operator
 import sys
 import types
 from collections.abc import Callable
@@ -280,6 +281,8 @@ def _note(captures: Captures, function: Any) -> None:
     elif _is_outside(function) or function is np.fromfile:
         name = getattr(function, "__qualname__", function)
         problem = f"it calls {name}, whose answer may differ next time"
+    elif function is operator.is_ or function is operator.is_not:
+        captures.comparisons.anything()
     if problem and captures.trace.effects:  # before it has happened
         captures.give_up(problem)
     elif problem:

@@ -1,0 +1,342 @@
+"""Numbers, arrays and containers that a function compares by identity: served as in the plain function, or refused."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from functools import partial
+from operator import is_ as same
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yota_py import grad, gradient, jit
+from yota_py.errors import YotaError
+
+
+class Box:
+    """Holds attributes."""
+
+
+BEST = 2.0
+
+
+def test_numbers_from_elsewhere_compared_by_identity() -> None:
+    box = Box()
+    box.b, box.items = 2.5, [1.5]  # type: ignore[attr-defined]
+
+    def step(x: Any, n: Any, xs: Any, rate: Any = 0.25) -> Any:
+        return (x is BEST, x is box.b, x is box.items[0], n is x, xs[0] is BEST, x is rate, n is xs[1])  # type: ignore[attr-defined]
+
+    numbers = [1.25, BEST, box.b, box.items[0], 3.0, step.__defaults__[0]]  # type: ignore[index, attr-defined]
+    compiled = jit(step)
+    for i in range(24):
+        x, n = numbers[i % 6], numbers[i * 5 % 6]
+        args = x, n, [numbers[i // 6], n if i % 2 else 7.5]
+        assert compiled(*args) == step(*args), i
+    counts = jit(lambda n, k: n is k)
+    assert [counts(1, k) for k in (1, 2, 5, 3, 1, 2)] == [True, False, False, False, True, False]
+
+
+def test_gradients_of_functions_that_compare_numbers_by_identity() -> None:
+    def f(x: Any) -> Any:
+        return 10.0 if x is BEST else x * 2.0
+
+    for _ in range(3):
+        with pytest.raises(YotaError, match="one number is the same object as another"):
+            grad(f, BEST)
+        assert grad(f, 3.0) == (6.0, (2.0,))
+
+
+class Star:
+    """Compares itself with others, as data classes do from Python 3.13 on."""
+
+    def __init__(self, at: Any, mass: Any) -> None:
+        self.at, self.mass = at, mass
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or (isinstance(other, Star) and self.at == other.at)
+
+    __hash__ = object.__hash__
+
+    def pull(self, others: list[Star]) -> Any:
+        return sum(star.mass * self.mass / (self.at - star.at) ** 2 for star in others if star is not self)
+
+
+def test_gradients_where_an_object_compares_itself() -> None:
+    """What methods compare with their own object is no number, so numbers may be the same."""
+
+    def f(x: Any, y: Any) -> Any:
+        stars = [Star(x, y), Star(3.0 * x, y)]
+        same = stars[0] == stars[0]
+        return sum(star.pull(stars) for star in stars) * (1.0 if same else 2.0)
+
+    for x in (BEST, 3.0, BEST):
+        value, slopes = grad(f, x, x)
+        assert value == pytest.approx(0.5) == f(x, x)
+        assert slopes == pytest.approx((-1.0 / x, 1.0 / x))
+    compiled = jit(f)
+    for x in (BEST, 3.0, BEST, 5.0):
+        assert compiled(x, x) == f(x, x)
+
+
+def test_gradients_of_functions_whose_own_argument_is_called_self() -> None:
+    def f(self: Any) -> Any:
+        return 10.0 if self is BEST else self * 2.0
+
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(f, BEST)
+
+
+class Picking:
+    """Compares numbers, or itself, with others."""
+
+    def first(self, x: Any, y: Any, c: bool) -> Any:
+        return 10.0 if (x if c else self) is y else 3.0 * x
+
+    def second(self, x: Any, y: Any, c: bool) -> Any:
+        return 10.0 if y is (x if c else self) else 3.0 * x
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_methods_that_compare_themselves_or_a_number(name: str) -> None:
+    method = getattr(Picking(), name)
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(lambda x, y: method(x, y, True), BEST, BEST)
+    step = jit(lambda x, y: method(x, y, True))
+    for args in ((2.5, 3.0), (2.5, 3.0), (BEST, BEST), (3.0, 4.0), (BEST, BEST)):
+        assert step(*args) == method(*args, True)
+
+
+def test_numbers_compared_with_a_number_or_none() -> None:
+    def f(x: Any, y: Any, c: bool = True) -> Any:
+        return 10.0 if y is (x if c else None) else 3.0 * x
+
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(f, BEST, BEST)
+    assert grad(f, BEST, 3.0) == (6.0, (3.0, 0.0))
+
+
+class Mark:
+    """What is given where there is no number."""
+
+
+MARK = Mark()
+ARRAY = np.ones(3)
+TABLE = {"a": ARRAY}
+ITEMS = [ARRAY]
+HOLDER = SimpleNamespace(w=ARRAY)
+SCALAR = np.float64(2.0)
+
+
+def itself(x: Any) -> Any:
+    return x
+
+
+def of_class(x: Any) -> Any:
+    return x if x > 0.0 else type(x)
+
+
+class Numbers:
+    """Methods that are called with numbers as their own objects, or give them that name."""
+
+    def first(self: Any, y: Any) -> Any:
+        return self is y
+
+    def second(self, x: Any, y: Any) -> Any:
+        self = x
+        return self is y
+
+    def third(self, x: Any, y: Any) -> Any:
+        self = x
+        return any(self is other for other in [y])
+
+    def fourth(self, x: Any, y: Any) -> Any:
+        def inner(self: Any) -> Any:
+            return self is y
+
+        return inner(x)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", SyntaxWarning)
+    LITERAL = eval("lambda x: x is 2.0")
+
+NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "call": lambda x, y: itself(x) is y,
+    "call last": lambda x, y: y is itself(x),
+    "class of something else": lambda x, y: (x if x > 0.0 else type(x)) is y,
+    "class or number": lambda x, y: y is (x if x > 0.0 else x.__class__),
+    "class of a class called": lambda x, y: type(itself)(itself.__code__, {})(x) is y,
+    "mark": lambda x, y: y is (x if x > 0.0 else MARK),
+    "constant": lambda x, y: y is (x if x > 0.0 else "mark"),
+    "operator": lambda x, y: operator.is_(x, y),
+    "operator renamed": lambda x, y: same(x, y),
+    "operator mapped": lambda x, y: all(map(operator.is_, [x], [y])),
+    "not": lambda x, y: not x is not y,
+    "first of a chain": lambda x, y: x is y is not MARK,
+    "last of a chain": lambda x, y: MARK is not x is y,
+    "walrus": lambda x, y: (z := x) is y or z is None,
+    "or": lambda x, y: (x or MARK) is y,
+    "and": lambda x, y: y is (MARK and x),
+    "item": lambda x, y: [x][0] is y,
+    "iteration": lambda x, y: any(z is y for z in [x]),
+    "method unbound": lambda x, y: Numbers.first(x, y),
+    "method assigns": lambda x, y: Numbers().second(x, y),
+    "method assigns, inner": lambda x, y: Numbers().third(x, y),
+    "method, inner argument": lambda x, y: Numbers().fourth(x, y),
+    "default": lambda x, y, f=lambda x, y: x is y: f(x, y),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_one_number_given_twice(name: str) -> None:
+    """All of these are true of one object: refused with a gradient, and called as they are by a step."""
+    are_same = NUMBERS[name]
+
+    def f(x: Any, y: Any) -> Any:
+        return 10.0 * y if are_same(x, y) else 3.0 * x
+
+    assert f(BEST, BEST) == 20.0
+    for _ in range(3):
+        with pytest.raises(YotaError, match=r"one number is the same object as another \(x is y\), and two are"):
+            grad(f, BEST, BEST)
+        assert grad(f, BEST, 3.0) == (6.0, (3.0, 0.0))
+    step = jit(f)
+    for args in ((2.5, 3.0), (BEST, BEST), (3.0, 4.0), (2.5, 3.0), (BEST, BEST), (4.0, 4.5)):
+        assert step(*args) == f(*args)
+
+
+@pytest.mark.parametrize("f", [
+    LITERAL, lambda x: +x is x, lambda x: x.real is x, lambda x: x is (x if x > 3.0 else BEST),
+    lambda x: x is Box.best, lambda x: Box.best is x,  # type: ignore[attr-defined]
+])  # fmt: skip
+def test_a_number_that_is_found_elsewhere(f: Callable[[Any], Any]) -> None:
+    Box.best = BEST  # type: ignore[attr-defined]
+    x = LITERAL.__code__.co_consts[1] if f is LITERAL else BEST
+    assert f(x)
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(lambda x: 10.0 * x if f(x) else 3.0 * x, x)
+    with pytest.raises(YotaError, match="one number is the same object as another"):
+        grad(lambda x: 10.0 * x if SCALAR.real is x else 3.0 * x, SCALAR)
+
+
+def test_whole_numbers_that_are_computed() -> None:
+    """Of small ones Python has each only once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        fs = [eval(f"lambda n, k, x: 10.0 * x if {text} else 3.0 * x")
+              for text in ("n % 2 is 0", "n + 1 is k", "n is 2", "2 is n", "x is 2.0", "-n is k")]
+    for f in fs:
+        step = jit(f)
+        for n, k in ((2, 3), (4, 3), (2, 3), (3, 4), (-5, 5), (6, 3), (2, -2), (1000, 1001)):
+            assert step(n, k, BEST) == f(n, k, BEST)
+
+
+ARRAYS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "arrays": (lambda x, y: x is y, (ARRAY, ARRAY)),
+    "scalars": (lambda x, y: x is y, (SCALAR, SCALAR)),
+    "real part": (lambda x, y: x.real is x, (SCALAR, SCALAR)),
+    "global": (lambda x, y: y is ARRAY, (3.0, ARRAY)),
+    "attribute": (lambda x, y: HOLDER.w is y, (3.0, ARRAY)),
+    "item": (lambda x, y: x[0] is y, ([ARRAY], ARRAY)),
+    "any": (lambda x, y: any(z is y for z in x), ([ARRAY], ARRAY)),
+    "lists": (lambda x, y: x is y, (ITEMS, ITEMS)),
+    "list in a list": (lambda x, y: x[0] is y, ([ITEMS], ITEMS)),
+    "global list": (lambda x, y: y is ITEMS, (3.0, ITEMS)),
+    "dicts": (lambda x, y: x is y, (TABLE, TABLE)),
+    "global dict": (lambda x, y: y is TABLE, (3.0, TABLE)),
+    "operator": (lambda x, y: operator.is_(x, y), (TABLE, TABLE)),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_one_array_or_container_given_twice(name: str) -> None:
+    are_same, args = ARRAYS[name]
+
+    def total(x: Any) -> Any:
+        return sum(map(total, x.values() if isinstance(x, dict) else x)) if isinstance(x, dict | list) else np.sum(x)
+
+    def f(x: Any, y: Any) -> Any:
+        return total(y) if are_same(x, y) else 2.0 * total(y)
+
+    assert f(*args) == total(args[1])
+    for _ in range(3):
+        with pytest.raises(YotaError, match="is the same object as another"):
+            grad(f, *args)
+    step = jit(f)
+    assert [step(*args) for _ in range(4)] == [f(*args)] * 4
+
+
+class Node:
+    """A tree that is searched by identity."""
+
+    def __init__(self, value: Any, parent: Any = None) -> None:
+        self.value, self.parent, self.children = value, parent, list[Any]()
+
+    def total(self) -> Any:
+        return self.value + sum(child.total() for child in self.children if child.parent is self)
+
+
+FAR = object()
+
+
+def natural(x: Any, y: Any) -> Any:
+    """Compares what is no number in all ways that people write."""
+    get: dict[str, Any] = {"near": MARK, "far": FAR}
+    root = Node(x)
+    root.children = [Node(y, root), Node(3.0 * y, root), Node(x, MARK)]
+    kinds = [type(x) is float, type(x) is type(y), x.__class__ is y.__class__, int is type(x), type(x) is not int]
+    marks = [get.get("near") is MARK, MARK is get.get("near"), get.get("x", FAR) is FAR, itself(MARK) is FAR]
+    nodes = [MARK is itself(root), root.children[0].parent is MARK, x is None, None is y, x is not y.__class__]
+    return root.total() * (1.0 + sum(kinds)) + sum(map(float, marks + nodes)) * x * y
+
+
+def test_comparisons_of_what_is_no_number() -> None:
+    """One number may be given twice to a function that compares other things."""
+    for x in (BEST, 3.0, BEST):
+        value, (a, b) = grad(natural, x, x)
+        assert value == natural(x, x)
+        near = [(natural(x + s, x + t) - natural(x - s, x - t)) / 2e-6 for s, t in ((1e-6, 0.0), (0.0, 1e-6))]
+        assert [a, b] == pytest.approx(near, rel=1e-6)
+    step = jit(natural)
+    for x in (BEST, 3.0, BEST, 4.0):
+        assert step(x, x) == natural(x, x)
+
+
+def test_arguments_that_are_no_numbers() -> None:
+    """A local name that is assigned nowhere is what the function is called with."""
+
+    def pick(kind: Any, other: Any, x: Any, y: Any) -> Any:
+        return x * y if kind is other else x + y
+
+    for kind in (MARK, "a", np.add, None, Mark):
+        assert grad(partial(pick, kind, MARK), BEST, BEST)[0] == 4.0
+        want = (BEST, BEST) if kind is MARK else (1.0, 1.0)
+        assert grad(partial(pick, MARK, kind), BEST, BEST)[1] == want
+    with pytest.raises(YotaError, match="one number is the same object"):
+        grad(lambda x, y: pick(x, y, x, y), BEST, BEST)
+    slope = gradient(lambda x, y: pick(MARK, FAR, x, 2.0 * y))
+    for x in (2.5, BEST, BEST, 3.0):
+        assert slope(x, x) == 1.0
+
+
+def test_gradients_within_gradients() -> None:
+    """The trace around another hears of the functions that are called."""
+
+    def inner(a: Any, b: Any) -> Any:
+        return 10.0 * a if a is b else 3.0 * a * b
+
+    def elsewhere(a: Any) -> Any:
+        return 10.0 * a if a is BEST else 3.0 * a
+
+    for f in (lambda x: grad(inner, x, x)[0], lambda x: x * grad(elsewhere, BEST)[0]):
+        for x in (BEST, 3.0, BEST):
+            for call in (f, lambda x, f=f: grad(f, x)):
+                with pytest.raises(YotaError, match="one number is the same object"):
+                    call(x)
+    assert grad(lambda x: x * grad(elsewhere, 3.0)[0], 5.0) == (45.0, (9.0,))
+    assert grad(lambda x: grad(inner, x, 3.0)[0], BEST) == (18.0, (9.0,))

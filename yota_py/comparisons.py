@@ -1,0 +1,84 @@
+"""Whether a function compares by identity (``x is y``) what stands for something else while it is traced.
+
+A traced number or array is another object than that for which it stands, and a container of them is another one than
+the caller's; so nobody knows in a trace of two of them whether they are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .containers import items_of
+from .dispatch import is_traced
+from .guards import Guards
+from .instructions import names_of, nested
+from .operands import ANYTHING, UNKNOWN, Kind, Pair
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+class Comparisons:
+    """What the function of a trace may compare by identity: ``numbers``, ``arrays`` or ``containers`` with their like;
+    ``objects`` of any kind, or what is in a container, even if it is one of a call that does not come to pass.
+
+    All its Python functions are made known, and all calls of them are, if the trace is watched.
+    """
+
+    def __init__(self, trace: Trace, guards: Guards) -> None:
+        self._trace, self._guards = trace, guards
+        self._pairs: dict[tuple[int, int], list[Pair]] = {}  # by codes and name spaces
+        self._namespaces: dict[int, Mapping[str, Any]] = {}
+        self.numbers = self.arrays = self.containers = self.objects = False
+
+    def heed(self, namespace: Mapping[str, Any], code: CodeType) -> None:
+        """A function may be called, and those that are written in it."""
+        for part in nested(code):
+            names = names_of(part)
+            self.objects |= names.identities
+            if names.truths:
+                self._trace.heed_truths()
+            if names.compared:
+                self._pairs[id(part), id(namespace)] = names.compared
+                self._namespaces[id(namespace)] = namespace
+
+    def enter(self, frame: FrameType) -> None:
+        """A function is called."""
+        pairs = self._pairs.get((id(frame.f_code), id(frame.f_globals)))
+        if pairs is not None:
+            self._compare(pairs, frame.f_globals, frame.f_locals)
+
+    def unwatched(self) -> None:
+        """Nobody has heard of the calls: local names may have been anything."""
+        for (_, namespace), pairs in self._pairs.items():
+            self._compare(pairs, self._namespaces[namespace], {})
+
+    def anything(self) -> None:
+        """Something is compared of which nothing is known."""
+        self.objects = True
+        self._trace.heed_truths()
+        self._compare([ANYTHING], {}, {})
+
+    def known(self) -> Iterable[Any]:
+        """Numbers that have been read, or compared, and do not vary."""
+        return self._guards.numbers.values()
+
+    def _compare(self, pairs: list[Pair], namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
+        for pair in pairs:
+            values = [side.found(namespace, local) for side in pair]
+            self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
+            self.containers |= all(x is UNKNOWN or items_of(x) is not None for x in values)
+            if all(x is UNKNOWN or _is_number(x) for x in values):
+                self.numbers = True
+                for constant in (side.value for side in pair if side.kind is Kind.CONSTANT):
+                    self._guards.numbers[self._guards.constant(constant)] = constant
+
+
+def _is_number(value: Any) -> bool:
+    if is_traced(value):
+        return not isinstance(value, np.ndarray)
+    return type(value) in (int, float, complex) or isinstance(value, np.generic)
