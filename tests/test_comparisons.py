@@ -340,3 +340,88 @@ def test_gradients_within_gradients() -> None:
                     call(x)
     assert grad(lambda x: x * grad(elsewhere, 3.0)[0], 5.0) == (45.0, (9.0,))
     assert grad(lambda x: grad(inner, x, 3.0)[0], BEST) == (18.0, (9.0,))
+
+
+def test_arrays_that_become_one_after_compiling() -> None:
+    others, pair = [np.zeros(3), ARRAY.copy()], (ARRAY, np.zeros(3))
+
+    def arrays(x: Any, y: Any) -> Any:
+        return np.sum(x) if x is y else 2.0 * np.sum(y * y)
+
+    def lists(x: Any, y: Any) -> Any:
+        return np.sum(x[0]) if x is y else 2.0 * np.sum(y[0] * y[0])
+
+    def read(x: Any, y: Any) -> Any:
+        return np.sum(x * y) if any(x is other for other in others) else 3.0 * np.sum(x * others[0] + y)
+
+    def tuples(x: Any, y: Any) -> Any:
+        return np.sum(y) if x is pair else 3.0 * np.sum(x[0] * pair[1] + y)
+
+    for f, args, twice in (
+        (arrays, (ARRAY, others[0]), (ARRAY, ARRAY)), (lists, ([ARRAY], [others[0]]), (ITEMS, ITEMS)),
+        (read, (ARRAY, ARRAY.copy()), (others[1], ARRAY)), (tuples, ((others[1], ARRAY), ARRAY), (pair, others[1])),
+    ):  # fmt: skip
+        grad.compile(f, *args)
+        want = grad(f, *args)
+        for _ in range(3):
+            assert str(grad(f, *args)) == str(want)
+            assert grad(f, *args)[0] == f(*args)
+            with pytest.raises(YotaError, match="one array, list, tuple or dict is the same object"):
+                grad(f, *twice)
+
+
+LAST: Any = MARK
+
+
+def test_names_that_others_assign() -> None:
+    """What a name stands for when a function is called may have changed when it compares."""
+
+    def nonlocal_name(x: Any, y: Any) -> Any:
+        last: Any = MARK
+
+        def put(value: Any) -> None:
+            nonlocal last
+            last = value
+
+        def get() -> Any:
+            put(x)
+            return last is y
+
+        return 10.0 * y if get() else 3.0 * x
+
+    def global_name(x: Any, y: Any) -> Any:
+        put_last(x)
+        try:
+            return 10.0 * y if LAST is y else 3.0 * x
+        finally:
+            put_last(MARK)
+
+    def attribute(x: Any, y: Any) -> Any:
+        Box.best = x  # type: ignore[attr-defined]
+        try:
+            return 10.0 * y if Box.best is y else 3.0 * x  # type: ignore[attr-defined]
+        finally:
+            Box.best = MARK  # type: ignore[attr-defined]
+
+    def resumed(x: Any, y: Any) -> Any:
+        last: Any = MARK
+
+        def same() -> Any:
+            while True:
+                yield last is y
+
+        answers = same()
+        next(answers)
+        last = x
+        return 10.0 * y if next(answers) else 3.0 * x
+
+    for f in (nonlocal_name, global_name, attribute, resumed):
+        assert f(BEST, BEST) == 20.0
+        with pytest.raises(YotaError, match=r"one number is the same object"):
+            grad(f, BEST, BEST)
+        assert grad(f, BEST, 3.0) == (6.0, (3.0, 0.0))
+
+
+def put_last(value: Any) -> None:
+    global LAST
+    LAST = value

@@ -99,7 +99,7 @@ class Captures:
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
         if self.comparisons.objects:
-            self.captured.require_different()
+            self.guards.require_different([*self.captured.arrays()], "an array under one name")
             self.guards.require_different(self.containers(), "a container under one name")
         self.items.finish()
         self.instances.finish(self.problems)

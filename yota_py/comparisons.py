@@ -6,7 +6,7 @@ the caller's; so nobody knows in a trace of two of them whether they are one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from .containers import items_of
 from .dispatch import is_traced
 from .guards import Guards
 from .instructions import names_of, nested
-from .operands import ANYTHING, UNKNOWN, Kind, Pair
+from .operands import ANYTHING, UNKNOWN, Kind, Pair, Side
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -33,6 +33,7 @@ class Comparisons:
         self._trace, self._guards = trace, guards
         self._pairs: dict[tuple[int, int], list[Pair]] = {}  # by codes and name spaces
         self._namespaces: dict[int, Mapping[str, Any]] = {}
+        self._assigned: dict[Kind, set[str]] = {Kind.LOCAL: set(), Kind.GLOBAL: set()}  # while others may see that
         self.numbers = self.arrays = self.containers = self.objects = False
 
     def heed(self, namespace: Mapping[str, Any], code: CodeType) -> None:
@@ -40,6 +41,8 @@ class Comparisons:
         for part in nested(code):
             names = names_of(part)
             self.objects |= names.identities
+            self._assigned[Kind.LOCAL] |= names.nonlocals
+            self._assigned[Kind.GLOBAL] |= names.stored_globals.keys() | names.stored_attributes.keys()
             if names.truths:
                 self._trace.heed_truths()
             if names.compared:
@@ -63,13 +66,41 @@ class Comparisons:
         self._trace.heed_truths()
         self._compare([ANYTHING], {}, {})
 
+    def require(self, read: Sequence[str]) -> None:
+        """The trace holds only if no array and no container is given twice, or is what these expressions read."""
+        if self.arrays or self.containers:
+            single = self._guards.constant(self.are_different)
+            values = f"(*args, *(kwargs or {{}}).values()), ({''.join(f'{x}, ' for x in read)})"
+            self._guards.require(f"{single}({values})", "args", "each array and container once")
+
+    def are_different(self, given: Iterable[Any], read: Iterable[Any]) -> bool:
+        """Whether those that may be compared are different objects: what is given, with all that is in it, and what is
+        read."""
+        found, todo = {id(x) for x in read}, [*given]
+        while todo:
+            items = items_of(one := todo.pop())
+            if items is None and not (self.arrays and isinstance(one, np.ndarray)):
+                continue
+            if type(one) is tuple and not one:  # of which there is only one
+                continue
+            if id(one) in found or (items is not None and self._guards.knows(one)):
+                return False
+            found.add(id(one))
+            todo += items or ()
+        return True
+
     def known(self) -> Iterable[Any]:
         """Numbers that have been read, or compared, and do not vary."""
         return self._guards.numbers.values()
 
+    def _may_vary(self, side: Side) -> bool:
+        """Whether a function that is called by the one that compares may assign to it."""
+        assigned = self._assigned.get(side.kind, set())
+        return side.name in assigned or (side.kind is Kind.GLOBAL and side.value in assigned)
+
     def _compare(self, pairs: list[Pair], namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
         for pair in pairs:
-            values = [side.found(namespace, local) for side in pair]
+            values = [UNKNOWN if self._may_vary(side) else side.found(namespace, local) for side in pair]
             self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
             self.containers |= all(x is UNKNOWN or items_of(x) is not None for x in values)
             if all(x is UNKNOWN or _is_number(x) for x in values):

@@ -58,11 +58,12 @@ class Names:
 
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
     those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
-    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
-    those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
-    like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
-    what, if it may be traced), ``truths`` whether something is that may be True or False; ``addresses`` are those by
-    which it may be asked for what depends on where an object lies in memory.
+    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``nonlocals``
+    are those of them that a function around this one has; ``grown`` are likewise those of what something is appended
+    to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its like is among them, ``identities``
+    whether objects are compared by identity (not with a constant; ``compared`` is what, if it may be traced),
+    ``truths`` whether something is that may be True or False; ``addresses`` are those by which it may be asked for what
+    depends on where an object lies in memory.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Names:
     asked: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
+    nonlocals: set[str] = field(default_factory=set)
     grown: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
@@ -130,6 +132,7 @@ def _read(code: CodeType) -> Names:
         site = site_of(code, at.lineno if at is not None else None)
         if kind in ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"):
             names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
+            names.nonlocals |= {name} if kind == "STORE_DEREF" and name in code.co_freevars else set()
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
             if name == "hasattr" and not (asked := _last_argument(instructions[i:])):

@@ -33,6 +33,11 @@ class Items:
         same = f"{expression} == {members} and {{*map(type, {expression})}} == {classes}"
         self._guards.require(same, expression, "another set")
 
+    def found(self) -> dict[str, Any]:
+        """The containers, by how they are read."""
+        containers = {expression: value for value, expression in self.containers.values()}
+        return containers | {expression: value for _, value, expression in self.tuples.values()}
+
     def finish(self) -> None:
         """After the trace: the function has left sets as they were."""
         if self.changed_sets():

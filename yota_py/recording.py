@@ -107,7 +107,7 @@ class Recording:
     ) -> None:
         load_pending()
         adopt()
-        self.f, self._originals = f, (*args, *kwargs.values())
+        self.f, self._given = f, () if effects else (*args, *kwargs.values())
         self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
         self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
         trace.effects = effects
@@ -149,14 +149,11 @@ class Recording:
         trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
-        self.captures.finish()
         if not is_watched:
             self.captures.comparisons.unwatched()
-        if not trace.effects and (two := self._confused()) is not None:
-            trace.problems.append(f"it may ask whether one {two[0]} is the same object as another")
-            if two[1]:
-                raise LostDerivativeError(f"{user_site()}: {name_of(self.f)} may ask whether one {two[0]} is the same "
-                                          f"object as another (x is y), and two are. {two[1]}")
+        self.captures.finish()
+        if not trace.effects:
+            self._heed_identities()
         if (key := _traced_key(out)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
                             "plain numbers as keys")
@@ -208,17 +205,20 @@ class Recording:
         leaves = {f"x{i}": x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
         return leaves | self.captures.guards.numbers
 
-    def _confused(self) -> tuple[str, str] | None:
-        """What the function may compare by identity though something else stands for it, and what is to be done about
-        that if some of it is the same; the outermost trace hears of the functions that are called."""
+    def _heed_identities(self) -> None:
+        """Refuse a function that may compare by identity what something else stands for, if some of it is the same; the
+        outermost trace hears of the functions that are called."""
         heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
+        read = self.captures.captured.arrays() | self.captures.items.found()
+        who, same = f"{user_site()}: {name_of(self.f)}", "may ask whether one {} is the same object as another".format
         if any(x.numbers for x in heard) and self.numbers():
-            return "number", "Compare their values: x == y" if self.same_number() else ""
-        if any(x.arrays for x in heard) and self.same_twice():
-            return "array", "Pass a copy of one of them: x.copy()"
-        if any(x.containers for x in heard) and self._same_container():
-            return "list, tuple or dict", "Pass a copy of one of them"
-        return None
+            self.trace.problems.append(f"it {same('number')}")
+            if self.same_number():
+                raise LostDerivativeError(f"{who} {same('number')} (x is y), and two are. Compare their values: x == y")
+        if not all(x.are_different(self._given, read.values()) for x in heard if x.arrays or x.containers):
+            raise LostDerivativeError(f"{who} {same('array, list, tuple or dict')} (x is y), and two are. Pass a copy "
+                                      "of one of them")
+        self.captures.comparisons.require([*read])
 
     def same_number(self) -> bool:
         """Whether a number that may vary is the same object as another one, as ``+x`` is the same as ``x``."""
@@ -238,23 +238,13 @@ class Recording:
     def _computed(self, *kinds: type) -> list[Any]:
         """The numbers of these types that operations have given."""
         tape, values = self.trace.tape, self.trace.values
-        return [values[var.id] for var, op in tape if isinstance(op, Call) and isinstance(values[var.id], kinds)]
+        return [values[var.id] for var, op in tape if isinstance(op, Call) and issubclass(type(values[var.id]), kinds)
+                and not isinstance(values[var.id], bool | np.bool_)]
 
     def same_twice(self) -> bool:
         """Whether two roots are one array."""
         arrays = [self.real(var) for var in self.trace.roots if isinstance(self.trace[var], np.ndarray)]
         return len({id(array) for array in arrays}) < len(arrays)
-
-    def _same_container(self) -> bool:
-        """Whether a container among the arguments is the same object as another one, or as one that is read."""
-        found, todo = set[int](), [*self._originals]
-        while todo:
-            if (items := items_of(one := todo.pop())) is not None and not (type(one) is tuple and not one):
-                if id(one) in found or id(one) in self.captures.items.containers or self.captures.guards.knows(one):
-                    return True
-                found.add(id(one))
-                todo += items
-        return False
 
     def shared_memory(self) -> tuple[str, str] | None:
         """The names of a root that the function has written into and of another one that shares memory with it."""
