@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -140,6 +142,14 @@ def of_class(x: Any) -> Any:
     return x if x > 0.0 else type(x)
 
 
+def in_thread(f: Callable[[], Any]) -> Any:
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(f()))
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
 class Numbers:
     """Methods that are called with numbers as their own objects, or give them that name."""
 
@@ -176,6 +186,8 @@ NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "operator": lambda x, y: operator.is_(x, y),
     "operator renamed": lambda x, y: same(x, y),
     "operator mapped": lambda x, y: all(map(operator.is_, [x], [y])),
+    "operator mapped, renamed": lambda x, y: all(map(same, [x], [y])),
+    "another thread": lambda x, y: in_thread(lambda: x is y),
     "not": lambda x, y: not x is not y,
     "first of a chain": lambda x, y: x is y is not MARK,
     "last of a chain": lambda x, y: MARK is not x is y,
@@ -290,8 +302,9 @@ def natural(x: Any, y: Any) -> Any:
     root = Node(x)
     root.children = [Node(y, root), Node(3.0 * y, root), Node(x, MARK)]
     kinds = [type(x) is float, type(x) is type(y), x.__class__ is y.__class__, int is type(x), type(x) is not int]
-    marks = [get.get("near") is MARK, MARK is get.get("near"), get.get("x", FAR) is FAR, itself(MARK) is FAR]
-    nodes = [MARK is itself(root), root.children[0].parent is MARK, x is None, None is y, x is not y.__class__]
+    marks = [get["near"] is MARK, get["near"] is get["far"], get.get("x", FAR) is FAR, itself(MARK) is FAR]
+    nodes = [root.children[0].parent is root, root.children[-1] is not root, x is None, None is y, root is not itself]
+    nodes += [a is b for a in root.children for b in root.children] + [root.children[0].parent is x.__class__]
     return root.total() * (1.0 + sum(kinds)) + sum(map(float, marks + nodes)) * x * y
 
 
@@ -333,7 +346,10 @@ def test_gradients_within_gradients() -> None:
     def elsewhere(a: Any) -> Any:
         return 10.0 * a if a is BEST else 3.0 * a
 
-    for f in (lambda x: grad(inner, x, x)[0], lambda x: x * grad(elsewhere, BEST)[0]):
+    def around(x: Any) -> Any:
+        return grad(lambda z: z * z if z is x else 3.0 * z, x)[0]
+
+    for f in (lambda x: grad(inner, x, x)[0], lambda x: x * grad(elsewhere, BEST)[0], around):
         for x in (BEST, 3.0, BEST):
             for call in (f, lambda x, f=f: grad(f, x)):
                 with pytest.raises(YotaError, match="one number is the same object"):
@@ -425,3 +441,137 @@ def test_names_that_others_assign() -> None:
 def put_last(value: Any) -> None:
     global LAST
     LAST = value
+
+
+class Body:
+    """One of several, with numbers that may be the same."""
+
+    def __init__(self, mass: Any, x: Any) -> None:
+        self.mass, self.x = mass, x
+        self.next: Any = None
+
+
+BODIES = [Body(1.0, 0.0), Body(1.0, 2.0), Body(3.0, 5.0)]
+
+
+def energy(g: Any) -> Any:
+    return sum(-g * a.mass * b.mass / abs(a.x - b.x) for a in BODIES for b in BODIES if a is not b)
+
+
+def energy_of(bodies: Any) -> Any:
+    total = 0.0
+    for a in bodies:
+        for b in bodies:
+            if a is not b:
+                total = total - a["mass"] * b["mass"] / (a["x"] - b["x"]) ** 2
+    return total
+
+
+def linked(x: Any, y: Any) -> Any:
+    tail = Body(y, x)
+    head, tail.next = Body(x, y), None
+    head.next = tail
+    total, one = 0.0, head
+    while one is not tail:
+        total, one = total + one.mass * one.x, one.next
+    return total + 2.0 * one.mass
+
+
+def layers(weights: Any, x: Any) -> Any:
+    last = weights[-1]
+    for layer in weights:
+        x = layer["w"] * x + layer["b"]
+        if layer is not last and layer is not weights[-1]:
+            x = np.tanh(x)
+    return x
+
+
+def test_natural_programs_with_equal_numbers() -> None:
+    """Loop variables, attributes and items are looked at when they are compared."""
+    same_layers = [{"w": 1.0, "b": 0.0}, {"w": 1.0, "b": 0.0}]
+    for g in (1.0, 2.0, 1.0):
+        assert grad(energy, g) == (energy(g), (energy(1.0),))
+        assert grad(linked, g, g) == (linked(g, g), (g, g + 2.0))
+        value, (slopes, slope) = grad(layers, same_layers, g)
+        assert value == layers(same_layers, g) == np.tanh(g)
+        assert slope == pytest.approx(1.0 - np.tanh(g) ** 2) and slopes[1] == {"w": np.tanh(g), "b": 1.0}
+        bodies = [{"mass": g, "x": 0.0}, {"mass": g, "x": 1.0}]
+        value, (slopes,) = grad(energy_of, bodies)
+        assert value == energy_of(bodies) == -2.0 * g * g and slopes[0]["mass"] == -2.0 * g
+
+
+class Reading:
+    """A class attribute that is computed when it is asked for."""
+
+    count = 0
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        Reading.count += 1
+        if cls.fails:
+            raise RuntimeError("not configured")
+        return MARK
+
+
+class Computed:
+    """Has one."""
+
+    fails = True
+    mark = Reading()
+
+
+def test_comparing_runs_no_code_of_the_users() -> None:
+    """Descriptors are asked when the function asks them, and only then."""
+
+    def f(x: Any, y: Any) -> Any:
+        return x if x < 0.0 and Computed.mark is y else x * 2.0 + y
+
+    assert grad(f, 1.5, 2.5) == (5.5, (2.0, 1.0))
+    assert Reading.count == 0
+    Computed.fails = False
+    assert grad(f, -1.5, 2.5)[0] == f(-1.5, 2.5) and Reading.count >= 2
+
+
+def test_containers_that_are_given_twice_and_changed() -> None:
+    def change_list(x: Any, y: Any) -> Any:
+        x[0] = x[0] * 2.0
+        return y[0] * 3.0 + x[0]
+
+    def change_dict(x: Any, y: Any) -> Any:
+        x["a"] = x["a"] * 2.0
+        return y["a"] * 3.0 + x["a"]
+
+    def extend(x: Any, y: Any) -> Any:
+        x.append(2.0)
+        return sum(y) * x[0]
+
+    for f, make in ((change_list, lambda: [1.5]), (change_dict, lambda: {"a": 1.5}), (extend, lambda: [1.5])):
+        for _ in range(3):
+            one = make()
+            want = grad(f, make(), make())
+            assert want[0] == f(make(), make())
+            with pytest.raises(YotaError, match="given twice"):
+                grad(f, one, one)
+            assert one == make()
+            assert grad(f, make(), make()) == want
+
+
+def test_debuggers_and_profilers() -> None:
+    """A trace function of the user's stays, and comparisons are heard of all the same."""
+    events: list[str] = []
+
+    def local(frame: Any, event: str, arg: Any) -> Any:
+        events.append(event)
+        return local
+
+    for hook, start in ((local, sys.settrace), (lambda *args: None, sys.setprofile)):
+        before = sys.gettrace(), sys.getprofile()
+        start(hook)
+        try:
+            with pytest.raises(YotaError, match="one number is the same object"):
+                grad(lambda x, y: 10.0 if itself(x) is y else 3.0 * x, BEST, BEST)
+            value = grad(linked, 3.0, 4.0)
+        finally:
+            sys.settrace(before[0])
+            sys.setprofile(before[1])
+        assert value == (linked(3.0, 4.0), (4.0, 5.0))
+    assert "line" in events and "opcode" not in events

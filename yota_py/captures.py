@@ -118,7 +118,6 @@ class Captures:
     def enter(self, frame: types.FrameType) -> None:
         """A Python function is called during the trace."""
         self.sinks.heed(frame)
-        self.comparisons.enter(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key in self._codes:
@@ -138,7 +137,6 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self.comparisons.enter(frame)
         self.instances.addresses |= self._addresses.get(key, set())
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
@@ -355,7 +353,7 @@ class Captures:
             if self._classes.functions_of(value, expression):
                 self.problems.append("a property is made of a function that remembers what it gives")
         elif kinds.is_builtin(value) or kinds.is_mark(value) or kinds.is_of_module(value):
-            pass  # nothing to read
+            self.comparisons.read(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
                 self.attributes.watch(value, expression)

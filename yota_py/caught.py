@@ -1,10 +1,11 @@
-"""Exceptions that a function may catch, although plain numbers would not have raised them: its trace goes astray."""
+"""What happens within a function that is traced: exceptions that it may catch, although plain numbers would not have
+raised them, and comparisons of objects by identity."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from .errors import YotaError, listeners
@@ -16,7 +17,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Hearing(Passing):
-    """The block in which exceptions are heard of when they come into frames of the user's that may catch them.
+    """The block in which exceptions are heard of when they come into frames of the user's that may catch them, and what
+    others do before they do it.
 
     It is the trace function that hears of them (``sys.settrace``). One that a debugger has set stays, and both hear.
     (It may be one of C code, which asks no frame: then ``Trace.lost`` tells of what is lost.)
@@ -25,9 +27,10 @@ class Hearing(Passing):
     def __init__(self) -> None:
         self._is_free = sys.gettrace() is None
 
-    def follow(self, frame: FrameType) -> None:
-        """Hear of exceptions in a frame, if its code may catch any."""
-        if frame.f_code.co_exceptiontable and not is_library_frame(frame):
+    def follow(self, frame: FrameType, compares: bool) -> bool:
+        """Hear of exceptions in a frame, if its code may catch any, and of each step if it ``compares``. Returns
+        whether nothing of that will be missed."""
+        if (compares or frame.f_code.co_exceptiontable) and not is_library_frame(frame):
             if self._is_free:
                 frame.f_trace_lines = False
             if frame.f_trace is None:
@@ -35,6 +38,8 @@ class Hearing(Passing):
             elif getattr(frame.f_trace, "__module__", "") != __name__:  # a generator's frame comes again
                 frame.f_trace = _both(frame.f_trace)
             self.go_on()
+            frame.f_trace_opcodes |= compares
+        return not compares or isinstance(sys.gettrace(), FunctionType | MethodType)
 
     def pause(self) -> None:
         """Hear of nothing until ``go_on``."""
@@ -54,7 +59,9 @@ def _nothing(frame: FrameType, event: str, arg: Any) -> None:
 
 
 def _hear(frame: FrameType, event: str, arg: Any) -> Any:
-    if event == "exception" and state.traces and not state.suspended:
+    if event == "opcode" and state.traces:
+        state.traces[0].comparisons.meet(frame)
+    elif event == "exception" and state.traces and not state.suspended:
         _, error, traceback = arg
         ours = [cause for cause in _causes(error) if isinstance(cause, YotaError)]
         if not ours:
@@ -72,7 +79,7 @@ def _both(other: Callable[..., Any]) -> Callable[..., Any]:
     def both(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal other
         _hear(frame, event, arg)
-        other = other(frame, event, arg) or other  # as Python has it: None changes nothing
+        other = (event != "opcode" and other(frame, event, arg)) or other  # as Python has it: None changes nothing
         return both
 
     return both

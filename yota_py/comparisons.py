@@ -6,6 +6,7 @@ the caller's; so nobody knows in a trace of two of them whether they are one.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from .containers import items_of
 from .dispatch import is_traced
 from .guards import Guards
 from .instructions import names_of, nested
-from .operands import ANYTHING, UNKNOWN, Kind, Pair, Side
+from .operands import ANYTHING, UNKNOWN, Kind, Pair
+from .tracer import Tracer
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
 
 class Comparisons:
     """What the function of a trace may compare by identity: ``numbers``, ``arrays`` or ``containers`` with their like;
-    ``objects`` of any kind, or what is in a container, even if it is one of a call that does not come to pass.
+    ``objects`` of any kind, or what is in a container, even if it is one of a call that does not come to pass; traced
+    values of several ``levels``.
 
-    All its Python functions are made known, and all calls of them are, if the trace is watched.
+    All its Python functions are made known, and each comparison that happens, if the trace ``is_heard``.
     """
 
     def __init__(self, trace: Trace, guards: Guards) -> None:
         self._trace, self._guards = trace, guards
-        self._pairs: dict[tuple[int, int], list[Pair]] = {}  # by codes and name spaces
+        self._pairs: dict[tuple[int, int], dict[int, Pair]] = {}  # by codes and name spaces, then by offsets
         self._namespaces: dict[int, Mapping[str, Any]] = {}
-        self._assigned: dict[Kind, set[str]] = {Kind.LOCAL: set(), Kind.GLOBAL: set()}  # while others may see that
+        self.is_heard, self.levels = True, False
         self.numbers = self.arrays = self.containers = self.objects = False
 
     def heed(self, namespace: Mapping[str, Any], code: CodeType) -> None:
@@ -41,30 +44,40 @@ class Comparisons:
         for part in nested(code):
             names = names_of(part)
             self.objects |= names.identities
-            self._assigned[Kind.LOCAL] |= names.nonlocals
-            self._assigned[Kind.GLOBAL] |= names.stored_globals.keys() | names.stored_attributes.keys()
             if names.truths:
                 self._trace.heed_truths()
             if names.compared:
                 self._pairs[id(part), id(namespace)] = names.compared
                 self._namespaces[id(namespace)] = namespace
+            if -1 in names.compared:
+                self.anything()
 
-    def enter(self, frame: FrameType) -> None:
-        """A function is called."""
-        pairs = self._pairs.get((id(frame.f_code), id(frame.f_globals)))
-        if pairs is not None:
-            self._compare(pairs, frame.f_globals, frame.f_locals)
+    def among(self, frame: FrameType) -> bool:
+        """Whether a function that is called compares something."""
+        return (id(frame.f_code), id(frame.f_globals)) in self._pairs
 
-    def unwatched(self) -> None:
-        """Nobody has heard of the calls: local names may have been anything."""
-        for (_, namespace), pairs in self._pairs.items():
-            self._compare(pairs, self._namespaces[namespace], {})
+    def meet(self, frame: FrameType) -> None:
+        """A function is about to do what its next instruction says."""
+        pair = self._pairs.get((id(frame.f_code), id(frame.f_globals)), {}).get(frame.f_lasti)
+        if pair is not None:
+            self._compare(pair, frame.f_globals, frame.f_locals)
+
+    def read(self, value: Any) -> None:
+        """The function reads something by a name: perhaps what compares."""
+        if value is operator.is_ or value is operator.is_not:
+            self.anything()
+
+    def settle(self) -> None:
+        """After the trace: if nobody has heard of what it compares, that may have been anything."""
+        for (_, namespace), pairs in self._pairs.items() if not self.is_heard else ():
+            for pair in pairs.values():
+                self._compare(pair, self._namespaces[namespace], {})
 
     def anything(self) -> None:
         """Something is compared of which nothing is known."""
         self.objects = True
         self._trace.heed_truths()
-        self._compare([ANYTHING], {}, {})
+        self._compare(ANYTHING, {}, {})
 
     def require(self, read: Sequence[str]) -> None:
         """The trace holds only if no array and no container is given twice, or is what these expressions read."""
@@ -93,20 +106,15 @@ class Comparisons:
         """Numbers that have been read, or compared, and do not vary."""
         return self._guards.numbers.values()
 
-    def _may_vary(self, side: Side) -> bool:
-        """Whether a function that is called by the one that compares may assign to it."""
-        assigned = self._assigned.get(side.kind, set())
-        return side.name in assigned or (side.kind is Kind.GLOBAL and side.value in assigned)
-
-    def _compare(self, pairs: list[Pair], namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
-        for pair in pairs:
-            values = [UNKNOWN if self._may_vary(side) else side.found(namespace, local) for side in pair]
-            self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
-            self.containers |= all(x is UNKNOWN or items_of(x) is not None for x in values)
-            if all(x is UNKNOWN or _is_number(x) for x in values):
-                self.numbers = True
-                for constant in (side.value for side in pair if side.kind is Kind.CONSTANT):
-                    self._guards.numbers[self._guards.constant(constant)] = constant
+    def _compare(self, pair: Pair, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
+        values = [side.found(namespace, local) for side in pair]
+        self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
+        self.containers |= all(x is UNKNOWN or items_of(x) is not None for x in values)
+        self.levels |= len({x._trace.level for x in values if isinstance(x, Tracer)}) > 1
+        if all(x is UNKNOWN or _is_number(x) for x in values):
+            self.numbers = True
+            for constant in (side.value for side in pair if side.kind is Kind.CONSTANT):
+                self._guards.numbers[self._guards.constant(constant)] = constant
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
-from .operands import ANYTHING, LOCAL, Pair, compared
+from .operands import ANYTHING, LOCAL, Pair, compared, is_subscript
 from .operations import Site, site_of
 
 # Names whose use means that reads or answers cannot be followed.
@@ -44,7 +44,6 @@ _LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME",
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
-_ASSIGNS = ("STORE_FAST", "STORE_DEREF", "DELETE_FAST", "DELETE_DEREF", "LOAD_FAST_AND_CLEAR")
 _FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
@@ -58,12 +57,11 @@ class Names:
 
     ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
     those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
-    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``nonlocals``
-    are those of them that a function around this one has; ``grown`` are likewise those of what something is appended
-    to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its like is among them, ``identities``
-    whether objects are compared by identity (not with a constant; ``compared`` is what, if it may be traced),
-    ``truths`` whether something is that may be True or False; ``addresses`` are those by which it may be asked for what
-    depends on where an object lies in memory.
+    are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
+    those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
+    like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
+    what, if it may be traced, by offsets; -1 for ``operator.is_``), ``truths`` whether something is that may be True or
+    False; ``addresses`` are those by which it may be asked for what depends on where an object lies in memory.
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
@@ -73,12 +71,11 @@ class Names:
     asked: dict[str, Site] = field(default_factory=dict)
     stored_attributes: dict[str, Site] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
-    nonlocals: set[str] = field(default_factory=set)
     grown: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     sets_errors: bool = False
     identities: bool = False
-    compared: list[Pair] = field(default_factory=list)
+    compared: dict[int, Pair] = field(default_factory=dict)
     truths: bool = False
     addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -124,7 +121,6 @@ def _read(code: CodeType) -> Names:
     names, of = Names(), ""  # the global name that the instruction before has loaded
     constant, nothing = False, False  # whether it has loaded a constant, or None
     instructions = [*_instructions(code)]
-    assigned = _assigned(code) if any(x.opname == "IS_OP" for x in instructions) else set[str]()
     texts = [text for text in code.co_consts if isinstance(text, str)]
     names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
     for i, instruction in enumerate(instructions):
@@ -132,7 +128,6 @@ def _read(code: CodeType) -> Names:
         site = site_of(code, at.lineno if at is not None else None)
         if kind in ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"):
             names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
-            names.nonlocals |= {name} if kind == "STORE_DEREF" and name in code.co_freevars else set()
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
             if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
@@ -146,7 +141,7 @@ def _read(code: CodeType) -> Names:
         elif kind in _READS or kind == "STORE_ATTR":
             if name in GROWING and (before := instructions[i - 1]).opname in _NAMES:
                 names.grown.add(before.argval)
-            elif name in GROWING and _is_subscript(before):
+            elif name in GROWING and is_subscript(before):
                 names.grown.add("[]")
             if of and kind != "STORE_ATTR":
                 names.of_globals.setdefault((of, name), site)
@@ -168,10 +163,10 @@ def _read(code: CodeType) -> Names:
         constant, nothing = constant and not instruction.is_jump_target, nothing and not instruction.is_jump_target
         names.identities |= (kind == "IS_OP" and not constant) or kind == "CONTAINS_OP"
         if kind == "IS_OP":
-            pair = compared(instructions, i, assigned)
-            names.compared += () if any(side.is_plain for side in pair) else (pair,)
+            pair = compared(instructions, i)
+            names.compared |= {} if any(side.is_plain for side in pair) else {instruction.offset: pair}
         elif name in ("is_", "is_not"):  # of the module ``operator``
-            names.compared.append(ANYTHING)
+            names.compared[-1] = ANYTHING
             names.identities = names.truths = True
         names.truths |= kind == "IS_OP" and not nothing
         constant = kind == "LOAD_CONST"
@@ -181,12 +176,6 @@ def _read(code: CodeType) -> Names:
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
-
-
-def _assigned(code: CodeType) -> set[str]:
-    """The local names that a code object assigns to, or one nested in it, where they may be of this one."""
-    found = (x for part in nested(code) for x in _instructions(part) if part is code or "DEREF" in x.opname)
-    return {x.argval for x in found if x.opname.startswith(_ASSIGNS)}
 
 
 def only_grown(code: CodeType) -> frozenset[str]:
@@ -206,7 +195,7 @@ def only_grown(code: CodeType) -> frozenset[str]:
 
 def _appends(after: Sequence[dis.Instruction]) -> bool:
     """Whether instructions append to what was loaded before them, or to an item of it."""
-    if len(after) == 3 and _is_subscript(after[1]):
+    if len(after) == 3 and is_subscript(after[1]):
         after = after[2:] if after[0].opname == "LOAD_CONST" else ()
     return bool(after) and after[0].opname in _READS and after[0].argval in GROWING
 
@@ -214,10 +203,6 @@ def _appends(after: Sequence[dis.Instruction]) -> bool:
 def _is_of_self(before: dis.Instruction) -> bool:
     """Whether an attribute is one of the object of a method."""
     return before.opname in LOCAL and before.argval == "self"
-
-
-def _is_subscript(instruction: dis.Instruction) -> bool:
-    return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
 
 
 def _last_argument(instructions: Sequence[dis.Instruction]) -> str:

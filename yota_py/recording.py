@@ -126,6 +126,7 @@ class Recording:
                 trace.tape.leaves.append(check_leaf(leaf, name))
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
+        self._items = tracers
         self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
         places = places_of(in_spec) if any(type(i) is int for i in inputs) else ()
         self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts, places)
@@ -149,8 +150,8 @@ class Recording:
         trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
-        if not is_watched:
-            self.captures.comparisons.unwatched()
+        self.captures.comparisons.is_heard &= is_watched
+        self.captures.comparisons.settle()
         self.captures.finish()
         if not trace.effects:
             self._heed_identities()
@@ -210,15 +211,27 @@ class Recording:
         outermost trace hears of the functions that are called."""
         heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
         read = self.captures.captured.arrays() | self.captures.items.found()
+        is_inner = any(is_traced(self.real(var)) for var in self.trace.roots)
         who, same = f"{user_site()}: {name_of(self.f)}", "may ask whether one {} is the same object as another".format
         if any(x.numbers for x in heard) and self.numbers():
             self.trace.problems.append(f"it {same('number')}")
-            if self.same_number():
+            if self.same_number() or (is_inner and any(x.levels for x in heard)):
                 raise LostDerivativeError(f"{who} {same('number')} (x is y), and two are. Compare their values: x == y")
-        if not all(x.are_different(self._given, read.values()) for x in heard if x.arrays or x.containers):
+        if self._changes_given():
+            self.captures.comparisons.containers = True
+            if not self.captures.comparisons.are_different(self._given, read.values()):
+                raise MutationError(f"{who} changes a list, dict or the like that it is given twice. Pass a copy of "
+                                    "one of them")
+        compares = [x for x in heard if x.arrays or x.containers]
+        if not all(x.are_different(self._given, read.values()) and not (is_inner and x.levels) for x in compares):
             raise LostDerivativeError(f"{who} {same('array, list, tuple or dict')} (x is y), and two are. Pass a copy "
                                       "of one of them")
         self.captures.comparisons.require([*read])
+
+    def _changes_given(self) -> bool:
+        """Whether the function has put other items into its arguments, which are copies of the caller's containers."""
+        leaves, spec = flatten(self.given)
+        return spec != self.trace.tape.in_spec or any(a is not b for a, b in zip(leaves, self._items, strict=True))
 
     def same_number(self) -> bool:
         """Whether a number that may vary is the same object as another one, as ``+x`` is the same as ``x``."""
@@ -227,6 +240,7 @@ class Recording:
         fixed = [*self.fixed_numbers().values()]
         for trace in state.traces:
             fixed += [trace[var] for var in trace.roots if not isinstance(trace[var], np.ndarray)]
+        for trace in (self.trace, *state.traces):
             fixed += trace.comparisons.known() if trace.comparisons is not None else ()
         ids = {*map(id, numbers)}
         return len(ids) < len(numbers) or not ids.isdisjoint(map(id, fixed))

@@ -6,6 +6,7 @@ otherwise. Both follow the thread that traces, except in the blocks ``with state
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import inspect
 import operator
@@ -35,6 +36,7 @@ _monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
 _PACKAGE = __name__.partition(".")[0]
 _NOTHING = nullcontext()  # what there is to switch off where nothing is watched
 _TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
+_OF_THREADS = [getattr(_thread, name, None) for name in ("start_new_thread", "start_joinable_thread")]
 _C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
@@ -46,6 +48,7 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
             busy = tool is None and sys.getprofile() is not None
             if busy:
                 captures.problems.append("a profiler is active")
+                captures.comparisons.is_heard = False
             captures.start()
             if captures.trace.effects and captures.problems:  # it is never compiled, and may do what nobody can follow
                 raise YotaError(captures.problems[0])
@@ -170,8 +173,8 @@ class _Monitored(Passing):
             _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
         if heeds:
             return
-        self._hearing.follow(frame)
         self._captures.enter(frame)
+        _follow(self._captures, self._hearing, frame)
 
     def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
         if type(function) in _C_FUNCTIONS and (state.unwatched is self._pause or state.unwatched is self._heed):
@@ -224,8 +227,8 @@ class _Profiled(Passing):
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                hearing.follow(frame)
                 captures.enter(frame)
+                _follow(captures, hearing, frame)
             elif event == "c_call":
                 _note(captures, arg)
 
@@ -271,6 +274,11 @@ class _Unprofiled:
             sys.setprofile(self._profile)
 
 
+def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:
+    """Hear of what happens in a frame of which ``captures`` knows."""
+    captures.comparisons.is_heard &= hearing.follow(frame, captures.comparisons.among(frame))
+
+
 def _note(captures: Captures, function: Any) -> None:
     """A C function is called during the trace."""
     problem = ""
@@ -283,6 +291,8 @@ def _note(captures: Captures, function: Any) -> None:
         problem = f"it calls {name}, whose answer may differ next time"
     elif function is operator.is_ or function is operator.is_not:
         captures.comparisons.anything()
+    elif function in _OF_THREADS:
+        captures.comparisons.is_heard = False
     if problem and captures.trace.effects:  # before it has happened
         captures.give_up(problem)
     elif problem:
