@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from operator import is_ as same
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -529,6 +529,20 @@ def test_comparing_runs_no_code_of_the_users() -> None:
     assert Reading.count == 0
     Computed.fails = False
     assert grad(f, -1.5, 2.5)[0] == f(-1.5, 2.5) and Reading.count >= 2
+
+
+def test_modules_that_load_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = ModuleType("lazy_parts")
+
+    def load(name: str) -> Any:
+        raise ImportError(f"no {name}")
+
+    lazy.__getattr__ = load  # type: ignore[method-assign]
+    monkeypatch.setitem(globals(), "LAZY", lazy)
+    f = eval("lambda x, y: x if x < 0.0 and LAZY.part is y else x * 2.0 + y", globals())
+    assert grad(f, 1.5, 2.5) == (5.5, (2.0, 1.0))
+    with pytest.raises(ImportError, match="no part"):
+        grad(f, -1.5, 2.5)
 
 
 def test_containers_that_are_given_twice_and_changed() -> None:

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -227,7 +229,8 @@ def in_words(value: Any) -> str:
     cls = type(value)
     if not is_of_library(cls):  # which may have a __repr__ of its own, or a __getattr__
         return f"an object of {cls.__name__}"
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    asked = vars(value).get if isinstance(value, ModuleType) else partial(getattr, value)  # which may have __getattr__
+    name = asked("__qualname__", None) or asked("__name__", None)
     return f"{value.__class__.__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
 
 
