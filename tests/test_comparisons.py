@@ -569,6 +569,22 @@ def test_containers_that_are_given_twice_and_changed() -> None:
             assert grad(f, make(), make()) == want
 
 
+def test_containers_that_a_function_changes_for_itself() -> None:
+    def into_itself(d: Any, x: Any) -> Any:
+        d["me"] = d
+        return x * d["a"]
+
+    def others(d: Any, x: Any) -> Any:
+        d.pop("b")
+        d["c"] = np.ones(2)
+        return x * d["a"]
+
+    for f in (into_itself, others):
+        for a in (2.0, 3.0, 2.0):
+            value, (slopes, slope) = grad(f, {"a": a, "b": 1.0}, 3.0)
+            assert (value, slopes["a"], slope) == (3.0 * a, 3.0, a)
+
+
 def test_debuggers_and_profilers() -> None:
     """A trace function of the user's stays, and comparisons are heard of all the same."""
     events: list[str] = []

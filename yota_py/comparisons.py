@@ -7,7 +7,8 @@ the caller's; so nobody knows in a trace of two of them whether they are one.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -82,25 +83,14 @@ class Comparisons:
     def require(self, read: Sequence[str]) -> None:
         """The trace holds only if no array and no container is given twice, or is what these expressions read."""
         if self.arrays or self.containers:
-            single = self._guards.constant(self.are_different)
+            single = self._guards.constant(partial(_are_different, self.arrays, self._guards.knows))
             values = f"(*args, *(kwargs or {{}}).values()), ({''.join(f'{x}, ' for x in read)})"
             self._guards.require(f"{single}({values})", "args", "each array and container once")
 
     def are_different(self, given: Iterable[Any], read: Iterable[Any]) -> bool:
         """Whether those that may be compared are different objects: what is given, with all that is in it, and what is
         read."""
-        found, todo = {id(x) for x in read}, [*given]
-        while todo:
-            items = items_of(one := todo.pop())
-            if items is None and not (self.arrays and isinstance(one, np.ndarray)):
-                continue
-            if type(one) is tuple and not one:  # of which there is only one
-                continue
-            if id(one) in found or (items is not None and self._guards.knows(one)):
-                return False
-            found.add(id(one))
-            todo += items or ()
-        return True
+        return _are_different(self.arrays, self._guards.knows, given, read)
 
     def known(self) -> Iterable[Any]:
         """Numbers that have been read, or compared, and do not vary."""
@@ -115,6 +105,23 @@ class Comparisons:
             self.numbers = True
             for constant in (side.value for side in pair if side.kind is Kind.CONSTANT):
                 self._guards.numbers[self._guards.constant(constant)] = constant
+
+
+def _are_different(
+    arrays: bool, knows: Callable[[Any], bool], given: Iterable[Any], read: Iterable[Any]
+) -> bool:  # fmt: skip
+    found, todo = {id(x) for x in read}, [*given]
+    while todo:
+        items = items_of(one := todo.pop())
+        if items is None and not (arrays and isinstance(one, np.ndarray)):
+            continue
+        if type(one) is tuple and not one:  # of which there is only one
+            continue
+        if id(one) in found or (items is not None and knows(one)):
+            return False
+        found.add(id(one))
+        todo += items or ()
+    return True
 
 
 def _is_number(value: Any) -> bool:

@@ -212,25 +212,32 @@ class Recording:
         heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
         read = self.captures.captured.arrays() | self.captures.items.found()
         is_inner = any(is_traced(self.real(var)) for var in self.trace.roots)
-        who, same = f"{user_site()}: {name_of(self.f)}", "may ask whether one {} is the same object as another".format
+        same = "may ask whether one {} is the same object as another".format
         if any(x.numbers for x in heard) and self.numbers():
             self.trace.problems.append(f"it {same('number')}")
             if self.same_number() or (is_inner and any(x.levels for x in heard)):
-                raise LostDerivativeError(f"{who} {same('number')} (x is y), and two are. Compare their values: x == y")
+                raise LostDerivativeError(f"{self._who()} {same('number')} (x is y), and two are. Compare their "
+                                          "values: x == y")
         if self._changes_given():
             self.captures.comparisons.containers = True
             if not self.captures.comparisons.are_different(self._given, read.values()):
-                raise MutationError(f"{who} changes a list, dict or the like that it is given twice. Pass a copy of "
-                                    "one of them")
+                raise MutationError(f"{self._who()} changes a list, dict or the like that it is given twice. Pass a "
+                                    "copy of one of them")
         compares = [x for x in heard if x.arrays or x.containers]
         if not all(x.are_different(self._given, read.values()) and not (is_inner and x.levels) for x in compares):
-            raise LostDerivativeError(f"{who} {same('array, list, tuple or dict')} (x is y), and two are. Pass a copy "
-                                      "of one of them")
+            raise LostDerivativeError(f"{self._who()} {same('array, list, tuple or dict')} (x is y), and two are. "
+                                      "Pass a copy of one of them")
         self.captures.comparisons.require([*read])
+
+    def _who(self) -> str:
+        return f"{user_site()}: {name_of(self.f)}"
 
     def _changes_given(self) -> bool:
         """Whether the function has put other items into its arguments, which are copies of the caller's containers."""
-        leaves, spec = flatten(self.given)
+        try:
+            leaves, spec = flatten(self.given)
+        except (YotaError, RecursionError):  # it has put in something that no argument may hold
+            return True
         return spec != self.trace.tape.in_spec or any(a is not b for a, b in zip(leaves, self._items, strict=True))
 
     def same_number(self) -> bool:
