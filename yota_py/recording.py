@@ -211,7 +211,7 @@ class Recording:
         outermost trace hears of the functions that are called."""
         heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
         read = self.captures.captured.arrays() | self.captures.items.found()
-        is_inner = any(is_traced(self.real(var)) for var in self.trace.roots)
+        is_inner = any(map(is_traced, self.leaves))
         same = "may ask whether one {} is the same object as another".format
         if any(x.numbers for x in heard) and self.numbers():
             self.trace.problems.append(f"it {same('number')}")
