@@ -7,12 +7,15 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import is_ as same
+from queue import Queue
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 
 from yota_py import grad, gradient, jit
@@ -150,6 +153,26 @@ def in_thread(f: Callable[[], Any]) -> Any:
     return answers[0]
 
 
+POOL = ThreadPoolExecutor(1)
+POOL.submit(int).result()  # its thread is there from now on
+JOBS: Queue[tuple[Callable[[], Any], Queue[Any]]] = Queue()
+
+
+def work() -> None:
+    while True:
+        job, answers = JOBS.get()
+        answers.put(job())
+
+
+threading.Thread(target=work, daemon=True).start()
+
+
+def in_waiting_thread(f: Callable[[], Any]) -> Any:
+    answers: Queue[Any] = Queue()
+    JOBS.put((f, answers))
+    return answers.get()
+
+
 class Numbers:
     """Methods that are called with numbers as their own objects, or give them that name."""
 
@@ -188,6 +211,8 @@ NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "operator mapped": lambda x, y: all(map(operator.is_, [x], [y])),
     "operator mapped, renamed": lambda x, y: all(map(same, [x], [y])),
     "another thread": lambda x, y: in_thread(lambda: x is y),
+    "a pool of threads": lambda x, y: POOL.submit(lambda: x is y).result(),
+    "a waiting thread": lambda x, y: in_waiting_thread(lambda: x is y),
     "not": lambda x, y: not x is not y,
     "first of a chain": lambda x, y: x is y is not MARK,
     "last of a chain": lambda x, y: MARK is not x is y,
@@ -384,6 +409,53 @@ def test_arrays_that_become_one_after_compiling() -> None:
             assert grad(f, *args)[0] == f(*args)
             with pytest.raises(YotaError, match="one array, list, tuple or dict is the same object"):
                 grad(f, *twice)
+
+
+CONFIG = (1, 2.5)
+SETTINGS = {"rate": 0.5, "names": ["a", "b"]}
+
+
+def test_containers_that_are_read_as_well_are_no_arrays() -> None:
+    """Where arrays are compared, a container may be given and read: the arrays in it count."""
+
+    def f(x: Any, y: Any, config: Any, settings: Any) -> Any:
+        rate = CONFIG[1] * SETTINGS["rate"] * settings["rate"]  # type: ignore[operator]
+        return np.sum(x) * rate if x is y else 2.0 * np.sum(x * y) * config[0] * rate
+
+    other = ARRAY.copy()
+    for _ in range(4):
+        value, (dx, dy, *_) = grad(f, ARRAY, other, CONFIG, SETTINGS)
+        assert value == f(ARRAY, other, CONFIG, SETTINGS)
+        assert np.array_equal(dx, 1.25 * other) and np.array_equal(dy, 1.25 * ARRAY)
+        with pytest.raises(YotaError, match="is the same object as another"):
+            grad(f, ARRAY, ARRAY, CONFIG, SETTINGS)
+    with pytest.raises(YotaError, match="is the same object as another"):  # the arrays in one list are the same
+        grad(lambda x, y: np.sum(x[0]) if x[0] is y[0] else 2.0 * np.sum(y[0]), ITEMS, ITEMS)
+
+
+def test_comparing_runs_nothing_of_the_users() -> None:
+    opened = []
+
+    def flatten_one(box: Boxed) -> tuple[tuple[Any, ...], None, None]:
+        opened.append(box)
+        return (box.value,), None, None
+
+    optree.register_pytree_node(Boxed, flatten_one, lambda _, items: Boxed(*items), namespace="yota_py")  # type: ignore[arg-type]
+    try:
+        one, other = Boxed(2.0), Boxed(3.0)
+        boxes = [one, other] * 20
+        want = grad(lambda x: x * sum(box is one for box in [one, other]), 2.0)
+        few = len(opened)
+        assert want == (2.0, (1.0,))
+        assert grad(lambda x: x * sum(box is one for box in boxes), 2.0) == (40.0, (20.0,))
+        assert len(opened) <= 2 * few + 2, len(opened)
+    finally:
+        optree.unregister_pytree_node(Boxed, namespace="yota_py")
+
+
+class Boxed:
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 LAST: Any = MARK

@@ -7,6 +7,7 @@ the caller's; so nobody knows in a trace of two of them whether they are one.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import CodeType, FrameType
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .containers import items_of
+from .containers import is_container, items_of
 from .dispatch import is_traced
 from .guards import Guards
 from .instructions import names_of, nested
@@ -83,14 +84,17 @@ class Comparisons:
     def require(self, read: Sequence[str]) -> None:
         """The trace holds only if no array and no container is given twice, or is what these expressions read."""
         if self.arrays or self.containers:
-            single = self._guards.constant(partial(_are_different, self.arrays, self._guards.knows))
+            single = self._guards.constant(partial(_are_different, self.arrays, self._knows()))
             values = f"(*args, *(kwargs or {{}}).values()), ({''.join(f'{x}, ' for x in read)})"
             self._guards.require(f"{single}({values})", "args", "each array and container once")
 
     def are_different(self, given: Iterable[Any], read: Iterable[Any]) -> bool:
         """Whether those that may be compared are different objects: what is given, with all that is in it, and what is
         read."""
-        return _are_different(self.arrays, self._guards.knows, given, read)
+        return _are_different(self.arrays, self._knows(), given, read)
+
+    def _knows(self) -> Callable[[Any], bool] | None:
+        return self._guards.knows if self.containers else None
 
     def known(self) -> Iterable[Any]:
         """Numbers that have been read, or compared, and do not vary."""
@@ -99,7 +103,7 @@ class Comparisons:
     def _compare(self, pair: Pair, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
         values = [side.found(namespace, local) for side in pair]
         self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
-        self.containers |= all(x is UNKNOWN or items_of(x) is not None for x in values)
+        self.containers |= all(x is UNKNOWN or _is_container(x) for x in values)
         self.levels |= len({x._trace.level for x in values if isinstance(x, Tracer)}) > 1
         if all(x is UNKNOWN or _is_number(x) for x in values):
             self.numbers = True
@@ -108,20 +112,30 @@ class Comparisons:
 
 
 def _are_different(
-    arrays: bool, knows: Callable[[Any], bool], given: Iterable[Any], read: Iterable[Any]
+    arrays: bool, knows: Callable[[Any], bool] | None, given: Iterable[Any], read: Iterable[Any]
 ) -> bool:  # fmt: skip
-    found, todo = {id(x) for x in read}, [*given]
+    """``knows`` tells which containers are read; without it, the same container twice is not the question, but the
+    arrays in it are."""
+    found, opened, todo = {id(x) for x in read}, Counter[int](), [*given]
     while todo:
         items = items_of(one := todo.pop())
-        if items is None and not (arrays and isinstance(one, np.ndarray)):
-            continue
-        if type(one) is tuple and not one:  # of which there is only one
-            continue
-        if id(one) in found or (items is not None and knows(one)):
+        if items is None:
+            is_compared, is_read = arrays and isinstance(one, np.ndarray), False
+        else:
+            is_compared = knows is not None and not (type(one) is tuple and not one)  # of which there is only one
+            is_read = knows is not None and knows(one)
+        if is_compared and (is_read or id(one) in found):
             return False
-        found.add(id(one))
-        todo += items or ()
+        if is_compared:
+            found.add(id(one))
+        if items is not None and opened[id(one)] < 2:  # it may hold itself
+            opened[id(one)] += 1
+            todo += items
     return True
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, tuple | list | dict) or is_container(type(value))
 
 
 def _is_number(value: Any) -> bool:

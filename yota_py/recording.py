@@ -150,7 +150,6 @@ class Recording:
         trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
-        self.captures.comparisons.is_heard &= is_watched
         self.captures.comparisons.settle()
         self.captures.finish()
         if not trace.effects:
@@ -247,7 +246,6 @@ class Recording:
         fixed = [*self.fixed_numbers().values()]
         for trace in state.traces:
             fixed += [trace[var] for var in trace.roots if not isinstance(trace[var], np.ndarray)]
-        for trace in (self.trace, *state.traces):
             fixed += trace.comparisons.known() if trace.comparisons is not None else ()
         ids = {*map(id, numbers)}
         return len(ids) < len(numbers) or not ids.isdisjoint(map(id, fixed))

@@ -37,6 +37,7 @@ _PACKAGE = __name__.partition(".")[0]
 _NOTHING = nullcontext()  # what there is to switch off where nothing is watched
 _TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
 _OF_THREADS = [getattr(_thread, name, None) for name in ("start_new_thread", "start_joinable_thread")]
+_WAKING = {("_thread", "lock"), ("_queue", "SimpleQueue")}  # classes whose methods let other threads go on
 _C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
@@ -291,12 +292,17 @@ def _note(captures: Captures, function: Any) -> None:
         problem = f"it calls {name}, whose answer may differ next time"
     elif function is operator.is_ or function is operator.is_not:
         captures.comparisons.anything()
-    elif function in _OF_THREADS:
+    elif function in _OF_THREADS or _lets_others_go_on(function):
         captures.comparisons.is_heard = False
     if problem and captures.trace.effects:  # before it has happened
         captures.give_up(problem)
     elif problem:
         captures.problems.append(problem)
+
+
+def _lets_others_go_on(function: Any) -> bool:
+    cls = type(getattr(function, "__self__", None))
+    return (cls.__module__, cls.__name__) in _WAKING
 
 
 def _is_outside(function: Any) -> bool:
