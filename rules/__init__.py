@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from yota_py.registry import on_import
+from yota_py.registry.registry import on_import
 
 from . import (
     assignment,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, find_traced
-from yota_py.registry import nondiff, patch, primitive
-from yota_py.tangents import listed
+from yota_py.base.dispatch import decided, find_traced
+from yota_py.registry.registry import nondiff, patch, primitive
+from yota_py.registry.tangents import listed
 
 
 def _assertion(name: str) -> Callable[..., None]:

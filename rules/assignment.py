@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced
-from yota_py.functional import accumulated, set_view, setitem
-from yota_py.registry import Case, Sample, apply_rule, case, rrule
-from yota_py.tangents import astype, is_inexact, like, unbroadcast
-from yota_py.types import typeof
+from yota_py.base.dispatch import find_traced
+from yota_py.base.types import typeof
+from yota_py.registry.registry import Case, Sample, apply_rule, case, rrule
+from yota_py.registry.tangents import astype, is_inexact, like, unbroadcast
+from yota_py.registry.writes import accumulated, set_view, setitem
 
 from .indices import is_basic, unindex
 from .support import dtype_of

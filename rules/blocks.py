@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced, is_traced
-from yota_py.registry import describe, show
-from yota_py.tangents import astype, listed
+from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.registry.registry import describe, show
+from yota_py.registry.tangents import astype, listed
 
 from .casting import assemble
 from .support import promoted, shape_of, unsupported

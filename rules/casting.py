@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced, is_traced
+from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
-from yota_py.functional import asked, check_range, spare
-from yota_py.operations import user_site
-from yota_py.registry import case, methods, nondiff, patch, primitive, rrule
-from yota_py.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
+from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule
+from yota_py.registry.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
+from yota_py.registry.writes import asked, check_range, spare
+from yota_py.tape.operations import user_site
 
 from .flat import opened
 from .layout import either_order, lies_in, order_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, find_traced, is_traced
-from yota_py.functional import check_range
-from yota_py.registry import case, methods, primitive, readings, rrule, show
-from yota_py.tangents import astype, is_inexact, like, listed
+from yota_py.base.dispatch import decided, find_traced, is_traced
+from yota_py.registry.registry import case, methods, primitive, readings, rrule, show
+from yota_py.registry.tangents import astype, is_inexact, like, listed
+from yota_py.registry.writes import check_range
 
 from .lists import array_of
 from .support import dtype_of, shape_of, unsupported

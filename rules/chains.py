@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import case
+from yota_py.registry.registry import case
 
 from .linalg import matmul_rule
 from .support import Pullback, composite, shape_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case, methods, nondiff, properties, rrule
-from yota_py.tangents import conj, like
+from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, rrule
+from yota_py.registry.tangents import conj, like
 
 from .casting import item
 from .support import zero_over_zero

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, find_traced
-from yota_py.registry import patch
+from yota_py.base.dispatch import decided, find_traced
+from yota_py.registry.registry import patch
 
 from .casting import item
 from .casts import complex_of, to_complex

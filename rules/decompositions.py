@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case, describe
-from yota_py.tangents import like, unbroadcast
+from yota_py.registry.registry import Case, Sample, case, describe
+from yota_py.registry.tangents import like, unbroadcast
 
 from .linalg import adjoint, matmul_pullback
 from .support import Pullback, array_rule, composite, dtype_of, given, operand, shape_of, unsupported

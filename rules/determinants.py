@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import dispatching
-from yota_py.registry import Case, Sample, case
-from yota_py.tangents import conj, like
+from yota_py.base.dispatch import dispatching
+from yota_py.registry.registry import Case, Sample, case
+from yota_py.registry.tangents import conj, like
 
 from .decompositions import square_cases, well_conditioned
 from .linalg import adjoint

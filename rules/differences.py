@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import case
-from yota_py.tangents import conj, is_inexact, like, unbroadcast
+from yota_py.registry.registry import case
+from yota_py.registry.tangents import conj, is_inexact, like, unbroadcast
 
 from .indices import unindex
 from .support import (

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import case, rewriting
-from yota_py.tangents import astype, is_inexact, like
+from yota_py.registry.registry import case, rewriting
+from yota_py.registry.tangents import astype, is_inexact, like
 
 from .linalg import contraction
 from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of

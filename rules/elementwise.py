@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import is_traced
-from yota_py.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
-from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.base.dispatch import is_traced
+from yota_py.registry.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
+from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast
 
 from .samples import Domain, arrays, numbers
 from .support import dtype_of, operand, zero_over_zero

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from yota_py.dispatch import decided, find_traced, is_traced
-from yota_py.registry import Case, Sample, case, describe, methods, rewriting
-from yota_py.tangents import astype, unbroadcast
+from yota_py.base.dispatch import decided, find_traced, is_traced
+from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting
+from yota_py.registry.tangents import astype, unbroadcast
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
 from .support import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import dispatching, find_traced, is_traced
-from yota_py.types import ArrayType, typeof
+from yota_py.base.dispatch import dispatching, find_traced, is_traced
+from yota_py.base.types import ArrayType, typeof
 
 from .support import dtype_of, shape_of
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, find_traced
-from yota_py.registry import Case, Sample, case, methods, patch
-from yota_py.tangents import as_array, astype, like, listed
+from yota_py.base.dispatch import decided, find_traced
+from yota_py.registry.registry import Case, Sample, case, methods, patch
+from yota_py.registry.tangents import as_array, astype, like, listed
 
 from .indices import unindex
 from .support import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py import functional
-from yota_py.dispatch import is_traced
-from yota_py.registry import case, nondiff, primitive, rewriting
+from yota_py.base.dispatch import is_traced
+from yota_py.registry import writes as functional
+from yota_py.registry.registry import case, nondiff, primitive, rewriting
 
 
 @primitive

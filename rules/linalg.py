@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Sample, case, methods
-from yota_py.tangents import as_array, conj, like, unbroadcast
+from yota_py.registry.registry import Case, Sample, case, methods
+from yota_py.registry.tangents import as_array, conj, like, unbroadcast
 
 from .support import (
     Pullback,

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced
-from yota_py.functional import asked, spare
-from yota_py.registry import makers
-from yota_py.signatures import signature_of
-from yota_py.tangents import listed
-from yota_py.types import is_sequence
+from yota_py.base.dispatch import find_traced
+from yota_py.base.signatures import signature_of
+from yota_py.base.types import is_sequence
+from yota_py.registry.registry import makers
+from yota_py.registry.tangents import listed
+from yota_py.registry.writes import asked, spare
 
 from .casting import assemble
 from .einsum import labelled

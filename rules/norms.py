@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Cases, Sample, case, primitive
-from yota_py.tangents import astype, is_inexact, like, strong_multiply, unbroadcast
+from yota_py.registry.registry import Case, Cases, Sample, case, primitive
+from yota_py.registry.tangents import astype, is_inexact, like, strong_multiply, unbroadcast
 
 from .support import (
     Axis,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Case, Rule, Sample, case, patch, primitive, rrule
-from yota_py.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
-from yota_py.types import typeof
+from yota_py.base.types import typeof
+from yota_py.registry.registry import Case, Rule, Sample, case, patch, primitive, rrule
+from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
 
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced
-from yota_py.registry import case, patch, primitive, rrule, scalar_rule
-from yota_py.tangents import is_inexact, like
+from yota_py.base.dispatch import find_traced
+from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule
+from yota_py.registry.tangents import is_inexact, like
 
 from .samples import numbers
 from .support import zero_over_zero

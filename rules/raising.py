@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import deciding, nondiff, patched, primitive, raising
+from yota_py.registry.registry import deciding, nondiff, patched, primitive, raising
 
 from .python_math import log_of_number
 from .samples import numbers

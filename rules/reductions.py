@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import dispatching
-from yota_py.registry import Case, Sample, case, methods, nondiff
-from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.base.dispatch import dispatching
+from yota_py.registry.registry import Case, Sample, case, methods, nondiff
+from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .support import (
     NOTHING,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from yota_py.registry import Case, Cases, Sample, case
+from yota_py.registry.registry import Case, Cases, Sample, case
 
 Domain = tuple[float, float]
 

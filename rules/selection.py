@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import find_traced, is_traced
-from yota_py.registry import Cases, case, methods, patch, rrule
-from yota_py.tangents import is_inexact, unbroadcast
+from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.registry.registry import Cases, case, methods, patch, rrule
+from yota_py.registry.tangents import is_inexact, unbroadcast
 
 from .elementwise import REAL, Emit
 from .samples import arrays

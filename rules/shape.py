@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry import Cases, case, methods, nondiff, properties
-from yota_py.tangents import unbroadcast
+from yota_py.registry.registry import Cases, case, methods, nondiff, properties
+from yota_py.registry.tangents import unbroadcast
 
 from .layout import order_of
 from .support import Pullback, array_rule, axes_of, composite, operand, shape_of, unsupported

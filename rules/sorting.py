@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import decided, dispatching
-from yota_py.registry import Case, Sample, case, describe, methods, nondiff
-from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.base.dispatch import decided, dispatching
+from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff
+from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .indexing import take_along_axis_rule
 from .indices import getitem, unindex

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.functional import sparse_matmul
-from yota_py.registry import Case, Sample, case, rrule
-from yota_py.tangents import like
+from yota_py.registry.registry import Case, Sample, case, rrule
+from yota_py.registry.tangents import like
+from yota_py.registry.writes import sparse_matmul
 
 from .support import Pullback
 

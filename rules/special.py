@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from yota_py.dispatch import find_traced
-from yota_py.registry import case, describe, patch, primitive, rrule
-from yota_py.tangents import astype, conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.base.dispatch import find_traced
+from yota_py.registry.registry import case, describe, patch, primitive, rrule
+from yota_py.registry.tangents import astype, conj, is_inexact, strong_multiply, unbroadcast
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number

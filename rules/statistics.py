@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.dispatch import is_traced
-from yota_py.registry import Case, Cases, Sample, case, methods, rewriting
-from yota_py.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.base.dispatch import is_traced
+from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting
+from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .reductions import reduction_cases
 from .support import (

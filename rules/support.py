@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from yota_py.dispatch import dispatching, original
+from yota_py.base.dispatch import dispatching, original
+from yota_py.base.types import ArrayType, typeof
 from yota_py.errors import MissingRuleError
-from yota_py.operations import user_site
-from yota_py.registry import Rule, apply_rule, case, nondiff, rrule
-from yota_py.tangents import MISSING, as_array, astype, is_inexact
-from yota_py.tangents import itemized as itemized  # for the rules, too
-from yota_py.tangents import operand as operand
-from yota_py.types import ArrayType, typeof
+from yota_py.registry.registry import Rule, apply_rule, case, nondiff, rrule
+from yota_py.registry.tangents import MISSING, as_array, astype, is_inexact
+from yota_py.registry.tangents import itemized as itemized  # for the rules, too
+from yota_py.registry.tangents import operand as operand
+from yota_py.tape.operations import user_site
 
 Axis = int | Sequence[int] | None
 Pullback = Callable[[Any], Sequence[Any]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.functional import ufunc_accumulate, ufunc_reduce, ufunc_reduceat
-from yota_py.registry import case
-from yota_py.tangents import add, astype, is_inexact, like, unbroadcast
+from yota_py.registry.registry import case
+from yota_py.registry.tangents import add, astype, is_inexact, like, unbroadcast
+from yota_py.registry.writes import ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 
 from .indices import unindex
 from .reductions import linear_scan

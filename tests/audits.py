@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from performing import assert_same, sharing
 
-import yota_py.modes
-import yota_py.step
 from yota_py import explain, grad
+from yota_py.capture.guards import Guards
+from yota_py.engine import compile
 from yota_py.errors import AuditWarning, CompileError
-from yota_py.guards import Guards
-from yota_py.operations import Constant, Guard
-from yota_py.passes import optimise
-from yota_py.tape import Tape
+from yota_py.passes.pipeline import optimise
+from yota_py.tape.operations import Constant, Guard
+from yota_py.tape.tape import Tape
 
 Patch = pytest.MonkeyPatch
 
@@ -70,5 +69,4 @@ def decisions_are_not_checked(patch: Patch) -> None:
         kept = [Constant(np.True_, op.type) if isinstance(op, Guard) else op for op in low.ops]
         return dataclasses.replace(low, ops=kept)
 
-    patch.setattr(yota_py.step, "optimise", unguarded)
-    patch.setattr(yota_py.modes, "optimise", unguarded)
+    patch.setattr(compile, "optimise", unguarded)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.testing import assert_allclose
 
-from yota_py import cache, grad, gradtape
-from yota_py.variants import Variant
+from yota_py import grad, gradtape
+from yota_py.cache import functions as cache
+from yota_py.cache.variants import Variant
 
 Change = Callable[[], Any]
 SCALE = 1.0

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 import roads
 
-from yota_py import cache, config
-from yota_py.trace import _levels
+from yota_py import config
+from yota_py.cache import functions as cache
+from yota_py.tracing.ledger import _levels
 
 
 @pytest.fixture(autouse=True)

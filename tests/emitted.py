@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from yota_py.engine.codegen import compile_module, new_module, vector_bytes
-from yota_py.engine.formats import DOUBLE, FLOAT, I1, I32, I64
-from yota_py.engine.vecmath import VecMath
+from yota_py.engine.kernels.codegen import compile_module, new_module, vector_bytes
+from yota_py.engine.maths.builder import VecMath
+from yota_py.engine.maths.formats import DOUBLE, FLOAT, I1, I32, I64
 
 ELEMENTS = {np.float64: DOUBLE, np.float32: FLOAT, np.int64: I64, np.int32: I32, np.bool_: I1}
 

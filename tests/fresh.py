@@ -9,9 +9,9 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
-from yota_py.finite import close, copied, differences, moved, product, random_like
-from yota_py.modes import Call, Mode
-from yota_py.types import is_inexact
+from yota_py.base.types import is_inexact
+from yota_py.cache.modes import Call, Mode
+from yota_py.testing.finite import close, copied, differences, moved, product, random_like
 
 Function = Callable[..., Any]
 

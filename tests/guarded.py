@@ -19,7 +19,9 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
-from yota_py.engine import Refusal, layout, plan, program
+from yota_py.engine.plan import layout, plan
+from yota_py.engine.run import program
+from yota_py.engine.run.refusal import Refusal
 
 PAGE, PATTERN, ALIGNMENT = 4096, 0xA5, 16
 NOTE = 64  # bytes before an array that are looked at; before them stands its size
@@ -276,7 +278,8 @@ def _random_programs(seed: int, programs: int, calls: int) -> Iterator[Any]:
 
 def run(calls: int) -> tuple[int, int]:
     """So many calls at least; how many there were, and of how many programs. Raises if memory was written outside."""
-    from yota_py import cache, config
+    from yota_py import config
+    from yota_py.cache import functions as cache
 
     install()
     config.compile = "always"

@@ -19,11 +19,12 @@ import numpy as np
 from performing import assert_same
 from roads import left_behind
 
-from yota_py import config, grad, jit, locks, value_and_grad
-from yota_py.cache import clear_caches
-from yota_py.registry import patched
-from yota_py.settings import reference
-from yota_py.unwinding import state
+from yota_py import config, grad, jit, value_and_grad
+from yota_py.base import locks
+from yota_py.base.settings import reference
+from yota_py.base.unwinding import state
+from yota_py.cache.functions import clear_caches
+from yota_py.registry.registry import patched
 
 CALLS, MORE = 5, 3  # of which one is interrupted, and after it
 NOT_OURS = ("llvmlite", "numba", "importlib", "_pytest", "pytest")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.engine.emit import ERROR_SLOT, NO_FAULT
-from yota_py.engine.kernel import KernelSpec, Node, Operand, Output
-from yota_py.engine.kernels import addresses
-from yota_py.engine.layout import HEAD_SLOT
+from yota_py.engine.kernels.emit import ERROR_SLOT, NO_FAULT
+from yota_py.engine.kernels.ir import KernelSpec, Node, Operand, Output
+from yota_py.engine.kernels.store import addresses
+from yota_py.engine.plan.layout import HEAD_SLOT
 
 FIRST_SLOT = 3
 MARGIN = 256  # bytes around an output, which stay as they are

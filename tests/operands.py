@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from yota_py.registry import primitives
+from yota_py.registry.registry import primitives
 
 DTYPES = [
     "bool", "int8", "uint8", "int16", "int32", "int64", "uint32", "uint64", "float16", "float32", "float64",

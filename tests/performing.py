@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py.effects import perform
-from yota_py.engine import Refusal
+from yota_py.cache.step import make_step
+from yota_py.capture.effects import perform
+from yota_py.engine.compile import UncompilableError
+from yota_py.engine.run.refusal import Refusal
 from yota_py.errors import UntraceableError
-from yota_py.step import UnrepeatableError, make_step
-from yota_py.trees import flatten
+from yota_py.tape.trees import flatten
 
 
 def arrays_in(tree: Any) -> Iterator[np.ndarray]:
@@ -89,8 +90,8 @@ class Jitted:
             self.problem = performance.problems[0]
         else:
             try:
-                _, self.step, _ = make_step(performance)
-            except UnrepeatableError as reason:
+                self.step = make_step(performance).run
+            except UncompilableError as reason:
                 self.problem = str(reason)
         return performance.result
 

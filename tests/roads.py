@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from performing import assert_same, sharing
 
 from yota_py import grad, jit
-from yota_py.dispatch import is_traced
+from yota_py.base.dispatch import is_traced
 
 CALLS = 7
 

@@ -11,7 +11,7 @@ import numpy as np
 from performing import assert_same, sharing
 
 from yota_py import config, explain, jit
-from yota_py.containers import held_by
+from yota_py.base.containers import held_by
 
 # Makes a function, its arguments at each call, and what shows its state; all of it anew at each time.
 Make = Callable[[], tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]], Callable[[], Any]]]

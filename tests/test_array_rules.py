@@ -12,13 +12,13 @@ import yota_py.rules
 from yota_py.rules.indices import unindex
 
 import yota_py
+from yota_py.capture.recording import record_call
 from yota_py.errors import GuardError, MissingRuleError
-from yota_py.gradient import differentiate
-from yota_py.operations import Call, Guard, substitute
 from yota_py.passes.lower import lower
-from yota_py.recording import record_call
-from yota_py.registry import apply_rule, primitive_of
-from yota_py.testing import check_grads
+from yota_py.registry.registry import apply_rule, primitive_of
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Call, Guard, substitute
+from yota_py.testing.checks import check_grads
 
 rng = np.random.default_rng(7)
 

@@ -11,11 +11,11 @@ import pytest
 from audits import Patch, decisions_are_not_checked, nothing_is_guarded, served
 from performing import assert_same
 
-import yota_py.effects
-import yota_py.modes
-import yota_py.step
+import yota_py.cache.modes
+import yota_py.cache.step
+import yota_py.capture.effects
 from yota_py import explain, grad, jit
-from yota_py.captures import Captures
+from yota_py.capture.walk import Captures
 from yota_py.errors import AuditWarning
 
 pytestmark = pytest.mark.audited
@@ -119,13 +119,13 @@ def test_an_exception_that_is_not_raised() -> None:
 
 def step_of(stores: bool = True, copies: bool = True) -> Callable[[Patch], None]:
     """The fault of a step that leaves out the first of its stores, or of what it writes into arrays."""
-    right = yota_py.step._Writer.body
+    right = yota_py.cache.step._Writer.body
 
     def body(self: Any) -> Any:
         written, stored, grown, result = right(self)
         return written[not copies :], stored[not stores :], grown, result
 
-    return lambda patch: patch.setattr(yota_py.step._Writer, "body", body)
+    return lambda patch: patch.setattr(yota_py.cache.step._Writer, "body", body)
 
 
 def count_attribute(m: Model, x: Any) -> Any:
@@ -219,9 +219,10 @@ def test_an_attribute_that_is_added() -> None:
         return np.sum(x)
 
     def unnoticed(patch: Patch) -> None:
-        right = yota_py.step._Writer.body
-        patch.setattr(yota_py.step._Writer, "body", lambda self: (self.performance.changes.clear(), right(self))[1])
-        patch.setattr(yota_py.effects, "_restructured", lambda performance: iter(()))
+        right = yota_py.cache.step._Writer.body
+        writer = yota_py.cache.step._Writer
+        patch.setattr(writer, "body", lambda self: (self.performance.changes.clear(), right(self))[1])
+        patch.setattr(yota_py.capture.effects, "_restructured", lambda performance: iter(()))
 
     compiled, model = jit(f), Model()
     with Patch.context() as patch:

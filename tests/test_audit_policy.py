@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from caching import Box
 
-import yota_py.audit
-import yota_py.modes
-import yota_py.step
-from yota_py import cache, config, explain, grad, jit
-from yota_py.check import differences
+import yota_py.cache.audit
+import yota_py.cache.modes
+import yota_py.cache.step
+from yota_py import config, explain, grad, jit
+from yota_py.cache import functions as cache
+from yota_py.cache.check import differences
+from yota_py.cache.modes import Call, Mode
 from yota_py.errors import AuditWarning, CheckError
-from yota_py.modes import Call, Mode
 
 pytestmark = pytest.mark.audited
 
@@ -47,7 +48,7 @@ def calls(f: Any, n: int) -> list[int]:
 
 
 def test_powers_of_two(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(yota_py.audit, "SHARE", 1e9)
+    monkeypatch.setattr(yota_py.cache.audit, "SHARE", 1e9)
     f = jit(loss)
     f.compile(np.ones(3))
     assert calls(f, 17) == [1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5]
@@ -55,7 +56,7 @@ def test_powers_of_two(monkeypatch: Patch) -> None:
 
 
 def test_two_whatever_they_cost(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(yota_py.audit, "SHARE", 0.0)
+    monkeypatch.setattr(yota_py.cache.audit, "SHARE", 0.0)
     f = jit(loss)
     f.compile(np.ones(3))
     assert calls(f, 17)[-1] == 2
@@ -77,7 +78,7 @@ def test_settings(monkeypatch: Patch) -> None:
 
 
 def test_not_where_memory_is_short(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(yota_py.audit, "MUCH_MEMORY", 10)
+    monkeypatch.setattr(yota_py.cache.audit, "MUCH_MEMORY", 10)
     f = jit(loss)
     f.compile(np.ones(3))
     assert calls(f, 4)[-1] == 0
@@ -149,10 +150,10 @@ def test_a_wrong_program_is_an_error_if_checked(monkeypatch: Patch) -> None:
     def wrong(self: Any) -> Any:
         return [], *right(self)[1:]
 
-    right = yota_py.step._Writer.body
+    right = yota_py.cache.step._Writer.body
     compiled, x = jit(f), np.ones(2)
     with monkeypatch.context() as patch:
-        patch.setattr(yota_py.step._Writer, "body", wrong)
+        patch.setattr(yota_py.cache.step._Writer, "body", wrong)
         compiled(x)
     monkeypatch.setattr(config, "check", True)
     with pytest.raises(CheckError, match=r"f: the compiled program is wrong: x is left as it is.*Please report it"):
@@ -306,7 +307,7 @@ STATS: dict[str, Any] = {"served": 0, "scale": 2.0}
 
 def test_threads(monkeypatch: Patch) -> None:
     """Threads share a program that is audited while others run it."""
-    monkeypatch.setattr(yota_py.audit, "SHARE", 1e9)
+    monkeypatch.setattr(yota_py.cache.audit, "SHARE", 1e9)
     step, failures = jit(update), []
 
     def work(k: int) -> None:

@@ -10,27 +10,28 @@ import numpy as np
 import pytest
 from audits import Patch, served
 
-import yota_py.effects
-import yota_py.modes
-import yota_py.step
+import yota_py.cache.modes
+import yota_py.cache.step
+import yota_py.capture.effects
 from yota_py import grad, jit
+from yota_py.engine import compile
 from yota_py.errors import AuditWarning
-from yota_py.operations import Call
-from yota_py.passes import optimise
-from yota_py.registry import primitive_of
-from yota_py.tape import Tape
+from yota_py.passes.pipeline import optimise
+from yota_py.registry.registry import primitive_of
+from yota_py.tape.operations import Call
+from yota_py.tape.tape import Tape
 
 pytestmark = pytest.mark.audited
 
 
 def results_narrowed(patch: Patch) -> None:
-    right = yota_py.step._Writer.body
+    right = yota_py.cache.step._Writer.body
 
     def body(self: Any) -> Any:
         *effects, result = right(self)
         return *effects, f"{result}.astype('f4')"
 
-    patch.setattr(yota_py.step._Writer, "body", body)
+    patch.setattr(yota_py.cache.step._Writer, "body", body)
 
 
 def constants_changed(patch: Patch) -> None:
@@ -40,14 +41,13 @@ def constants_changed(patch: Patch) -> None:
                if isinstance(op, Call) else op for op in low.ops]
         return dataclasses.replace(low, ops=ops)
 
-    patch.setattr(yota_py.step, "optimise", wrong)
-    patch.setattr(yota_py.modes, "optimise", wrong)
+    patch.setattr(compile, "optimise", wrong)
 
 
 def results_copied(patch: Patch) -> None:
-    right = yota_py.step._Writer.text
+    right = yota_py.cache.step._Writer.text
     patch.setattr(
-        yota_py.step._Writer, "text",
+        yota_py.cache.step._Writer, "text",
         lambda self, value: f"{right(self, value)}.copy()" if is_root(self, value) else right(self, value),
     )  # fmt: skip
 
@@ -57,9 +57,9 @@ def is_root(writer: Any, value: Any) -> bool:
 
 
 def results_shared(patch: Patch) -> None:
-    right = yota_py.step._Writer._traced
+    right = yota_py.cache.step._Writer._traced
     patch.setattr(
-        yota_py.step._Writer, "_traced",
+        yota_py.cache.step._Writer, "_traced",
         lambda self, tracer: "x0" if np.ndim(tracer.current()[1]) == 1 else right(self, tracer),
     )  # fmt: skip
 

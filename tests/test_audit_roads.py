@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from audits import Patch, decisions_are_not_checked, nothing_is_guarded, served
 
-import yota_py.step
+import yota_py.cache.step
 from yota_py import jit
 
 pytestmark = pytest.mark.audited
@@ -91,7 +91,7 @@ def test_two_arrays_that_become_one_are_not_noticed() -> None:
 
     def unnoticed(patch: Patch) -> None:
         nothing_is_guarded(patch)
-        patch.setattr(yota_py.step._Writer, "_conditions", lambda self: [])
+        patch.setattr(yota_py.cache.step._Writer, "_conditions", lambda self: [])
 
     text = served(unnoticed, jit(f), f, np.ones(2), lambda x: a.__setitem__(0, b[0]))
     assert "the result is 'two', and should be 'one'" in text

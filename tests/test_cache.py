@@ -11,8 +11,8 @@ import pytest
 from caching import WEIGHTS, agree, entries, is_compiled
 
 from yota_py import grad, value_and_grad
-from yota_py.cache import MAX_SIGNATURES
-from yota_py.engine import kernels
+from yota_py.cache.functions import MAX_SIGNATURES
+from yota_py.engine.kernels import store as kernels
 
 # ------------------------------------------------------------------------------------- the cache at work
 

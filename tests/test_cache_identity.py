@@ -26,8 +26,8 @@ from numpy.testing import assert_allclose
 from scipy import special
 
 from yota_py import grad, gradient, gradtape, jit, pullback, value_and_grad
-from yota_py.cache import caches
-from yota_py.ownership import is_library
+from yota_py.base.ownership import is_library
+from yota_py.cache.functions import caches
 
 Function = Callable[[float], Any]
 

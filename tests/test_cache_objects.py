@@ -12,7 +12,7 @@ from caching import Box, agree, follows, function, write
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
-from yota_py.cache import MAX_SIGNATURES
+from yota_py.cache.functions import MAX_SIGNATURES
 
 # ------------------------------------------------------------------------------------------- objects and functions
 

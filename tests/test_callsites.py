@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from yota_py import callsites
-from yota_py.callsites import called_name, calls
+from yota_py.base import callsites
+from yota_py.base.callsites import called_name, calls
 
 # ------------------------------------------------------------------------------------------------------ names of calls
 

@@ -24,7 +24,7 @@ import torch
 from steps import runs_as_plain
 
 from yota_py import grad, jit
-from yota_py.cache import clear_caches
+from yota_py.cache.functions import clear_caches
 from yota_py.errors import YotaError
 
 READS: dict[str, Callable[[Any], Any]] = {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py.check import Comparison, differences
-from yota_py.world import World
+from yota_py.cache.check import Comparison, differences
+from yota_py.cache.world import World
 
 A, B = np.arange(4.0), np.arange(4.0)
 LIST: list[float] = []

@@ -13,10 +13,10 @@ import pytest
 from emitted import emit_loop, method
 from llvmlite import ir
 
-from yota_py.engine import codegen
-from yota_py.engine.codegen import compile_module, new_module, vector_bytes
-from yota_py.engine.formats import DOUBLE
-from yota_py.engine.vecmath import VecMath
+from yota_py.engine.kernels import codegen
+from yota_py.engine.kernels.codegen import compile_module, new_module, vector_bytes
+from yota_py.engine.maths.builder import VecMath
+from yota_py.engine.maths.formats import DOUBLE
 
 
 def test_vectors_fill_the_registers() -> None:

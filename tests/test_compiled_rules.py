@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import optree
 import pytest
 import scipy.special  # noqa: F401 - its rules are registered once it is imported
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py import jit
-from yota_py.containers import NAMESPACE
-from yota_py.engine import compile_tape
-from yota_py.finite import close, random_like
-from yota_py.gradient import differentiate
-from yota_py.operations import Call, Variable
-from yota_py.passes import optimise
-from yota_py.passes.classify import checkable
-from yota_py.passes.fuse import fuse
+from yota_py.base.types import ArrayType, is_inexact, typeof
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import UncompilableError, compile_recorded
+from yota_py.engine.schedule.classify import checkable
+from yota_py.engine.schedule.fuse import fuse
+from yota_py.engine.schedule.steps import Python
 from yota_py.passes.lower import lower
-from yota_py.passes.steps import Python
-from yota_py.recording import record_call
-from yota_py.registry import Case, Primitive, Sample, primitives
-from yota_py.show import name_of
-from yota_py.trees import flatten, is_traceable, unflatten
-from yota_py.types import ArrayType, is_inexact, typeof
+from yota_py.passes.pipeline import optimise
+from yota_py.registry.registry import Case, Primitive, Sample, primitives
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Call
+from yota_py.tape.show import name_of
+from yota_py.tape.trees import flatten, is_traceable, unflatten
+from yota_py.testing.finite import close, random_like
 
 # Python steps for good reason: scans, orders, decompositions, SciPy's special functions without a kernel.
 EVERYDAY = set(
@@ -99,13 +98,10 @@ def test_compiled_values(entry: Primitive) -> None:
         values = [x for x in flatten(case.args)[0] if is_traceable(x)]
         with np.errstate(all="ignore"):
             want = entry.fn(*case.args, **case.kwargs)
-            traced = record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {}).tape
-            tape = optimise(lower(record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {})).tape)
-            types = [traced[r].type if isinstance(r, Variable) else typeof(r) for r in traced.results]
-            structure = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
-            ways = [tape.play_flat(values)]
-            if checkable(tape):  # ``round(x)`` is a decision that no kernel can check
-                ways.append(compile_tape(tape, types, structure)(*values))
+            source = record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {})
+            ways = [optimise(lower(source).tape).play_flat(values)]
+            with suppress(UncompilableError):  # ``round(x)`` is a decision that no kernel can check
+                ways.append(compile_recorded(source)(*values))
         for have in ways:
             for got, leaf in zip(have, flatten(want)[0], strict=True):
                 assert typeof(got) == typeof(leaf)

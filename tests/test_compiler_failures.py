@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
 from yota_py.errors import CompileError, CompilerWarning, UncachedWarning
-from yota_py.registry import describe
+from yota_py.registry.registry import describe
 
 _numbers = itertools.count()
 

@@ -15,9 +15,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from yota_py import grad, gradient, jit, nondiff, primitive, rrule
-from yota_py.containers import NAMESPACE, item, items_of, keys_of
+from yota_py.base.containers import NAMESPACE, item, items_of, keys_of
 from yota_py.errors import LostDerivativeError, RuleError
-from yota_py.testing import check_rrule
+from yota_py.testing.checks import check_rrule
 
 
 class Pair(NamedTuple):

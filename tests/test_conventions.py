@@ -15,11 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
 import yota_py
+from yota_py.capture.recording import record_call
 from yota_py.errors import LostDerivativeError
-from yota_py.gradient import differentiate
-from yota_py.operations import Variable
-from yota_py.recording import record_call
-from yota_py.testing import check_grads
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Variable
+from yota_py.testing.checks import check_grads
 
 INF, NAN = math.inf, math.nan
 

@@ -11,9 +11,9 @@ from fresh import agree
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
-from yota_py.recorder import Recorder
-from yota_py.tape import Tape
-from yota_py.verify import verify
+from yota_py.tape.recorder import Recorder
+from yota_py.tape.tape import Tape
+from yota_py.tape.verify import verify
 
 
 def test_a_tape_of_200_000_operations_is_interpreted() -> None:

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from yota_py import grad, gradient
 from yota_py.errors import MissingRuleError
-from yota_py.testing import check_grads
+from yota_py.testing.checks import check_grads
 
 RANK_2 = np.arange(1.0, 10.0).reshape(3, 3)
 RANK_1 = np.outer([1.0, 2.0, -1.0], [3.0, 0.5, 1.0])

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from operands import DTYPES, FORMS, OPERANDS, Operand, difference, functions, outcome, program, running, specials
 
-from yota_py import cache, explain, grad, jit, value_and_grad
-from yota_py.engine.arithmetic import Arithmetic
-from yota_py.engine.kernel import KernelSpec, Node, Output
-from yota_py.engine.kernel import Operand as Read
-from yota_py.engine.kernels import addresses
-from yota_py.modes import Call, Mode
+from yota_py import explain, grad, jit, value_and_grad
+from yota_py.cache import functions as cache
+from yota_py.cache.modes import Call, Mode
+from yota_py.engine.kernels.ir import KernelSpec, Node, Output
+from yota_py.engine.kernels.ir import Operand as Read
+from yota_py.engine.kernels.store import addresses
+from yota_py.engine.maths.arithmetic import Arithmetic
 
 ALL = "YOTA_SEQUENCES" in os.environ
 SEED, SEVERAL = 0, 14

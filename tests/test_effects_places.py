@@ -12,7 +12,7 @@ from steps import runs_as_plain
 
 from yota_py import grad
 from yota_py.errors import MutationError
-from yota_py.functional import copied
+from yota_py.registry.writes import copied
 
 # ------------------------------------------------------------------------------------------------ places outside
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import MissingRuleError, grad, gradient, jit, nondiff, primitive, registry, rrule, value_and_grad, watch
-from yota_py.trees import flatten
+from yota_py import MissingRuleError, grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
+from yota_py.capture import hooks as watch
+from yota_py.registry import registry
+from yota_py.tape.trees import flatten
 
 WAYS = ["monitoring", "profile"] if hasattr(sys, "monitoring") else ["profile"]
 TRANSFORMS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {

@@ -11,14 +11,14 @@ import scipy.special  # noqa: F401 - its rules are registered once it is importe
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py import jit
+from yota_py.base.types import is_inexact, typeof
+from yota_py.capture.recording import record_call
 from yota_py.errors import MissingRuleError
-from yota_py.evaluators import disagreements
-from yota_py.finite import random_like
-from yota_py.gradient import differentiate
-from yota_py.recording import record_call
-from yota_py.registry import Case, Primitive, Sample, primitives
-from yota_py.trees import flatten, unflatten
-from yota_py.types import is_inexact, typeof
+from yota_py.registry.registry import Case, Primitive, Sample, primitives
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.trees import flatten, unflatten
+from yota_py.testing.evaluators import disagreements
+from yota_py.testing.finite import random_like
 
 
 def emptied(entry: Primitive, case: Case) -> Iterator[tuple[Any, ...]]:

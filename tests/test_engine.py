@@ -16,11 +16,11 @@ from ways import CALLS, Ways, agree, agrees, arrays_of, assert_close, compiled, 
 
 import yota_py
 from yota_py import grad
-from yota_py.dispatch import is_traced
-from yota_py.engine import Refusal
-from yota_py.gradient import differentiate
-from yota_py.operations import Variable
-from yota_py.recording import record_call
+from yota_py.base.dispatch import is_traced
+from yota_py.capture.recording import record_call
+from yota_py.engine.run.refusal import Refusal
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Variable
 
 # ------------------------------------------------------------------------------------------ layouts of inputs
 

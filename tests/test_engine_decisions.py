@@ -14,12 +14,13 @@ from ways import CALLS, agree, compiled
 
 import yota_py
 from yota_py import jit
-from yota_py.engine import Refusal, compile_tape
-from yota_py.operations import Call, Guard, Input
-from yota_py.tape import Tape
-from yota_py.trees import flatten
-from yota_py.types import typeof
-from yota_py.verify import verify
+from yota_py.base.types import typeof
+from yota_py.engine.compile import compile_tape
+from yota_py.engine.run.refusal import Refusal
+from yota_py.tape.operations import Call, Guard, Input
+from yota_py.tape.tape import Tape
+from yota_py.tape.trees import flatten
+from yota_py.tape.verify import verify
 
 # ----------------------------------------------------------------------------------- decisions that differ
 

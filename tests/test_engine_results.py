@@ -15,13 +15,10 @@ from ways import CALLS, agrees, arrays_of, moved, seeds_for
 
 import yota_py
 from yota_py import grad
-from yota_py.containers import NAMESPACE
-from yota_py.engine import Refusal, compile_tape
-from yota_py.operations import Variable
-from yota_py.passes import optimise
-from yota_py.passes.lower import lower
-from yota_py.recording import record_call
-from yota_py.types import typeof
+from yota_py.base.containers import NAMESPACE
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
+from yota_py.engine.run.refusal import Refusal
 
 # ----------------------------------------------------------------------------------------- kinds of result
 
@@ -112,9 +109,7 @@ def test_containers_of_results(name: str) -> None:
         return np.arange(3.0) + i, np.arange(3.0).astype(np.float32) - i
 
     source = record_call(f, draw(0), {})
-    types = [source.tape[r].type if isinstance(r, Variable) else typeof(r) for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    program = compile_recorded(source, spec=source.tape.out_spec)
     for i in range(CALLS):
         have, want = program(*draw(i)), f(*draw(i))
         assert optree.tree_structure(have, none_is_leaf=True, namespace=NAMESPACE) == source.tape.out_spec
@@ -139,9 +134,7 @@ def test_an_error_on_the_way_leaves_nothing_behind() -> None:
         return picky(x), lambda dy: (dy * 2,)
 
     source = record_call(lambda x: (Box((picky(x), np.sum(x))), x * 3), (np.ones(3),), {})
-    types = [source.tape[r].type for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    program = compile_recorded(source, spec=source.tape.out_spec)
     x, sizes = np.zeros(3), set()
     for i in range(CALLS):
         assert program(x + 5) is Refusal.RAISED
@@ -170,9 +163,7 @@ def test_a_step_may_call_its_own_program() -> None:
 
     ready = False
     source = record_call(lambda x: (np.sin(x) + nested(x * 1.0) * x, np.cos(x)), (np.ones(2),), {})
-    types = [source.tape[r].type for r in source.tape.results]
-    assert source.tape.out_spec is not None
-    program = compile_tape(optimise(lower(source).tape), types, source.tape.out_spec)
+    program = compile_recorded(source, spec=source.tape.out_spec)
     ready = True
 
     def plain(x: np.ndarray) -> np.ndarray:

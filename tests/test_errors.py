@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from yota_py import errors, explain, grad, gradtape, nondiff, primitive, pullback, rrule, value_and_grad
-from yota_py.registry import _primitives, load_pending, primitive_of
+from yota_py.registry.registry import _primitives, load_pending, primitive_of
 
 X = np.arange(3.0)
 HERE = r"^test_errors.py:\d+: "

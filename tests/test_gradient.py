@@ -12,11 +12,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad, gradient, gradtape, pullback, value_and_grad
+from yota_py.capture.recording import record_call
 from yota_py.errors import NonScalarOutputError, NotDifferentiableError, OutputError
-from yota_py.gradient import backprop, differentiate, finish, to_rrules
-from yota_py.operations import Variable
-from yota_py.recording import record_call
-from yota_py.verify import verify
+from yota_py.reverse.verbs import backprop, differentiate, finish, to_rrules
+from yota_py.tape.operations import Variable
+from yota_py.tape.verify import verify
 
 CALLS = 4  # traced, compiled, and run twice
 

@@ -11,8 +11,8 @@ from steps import runs_as_plain
 from test_growing_lists import Trainer, points
 
 from yota_py import config, explain, jit
+from yota_py.cache.step import _Writer
 from yota_py.errors import AuditWarning
-from yota_py.step import _Writer
 
 
 def test_exceptions_on_the_way() -> None:

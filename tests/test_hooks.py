@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from yota_py import config, grad
-from yota_py.engine import driver
-from yota_py.engine.codegen import new_module
-from yota_py.engine.hooks import HOOKS, check_hooks
+from yota_py.engine.kernels.codegen import new_module
+from yota_py.engine.run import driver
+from yota_py.engine.run.hooks import HOOKS, check_hooks
 from yota_py.errors import CompileError, CompilerWarning
 
 
@@ -41,7 +41,7 @@ def test_what_is_missing_is_named(module: str, path: str, monkeypatch: pytest.Mo
 
 def test_functions_are_interpreted_then(monkeypatch: pytest.MonkeyPatch) -> None:
     take_away("llvmlite.binding", "address_of_symbol", monkeypatch)
-    monkeypatch.delitem(sys.modules, "yota_py.engine.program", raising=False)
+    monkeypatch.delitem(sys.modules, "yota_py.engine.run.program", raising=False)
     monkeypatch.setattr(config, "compile", "always")
 
     def f(x: Any) -> Any:

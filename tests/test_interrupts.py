@@ -16,11 +16,12 @@ import pytest
 from interrupts import CALLS, GRAD, JIT, Interrupter, LateError, bytecodes, play, x_of
 from numpy.testing import assert_allclose
 
-from yota_py import config, locks
-from yota_py.cache import clear_caches
-from yota_py.captures import Captures
-from yota_py.recording import record_watched
-from yota_py.unwinding import Holding, Passing, state, unwinding
+from yota_py import config
+from yota_py.base import locks
+from yota_py.base.unwinding import Holding, Passing, state, unwinding
+from yota_py.cache.functions import clear_caches
+from yota_py.capture.recording import record_watched
+from yota_py.capture.walk import Captures
 
 ROUNDS = int(os.environ.get("YOTA_SEQUENCES", "40")) // 8  # of each kind
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import cache, config, errors, explain, grad, jit, policy, trace, value_and_grad
+from yota_py import config, errors, explain, grad, jit, trace, value_and_grad
+from yota_py.cache import functions as cache
+from yota_py.cache import policy
 
 RATE = 0.1
 RNG = np.random.default_rng(3)

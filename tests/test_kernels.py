@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from nests import FIRST_SLOT, MARGIN, Load, Nest, Store, guarded, run_all
 
-from yota_py.engine.emit import NO_FAULT, OUT_OF_BOUNDS
-from yota_py.engine.kernel import Node
+from yota_py.engine.kernels.emit import NO_FAULT, OUT_OF_BOUNDS
+from yota_py.engine.kernels.ir import Node
 
 DTYPES = ["float64", "float32", "int64", "int32", "bool"]
 SHAPES = [(), (1,), (7,), (17,), (1003,), (3, 5), (5, 1), (2, 17), (3, 130), (2, 3, 9), (2, 1, 3, 4)]

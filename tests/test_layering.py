@@ -13,37 +13,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from yota_py.registry import patched
+import yota_py
+from yota_py.registry.registry import patched
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Bottom to top: a module imports from its own layer and from those before it.
-LAYERS = [
-    "errors ownership containers types dispatch settings shelf collection locks unwinding tracebacks "
-    "callsites signatures floating",
-    "operations show tape trees recorder verify",
-    "cases tangents partials functional registry contents",
-    "disguise hints showing patching tracer foreign tables libraries views arguments stopping trace mutation "
-    "ufuncs readings operators sampling",
-    "parts attempts exchange guards imports functions operands instructions comparisons conversion kinds attributes "
-    "items classes memos",
-    "leftovers refusals caught keys sinks captured instances captures watch recording plain effects",
-    "seeds gradient differentiable",
-    "passes",
-    "engine",
-    "policy interpreter variants varying world check blame step modes audit notices cache compilable explain "
-    "transforms jit __init__",
-]
-LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
-# Beside the layers: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
-BESIDE = {"rules", "testing", "evaluators", "finite"}
-FOR_RULES = {"dispatch", "errors", "functional", "operations", "registry", "signatures", "tangents", "types"}
+# Bottom to top: a room, which is a folder or a file of ``yota_py``, imports from itself and from those before it.
+ROOMS = [
+    "errors", "base", "tape", "registry", "tracing", "capture", "reverse", "passes",
+    "engine/maths", "engine/kernels", "engine/schedule", "engine/plan", "engine/run", "engine", "cache", "api",
+]  # fmt: skip
+FLOOR = {name: i for i, name in enumerate(ROOMS)}
+MAX_FLOORS = 12  # of the longest way down, through rooms and rules
+# Beside them: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
+BESIDE = {"rules", "testing", "__init__"}
+FOR_RULES = {"errors", "base/dispatch", "base/signatures", "base/types", "registry/partials", "registry/registry",
+             "registry/tangents", "registry/writes", "tape/operations"}  # fmt: skip
 
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled
-DOOR = ("yota_py.engine", "yota_py.engine.program")  # the one late import of our own, through which they come
+# The one late import of our own, through which they come.
+DOOR = ("yota_py.engine.compile", "yota_py.engine.run.program")
 LIGHT = {"numpy", "scipy", "optree"} | set(sys.stdlib_module_names)
 MAX_LINES = 400
-MAX_MODULES = 170  # that ``import yota_py`` loads besides those of NumPy and optree, of which each version has others
+MAX_MODULES = 185  # that ``import yota_py`` loads besides those of NumPy and optree, of which each version has others
 
 
 def modules() -> dict[str, Path]:
@@ -60,28 +52,37 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(name: str) -> Iterator[tuple[str, ast.stmt, bool]]:
-    """The modules that a module imports, the statement, and whether it stands inside a function."""
+def imports(name: str) -> Iterator[tuple[str, ast.stmt, str]]:
+    """The modules that a module imports, the statement, and whether it is for a function or the type checker only."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
 
-    def walk(node: ast.AST, late: bool) -> Iterator[tuple[str, ast.stmt, bool]]:
+    def walk(node: ast.AST, only: str) -> Iterator[tuple[str, ast.stmt, str]]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
-                yield from ((alias.name, child, late) for alias in child.names)
+                yield from ((alias.name, child, only) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
                 source = resolve_name("." * child.level + (child.module or ""), package)
                 for alias in child.names:
                     inner = f"{source}.{alias.name}"
-                    yield inner if inner in MODULES else source, child, late
-            elif not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-                yield from walk(child, late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+                    yield inner if inner in MODULES else source, child, only
+            else:
+                for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+                inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                yield from walk(child, "types" if for_types else "function" if inside else only)
 
-    return walk(ast.parse(MODULES[name].read_text(encoding="utf-8")), False)
+    return walk(ast.parse(MODULES[name].read_text(encoding="utf-8")), "")
 
 
-def part_of(name: str) -> str:
-    """The file or folder of ``yota_py`` that a module belongs to."""
-    return [*name.split("."), "__init__"][1]
+def path_of(name: str) -> str:
+    """A module's file below ``yota_py``, without its ending."""
+    path = MODULES[name].relative_to(ROOT).with_suffix("")
+    return str(path if path.parts[0] == "rules" else path.relative_to("yota_py"))
+
+
+def room_of(name: str) -> str:
+    """The folder that a module stands in; for those that stand in none, the file."""
+    path = path_of(name)
+    return path.rpartition("/")[0] or path
 
 
 def where(name: str, statement: ast.stmt) -> str:
@@ -93,27 +94,48 @@ def of_package(name: str) -> bool:
     return name.partition(".")[0] == "yota_py"
 
 
-def test_every_file_has_its_layer() -> None:
-    assert {part_of(name) for name in MODULES} == set(LAYER) | BESIDE
+def test_every_file_has_its_room() -> None:
+    assert {room_of(name) for name in MODULES} == set(ROOMS) | BESIDE
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if part_of(name) in LAYER])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) in FLOOR])
 def test_imports_go_down(name: str) -> None:
     for target, statement, _ in imports(name):
-        if of_package(target) and (name, target) != ("yota_py", "yota_py.rules"):
-            part = part_of(target)
-            assert part not in BESIDE, f"{where(name, statement)}: {name} is below {target}"
-            assert LAYER[part] <= LAYER[part_of(name)], f"{where(name, statement)}: {name} is below {target}"
+        if of_package(target):
+            room = room_of(target)
+            assert room not in BESIDE, f"{where(name, statement)}: {name} is below {target}"
+            assert FLOOR[room] <= FLOOR[room_of(name)], f"{where(name, statement)}: {name} is below {target}"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if part_of(name) == "rules"])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "rules"])
 def test_rules_are_made_of_little(name: str) -> None:
     for target, statement, _ in imports(name):
         if of_package(target):
-            allowed = part_of(target) in FOR_RULES | {"rules"}
+            allowed = room_of(target) == "rules" or path_of(target) in FOR_RULES
         else:
             allowed = target.partition(".")[0] in LIGHT - {"optree"}
         assert allowed, f"{where(name, statement)}: rules do not need {target}"
+
+
+def test_floors() -> None:
+    """The longest way down through rooms is short, and no room is above itself."""
+    below: dict[str, set[str]] = {}
+    for name in MODULES:
+        rooms = {room_of(target) for target, _, _ in imports(name) if target in MODULES}
+        below.setdefault(room_of(name), set()).update(rooms - {room_of(name)})
+    below["__init__"].discard("rules")  # which it loads, so that they register themselves
+
+    def floors(room: str) -> int:
+        return 1 + max(map(floors, below[room]), default=0)
+
+    TopologicalSorter(below).prepare()
+    assert max(map(floors, below)) <= MAX_FLOORS
+
+
+def test_modules_are_not_called_like_what_is_public() -> None:
+    """``import yota_py.gradient`` would give a function."""
+    modules = {part for name in MODULES for part in name.split(".")}
+    assert not modules & {*yota_py.__all__}
 
 
 def test_no_cycles() -> None:
@@ -128,13 +150,13 @@ def test_no_cycles() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_dependencies(name: str) -> None:
-    for target, statement, late in imports(name):
+    for target, statement, only in imports(name):
         top, place = target.partition(".")[0], where(name, statement)
         if top in HEAVY:
-            assert part_of(name) == "engine", f"{place}: {top} belongs to the engine"
+            assert room_of(name).startswith("engine"), f"{place}: {top} belongs to the engine"
         else:
             assert top in LIGHT | {"yota_py"}, f"{place}: {top} is not a dependency"
-            assert not late or (name, target) == DOOR, f"{place}: {target} is imported inside a function"
+            assert only != "function" or (name, target) == DOOR, f"{place}: {target} is imported inside a function"
 
 
 def test_functions_that_have_stand_ins_are_only_called() -> None:
@@ -143,8 +165,8 @@ def test_functions_that_have_stand_ins_are_only_called() -> None:
     What is read while ``yota_py`` is imported, before any trace, is what it seems to be.
     """
     names = {name for module, name in patched if module is np}
-    late = [node for name, path in MODULES.items() if part_of(name) not in BESIDE
-            for node in _read_late(ast.parse(path.read_text(encoding="utf-8")), part_of(name) == "engine")]
+    late = [node for name, path in MODULES.items() if room_of(name) not in BESIDE
+            for node in _read_late(ast.parse(path.read_text(encoding="utf-8")), room_of(name).startswith("engine"))]
     wrong = [ast.unparse(node) for node in late if node.attr in names]
     assert {"where", "empty"} <= names
     assert len(late) > 100

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yota_py.engine.layout import ARENA_SLOT, Arena, Place, Reference, c_strides, collapse
+from yota_py.engine.plan.layout import ARENA_SLOT, Arena, Place, Reference, c_strides, collapse
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 5]), max_size=4).map(tuple)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from yota_py import explain, grad, jit, value_and_grad
-from yota_py.cache import caches
+from yota_py.cache.functions import caches
 
 
 class Model:

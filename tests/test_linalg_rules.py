@@ -10,8 +10,8 @@ from test_array_rules import gradient, lowered, pulled
 from yota_py.rules.einsum import parse
 
 from yota_py.errors import MissingRuleError
-from yota_py.registry import primitive_of
-from yota_py.testing import check_grads
+from yota_py.registry.registry import primitive_of
+from yota_py.testing.checks import check_grads
 
 rng = np.random.default_rng(7)
 

@@ -16,9 +16,9 @@ from yota_py.rules.lists import takes
 
 import yota_py
 from yota_py import grad, gradient, jit
-from yota_py.cases import Sample
-from yota_py.registry import patched, primitives
-from yota_py.types import is_inexact
+from yota_py.base.types import is_inexact
+from yota_py.registry.cases import Sample
+from yota_py.registry.registry import patched, primitives
 
 DISPATCHER = type(np.mean)
 PLACES = [("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)]

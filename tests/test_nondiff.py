@@ -12,10 +12,10 @@ import yota_py.rules  # noqa: F401 - registers the rules
 from numpy.testing import assert_allclose
 
 from yota_py import config, gradient
-from yota_py.finite import leaves_of, moved, random_like
-from yota_py.registry import Case, Cases, Primitive, Sample, case, primitives
-from yota_py.trees import flatten, unflatten
-from yota_py.types import is_inexact
+from yota_py.base.types import is_inexact
+from yota_py.registry.registry import Case, Cases, Primitive, Sample, case, primitives
+from yota_py.tape.trees import flatten, unflatten
+from yota_py.testing.finite import leaves_of, moved, random_like
 
 # Its elements are what happened to be in memory, so it has no cases where it is registered.
 UNSET: dict[Any, Cases] = {np.empty_like: lambda s: [case(s(3, 4)), case(s(3), dtype=np.float32), case(s.number())]}

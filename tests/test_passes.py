@@ -14,20 +14,20 @@ from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, programs
 from ways import assert_close, check_types
 
-from yota_py.gradient import differentiate
-from yota_py.operations import Call, Constant, Guard, Input, Variable
-from yota_py.passes import PIPELINE, optimise
+from yota_py.base.types import typeof
+from yota_py.capture.recording import record_call
 from yota_py.passes.cse import cse
 from yota_py.passes.dce import dce
 from yota_py.passes.fold import fold
 from yota_py.passes.lower import lower
+from yota_py.passes.pipeline import PIPELINE, optimise
 from yota_py.passes.simplify import EQUATIONS, simplify
-from yota_py.recording import record_call
-from yota_py.registry import nondiff, primitive
-from yota_py.tangents import astype, strong_multiply
-from yota_py.tape import Tape
-from yota_py.types import typeof
-from yota_py.verify import verify
+from yota_py.registry.registry import nondiff, primitive
+from yota_py.registry.tangents import astype, strong_multiply
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Call, Constant, Guard, Input, Variable
+from yota_py.tape.tape import Tape
+from yota_py.tape.verify import verify
 
 Pass = Callable[[Tape], Tape]
 SPECIAL = [0.0, -0.0, 1.0, -2.5, 4.0, np.inf, -np.inf, np.nan]

@@ -11,11 +11,11 @@ import pytest
 from caching import function, in_a_process, is_compiled
 from numpy.testing import assert_allclose
 
-import yota_py.recorder
+import yota_py.tape.recorder
 from yota_py import config, grad, gradtape, primitive, rrule
-from yota_py.gradient import differentiate
+from yota_py.capture.recording import record_call
 from yota_py.passes.lower import lower, lower_gradient
-from yota_py.recording import record_call
+from yota_py.reverse.verbs import differentiate
 
 FUNCTIONS = {
     "exponentials": "np.sum(np.exp(-x * x) * np.sin(x))",
@@ -62,10 +62,10 @@ def test_peak(name: str, policy: str) -> None:
 
 @pytest.fixture
 def _all_is_large() -> Iterator[None]:
-    before = yota_py.recorder.LARGE_BYTES
-    yota_py.recorder.LARGE_BYTES = 0
+    before = yota_py.tape.recorder.LARGE_BYTES
+    yota_py.tape.recorder.LARGE_BYTES = 0
     yield
-    yota_py.recorder.LARGE_BYTES = before
+    yota_py.tape.recorder.LARGE_BYTES = before
 
 
 @pytest.mark.usefixtures("_all_is_large")

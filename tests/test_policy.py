@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from caching import agree
 
-from yota_py import cache, config, errors, explain, grad, gradient, jit, modes, policy, value_and_grad
-from yota_py.cache import MAX_SIGNATURES, FunctionCache
-from yota_py.policy import Account
-from yota_py.shelf import Shelf
-from yota_py.trees import flatten
-from yota_py.variants import MAX_VARIANTS
+from yota_py import config, errors, explain, grad, gradient, jit, value_and_grad
+from yota_py.base.shelf import Shelf
+from yota_py.cache import functions as cache
+from yota_py.cache import modes, policy
+from yota_py.cache.functions import MAX_SIGNATURES, FunctionCache
+from yota_py.cache.policy import Account
+from yota_py.cache.variants import MAX_VARIANTS
+from yota_py.tape.trees import flatten
 
 RNG = np.random.default_rng(0)
 

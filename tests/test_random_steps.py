@@ -17,7 +17,9 @@ import pytest
 from numpy.testing import assert_allclose
 from performing import sharing
 
-from yota_py import cache, config, explain, grad, jit, policy, value_and_grad
+from yota_py import config, explain, grad, jit, value_and_grad
+from yota_py.cache import functions as cache
+from yota_py.cache import policy
 
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "40"))
 PROGRAMS, CALLS = SEQUENCES * 3 // 4, 9  # programs by each policy

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
-from yota_py.registry import describe, patch, patched
+from yota_py.registry.registry import describe, patch, patched
 
 
 @primitive

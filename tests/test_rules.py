@@ -6,8 +6,8 @@ import pytest
 import scipy.special  # noqa: F401 - its rules are registered once it is imported
 import yota_py.rules  # noqa: F401 - registers the rules
 
-from yota_py.registry import Primitive, primitives
-from yota_py.testing import check_cases
+from yota_py.registry.registry import Primitive, primitives
+from yota_py.testing.checks import check_cases
 
 
 def _ours(entry: Primitive) -> bool:

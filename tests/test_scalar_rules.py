@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from yota_py import config, gradient, primitive, scalar_rule
 from yota_py.errors import RuleError
-from yota_py.testing import check_rrule
+from yota_py.testing.checks import check_rrule
 
 
 def times(factor: Any) -> Any:

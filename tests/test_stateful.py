@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from yota_py import cache, explain, grad, value_and_grad
-from yota_py.check import differences
-from yota_py.modes import Call, Mode
+from yota_py import explain, grad, value_and_grad
+from yota_py.cache import functions as cache
+from yota_py.cache.check import differences
+from yota_py.cache.modes import Call, Mode
 
 served = 0
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "20"))

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from yota_py import grad, jit
-from yota_py.engine.layout import Place, Reference, collapse
+from yota_py.engine.plan.layout import Place, Reference, collapse
 
 SIZES = [3, 17, 100, 1000, 2**13 - 1, 10**6]
 DATA: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {

@@ -15,11 +15,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import Tape, gradtape, trace
+from yota_py.base.types import OpaqueType, typeof
 from yota_py.errors import GuardError, VerifyError
-from yota_py.operations import Call, Constant, Guard, Input, Variable, operands
-from yota_py.tangents import getfield
-from yota_py.types import OpaqueType, typeof
-from yota_py.verify import verify
+from yota_py.registry.tangents import getfield
+from yota_py.tape.operations import Call, Constant, Guard, Input, Variable, operands
+from yota_py.tape.verify import verify
 
 # The design's example, as a file of its own, so that its lines have known numbers.
 DEMO = """\

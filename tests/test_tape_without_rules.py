@@ -12,7 +12,7 @@ import scipy.special
 from numpy.testing import assert_allclose
 
 from yota_py import MissingRuleError, MutationError, YotaError, grad, gradient, gradtape, jit, primitive, trace
-from yota_py.tape import Call
+from yota_py.tape.tape import Call
 
 X = np.array([0.5, 1.5, 2.5])
 A = np.array([[2.0, 0.3, 0.1], [0.2, 3.0, 0.4], [0.1, 0.5, 4.0]])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import yota_py.rules  # noqa: F401 - registers the rules
 
-from yota_py import evaluators
-from yota_py.gradient import differentiate
-from yota_py.recording import record_call
-from yota_py.registry import nondiff, primitive, rrule
-from yota_py.tangents import conj, unbroadcast
-from yota_py.testing import check_cases, check_grads, check_rrule
+from yota_py.capture.recording import record_call
+from yota_py.registry.registry import nondiff, primitive, rrule
+from yota_py.registry.tangents import conj, unbroadcast
+from yota_py.reverse.verbs import differentiate
+from yota_py.testing import evaluators
+from yota_py.testing.checks import check_cases, check_grads, check_rrule
 
 X = np.array([0.5, -1.0, 2.0])
 

@@ -19,16 +19,18 @@ import pytest
 from fresh import agree
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import dispatch, grad, gradient, gradtape, locks, patching, pullback, registry, trace, value_and_grad
-from yota_py.cache import clear_caches
-from yota_py.engine import compile_tape, kernels
-from yota_py.gradient import differentiate
-from yota_py.interpreter import result_types
-from yota_py.passes import optimise
-from yota_py.passes.lower import lower
-from yota_py.recording import record_call
-from yota_py.tape import Tape
-from yota_py.trace import Trace
+from yota_py import grad, gradient, gradtape, pullback, trace, value_and_grad
+from yota_py.base import dispatch, locks
+from yota_py.cache.functions import clear_caches
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
+from yota_py.engine.kernels import store as kernels
+from yota_py.registry import registry
+from yota_py.reverse.results import result_types
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.tape import Tape
+from yota_py.tracing import stand_ins as patching
+from yota_py.tracing.traces import Trace
 
 Job = Callable[[], None]
 
@@ -137,9 +139,7 @@ def test_a_program_is_compiled_while_another_thread_traces(name: str) -> None:
         assert installed.wait(20)
         assert vars(np)["where"] is not dispatch.original(np.where)  # which shows itself to this thread
         gradient = differentiate(source, None, None)
-        low = optimise(lower(gradient).tape)
-        assert gradient.tape.out_spec is not None
-        program = compile_tape(low, result_types(gradient.tape), gradient.tape.out_spec)
+        program = compile_recorded(gradient, result_types(gradient.tape), gradient.tape.out_spec)
     finally:
         done.set()
         thread.join()
@@ -299,7 +299,7 @@ def forked_while_another_thread(work: str, limit: float | None = None) -> str:
     if pid == 0:
         faulthandler.dump_traceback_later(20, exit=True)
         child(3)
-        assert np.where is yota_py.dispatch.original(np.where) or {limit is not None}
+        assert np.where is yota_py.base.dispatch.original(np.where) or {limit is not None}
         os._exit(0)
     forked.set()
     assert os.waitpid(pid, 0)[1] == 0

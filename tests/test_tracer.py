@@ -21,7 +21,7 @@ from numpy.testing import assert_allclose
 from tracing import ARRAYS, NUMBERS, Function, agree
 
 from yota_py import grad, pullback, value_and_grad
-from yota_py.tracer import tracers_of
+from yota_py.tracing.tracer import tracers_of
 
 # ------------------------------------------------------------------------------------------ what Python can do with x
 

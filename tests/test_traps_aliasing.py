@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad, gradient, pullback, value_and_grad
 from yota_py.errors import MutationError, YotaError
-from yota_py.finite import copied
+from yota_py.testing.finite import copied
 
 ARRAYS = (np.array([1.1, 2.2, 3.3]), np.array([3.1, 0.2, 0.5]), np.array([0.3, 0.25, 0.15]))
 

@@ -18,8 +18,9 @@ import pytest
 from fresh import Function, agree, rounds
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import cache, grad
-from yota_py.engine import kernels
+from yota_py import grad
+from yota_py.cache import functions as cache
+from yota_py.engine.kernels import store as kernels
 from yota_py.errors import MissingRuleError, MutationError
 
 # -------------------------------------------------------- branch, loop count or slice bound depends on a value

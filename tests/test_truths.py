@@ -9,8 +9,8 @@ import pytest
 from steps import outcome, runs_as_plain
 
 from yota_py import explain, grad, jit
-from yota_py.tape import Tape
-from yota_py.trace import Trace
+from yota_py.tape.tape import Tape
+from yota_py.tracing.traces import Trace
 
 
 def by_name(x: Any) -> Any:

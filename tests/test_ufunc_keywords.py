@@ -16,9 +16,9 @@ from caching import function
 from numpy.testing import assert_allclose
 
 from yota_py import grad, jit
+from yota_py.base.types import is_inexact
 from yota_py.errors import YotaError
-from yota_py.finite import close, copied, differences
-from yota_py.types import is_inexact
+from yota_py.testing.finite import close, copied, differences
 
 STRESS = int(os.environ.get("YOTA_SEQUENCES", "0"))
 ROUNDS = STRESS // 200

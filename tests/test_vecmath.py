@@ -17,8 +17,8 @@ import pytest
 import scipy.special
 from emitted import ELEMENTS, Case, Loops, assert_same, method
 
-from yota_py.engine.formats import I1
-from yota_py.engine.vecmath import VecMath
+from yota_py.engine.maths.builder import VecMath
+from yota_py.engine.maths.formats import I1
 
 FLOATS = [np.float64, np.float32]
 WIDTHS = ["vector", "scalar"]

@@ -17,8 +17,8 @@ import yota_py.rules  # noqa: F401 - registers the rules
 from test_import import fresh
 
 from yota_py import gradient
-from yota_py.registry import Sample, primitives
-from yota_py.signatures import IN_C, signature_of
+from yota_py.base.signatures import IN_C, signature_of
+from yota_py.registry.registry import Sample, primitives
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -51,7 +51,7 @@ def test_nothing_deprecated_is_used_by_importing_or_compiling() -> None:
     code = """
 import warnings
 warnings.simplefilter("error")
-import numpy as np, scipy.special, yota_py, yota_py.rules, yota_py.testing
+import numpy as np, scipy.special, yota_py, yota_py.rules, yota_py.testing.checks
 yota_py.config.compile = "always"
 for i in range(3):
     value, (slope,) = yota_py.grad(lambda x: np.sum(np.tanh(x) @ np.ones((3, 3))), np.ones(3))

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from yota_py import grad, jit
 from yota_py.errors import MutationError
-from yota_py.functional import set_view
+from yota_py.registry.writes import set_view
 
 
 def _zeros(x: Any) -> Any:

@@ -20,11 +20,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import grad, gradtape, policy, watch
-from yota_py.captures import Captures
-from yota_py.operations import Guard
-from yota_py.recording import record_call, record_watched
-from yota_py.unwinding import state
+from yota_py import grad, gradtape
+from yota_py.base.unwinding import state
+from yota_py.cache import policy
+from yota_py.capture import hooks as watch
+from yota_py.capture.recording import record_call, record_watched
+from yota_py.capture.walk import Captures
+from yota_py.tape.operations import Guard
 
 WAYS = ["monitoring", "profile"] if hasattr(sys, "monitoring") else ["profile"]
 TOOL_IDS = watch._TOOL_IDS

@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import optree
 
-from yota_py.containers import NAMESPACE
-from yota_py.engine import Refusal, compile_tape
+from yota_py.base.types import ArrayType, typeof
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
+from yota_py.engine.run.refusal import Refusal
 from yota_py.errors import GuardError
-from yota_py.finite import random_like
-from yota_py.gradient import differentiate
-from yota_py.operations import Call, Constant, Guard, Input, Variable, same, substitute
-from yota_py.passes import optimise
 from yota_py.passes.lower import lower
-from yota_py.recording import record_call
-from yota_py.tape import Tape
-from yota_py.types import ArrayType, typeof
-from yota_py.verify import verify
+from yota_py.passes.pipeline import optimise
+from yota_py.reverse.verbs import differentiate
+from yota_py.tape.operations import Call, Constant, Guard, Input, Variable, same, substitute
+from yota_py.tape.tape import Tape
+from yota_py.tape.verify import verify
+from yota_py.testing.finite import random_like
 
 CALLS = 3  # of each compiled program, with other values
 
@@ -38,10 +37,7 @@ class Ways:
         """Differentiate at these arguments; every tape on the way is verified."""
         gradient = differentiate(record_call(f, args, {}), seed)
         lowered = optimise(verify(lower(gradient).tape), verify)
-        tape = gradient.tape
-        types = [tape[r].type if isinstance(r, Variable) else typeof(r) for r in tape.results]
-        spec = optree.tree_structure([0] * len(types), none_is_leaf=True, namespace=NAMESPACE)
-        return cls(verify(tape), lowered, compile_tape(lowered, types, spec))
+        return cls(verify(gradient.tape), lowered, compile_recorded(gradient))
 
     @property
     def captured(self) -> list[Any]:

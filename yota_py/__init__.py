@@ -23,6 +23,10 @@ except ModuleNotFoundError as _error:
         f"Install it once, in {_Path(__file__).resolve().parents[1]}: pip install -e ."
     ) from None
 
+from .api import grad, gradient, gradtape, pullback, trace, value_and_grad
+from .base.settings import config
+from .cache.report import explain
+from .cache.whole import jit
 from .errors import (
     AuditWarning,
     CheckError,
@@ -41,13 +45,9 @@ from .errors import (
     VerifyError,
     YotaError,
 )
-from .explain import explain
-from .jit import jit
-from .registry import case, nondiff, patch, primitive, primitives, rrule, scalar_rule
-from .settings import config
-from .stopping import stop_gradient
-from .tape import Tape
-from .transforms import grad, gradient, gradtape, pullback, trace, value_and_grad
+from .registry.registry import case, nondiff, patch, primitive, primitives, rrule, scalar_rule
+from .tape.tape import Tape
+from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
     from .testing import check_cases, check_grads, check_rrule

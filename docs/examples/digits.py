@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from yota_py import gradtape, value_and_grad
-from yota_py.engine.kernels import count as kernels_compiled
+from yota_py.engine.kernels.store import count as kernels_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Constant, Guard, Operation, Variable
-from ..registry import primitive_of
-from ..tape import Tape
+from ..registry.registry import primitive_of
+from ..tape.operations import Call, Constant, Guard, Operation, Variable
+from ..tape.tape import Tape
 from .rewrite import rewrite
 
 

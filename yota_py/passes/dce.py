@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..operations import Call, Constant, Guard, Input, Operation, Variable, operands, paths
-from ..registry import primitive_of
-from ..tape import Tape
+from ..registry.registry import primitive_of
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, paths
+from ..tape.tape import Tape
 from .rewrite import rewrite
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Operation
-from ..registry import primitive_of
-from ..tape import Tape
-from ..types import ArrayType
-from ..unwinding import Quiet
+from ..base.types import ArrayType
+from ..base.unwinding import Quiet
+from ..registry.registry import primitive_of
+from ..tape.operations import Call, Operation
+from ..tape.tape import Tape
 from .rewrite import call, number_of, rewrite
 
 

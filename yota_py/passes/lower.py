@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..containers import mapped
-from ..dispatch import original
-from ..gradient import differentiate
-from ..operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
-from ..recorder import Recorder, is_large
-from ..registry import primitive_of, written_out
-from ..show import text_of
-from ..tape import Tape
-from ..trace import Trace
-from ..tracer import Tracer
-from ..types import ArrayType, Type, typeof
-from ..unwinding import quietly
+from ..base.containers import mapped
+from ..base.dispatch import original
+from ..base.types import ArrayType, Type, typeof
+from ..base.unwinding import quietly
+from ..registry.registry import primitive_of, written_out
+from ..reverse.verbs import differentiate
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
+from ..tape.recorder import Recorder, is_large
+from ..tape.show import text_of
+from ..tape.tape import Tape
+from ..tracing.tracer import Tracer
+from ..tracing.traces import Trace
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Constant, Guard, Operation, Variable, substitute
-from ..tape import Tape
-from ..types import ArrayType, typeof
+from ..base.types import ArrayType
+from ..tape.operations import Call, Constant, Guard, Operation, Variable, substitute
+from ..tape.tape import Tape
 
 # Given the new tape and an operation on its variables: the variable (or number) that takes the operation's place.
 Visit = Callable[[Tape, Operation], Any]
@@ -33,11 +33,6 @@ def rewrite(tape: Tape, visit: Visit) -> Tape:
     out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
     out.results = [substitute(result, env.__getitem__) for result in tape.results]
     return out
-
-
-def type_of(tape: Tape, x: Any) -> Any:
-    """The type of an argument: a variable's or a plain value's."""
-    return tape[x].type if isinstance(x, Variable) else typeof(x)
 
 
 def number_of(tape: Tape, x: Any) -> Any:

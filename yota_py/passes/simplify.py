@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Call, Operation, Variable
-from ..registry import primitive_of
-from ..tangents import astype, strong_multiply
-from ..tape import Tape
-from ..types import ArrayType
-from .rewrite import call, number_of, rewrite, type_of
+from ..base.types import ArrayType
+from ..registry.registry import primitive_of
+from ..registry.tangents import astype, strong_multiply
+from ..tape.operations import Call, Operation, Variable
+from ..tape.tape import Tape
+from .rewrite import call, number_of, rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class View:
 
     def is_real(self, x: Any) -> bool:
         """Whether x is not complex."""
-        t = type_of(self.tape, x)
+        t = self.tape.type_of(x)
         return isinstance(t, ArrayType) and t.dtype.kind != "c"
 
     def is_power(self, x: Any, exponent: Any, value: float) -> bool:
         """Whether this is a floating x to this power (others promote or round in their own way)."""
-        t = type_of(self.tape, x)
+        t = self.tape.type_of(x)
         return isinstance(t, ArrayType) and t.dtype.char in "fd" and self.is_(exponent, value)
 
     def is_root(self, x: Any, exponent: Any) -> bool:
         """Whether NumPy takes the square root for this power: if the exponent is one number."""
-        return self.is_power(x, exponent, 0.5) and type_of(self.tape, exponent).shape == ()
+        return self.is_power(x, exponent, 0.5) and self.tape.type_of(exponent).shape == ()
 
     def finite_nonzero(self, x: Any) -> bool:
         """Whether x is one finite number other than zero in every element."""
@@ -114,13 +114,13 @@ EQUATIONS: list[Equation] = [
     ((np.transpose,), "x.T.T = x", lambda v, x: v.only_inner(x, np.transpose)),
     ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
     ((np.reshape,), "reshape of reshape", _reshape_twice),
-    ((astype,), "to its own dtype", lambda v, x, dtype: x if type_of(v.tape, x).dtype == np.dtype(dtype) else None),
-    ((np.conj, np.real), "of a real value", lambda v, x: x if type_of(v.tape, x).dtype.kind != "c" else None),
+    ((astype,), "to its own dtype", lambda v, x, dtype: x if v.tape.type_of(x).dtype == np.dtype(dtype) else None),
+    ((np.conj, np.real), "of a real value", lambda v, x: x if v.tape.type_of(x).dtype.kind != "c" else None),
 ]  # fmt: skip
 
 
 def _has_shape(v: View, x: Any, shape: Any) -> bool:
-    t = type_of(v.tape, x)
+    t = v.tape.type_of(x)
     return bool(t.kind == "array" and t.shape == (tuple(shape) if isinstance(shape, tuple | list) else (shape,)))
 
 
@@ -150,7 +150,7 @@ def _visit(out: Tape, op: Operation) -> Any:
             if _computes(out, found, op.type):
                 return _build(out, op, found)
             continue
-        if _stands_for(type_of(out, found), op.type):
+        if _stands_for(out.type_of(found), op.type):
             return found
     return out.append(_unbroadcast_operands(out, op))
 
@@ -168,7 +168,7 @@ def _computes(out: Tape, term: Term, want: ArrayType) -> bool:
             shapes.append(want.shape)
             real = False
             continue
-        t = type_of(out, arg)
+        t = out.type_of(arg)
         if isinstance(t, ArrayType):
             if t.dtype != want.dtype and t.kind != "python":
                 return False
@@ -199,19 +199,19 @@ def _unbroadcast_operands(out: Tape, op: Call) -> Call:
     if entry is None or entry.kind != "map" or op.type.kind != "array":
         return op
     args = list(op.args)
-    if not all(isinstance(type_of(out, x), ArrayType) for x in args):
+    if not all(isinstance(out.type_of(x), ArrayType) for x in args):
         return op
     for i, x in enumerate(args):
         inner = View(out).inner(x, np.broadcast_to)
-        if inner is None or type_of(out, inner[0]).dtype != type_of(out, x).dtype:
+        if inner is None or out.type_of(inner[0]).dtype != out.type_of(x).dtype:
             continue
         if (number := number_of(out, x)) is not None:
             source = number  # of the array's dtype, so that it promotes like the array
-        elif type_of(out, inner[0]).kind == "python":
+        elif out.type_of(inner[0]).kind == "python":
             continue
         else:
             source = inner[0]
-        others = [type_of(out, a).shape for a in (*args[:i], source, *args[i + 1 :])]
+        others = [out.type_of(a).shape for a in (*args[:i], source, *args[i + 1 :])]
         if np.broadcast_shapes(*others) == op.type.shape:
             args[i] = source
     return Call(op.fn, tuple(args), op.kwargs, op.type, op.site, op.note)

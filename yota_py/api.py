@@ -1,0 +1,224 @@
+"""The public functions: what a user calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Protocol
+
+import numpy as np
+
+from .base.tracebacks import fold, folded
+from .base.unwinding import Quiet, quietly, state
+from .cache.compilable import Compilable
+from .cache.functions import FunctionCache, cache_for, caches, known_cache
+from .cache.modes import Call, Mode
+from .capture.recording import record_call
+from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
+from .reverse.results import collect, result_types, settle
+from .reverse.seeds import seed_leaves, with_floats
+from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrules
+from .tape.operations import user_site
+from .tape.recorder import Recorder
+from .tape.tape import Tape
+from .tape.trees import flatten, unflatten
+
+_GRAD = Mode()
+_known = caches.get  # grad's are known by the identity of the function's code
+
+
+class _Grad(Protocol):
+    def __call__(self, f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]: ...
+
+    def compile(self, f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None: ...
+
+
+def _cache_of(f: Callable[..., Any]) -> FunctionCache:
+    _check_callable(f)
+    owner = getattr(f, "__code__", f)
+    return known_cache(id(owner), owner, _GRAD)
+
+
+@folded
+def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
+    """Compile ``grad`` of a function for arguments of these types."""
+    _cache_of(f).compile(Call(f, args, kwargs, with_floats(seed)))
+
+
+def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
+    wrapped: Any = fn
+    wrapped.compile = _compile_grad
+    return wrapped  # type: ignore[no-any-return]
+
+
+@_compilable_grad
+def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    """Value and gradients of ``f(*args, **kwargs)``: ``(value, grads)``, one gradient per positional argument.
+
+    Each gradient has the structure, shapes and dtypes of its argument: floats, complex numbers, NumPy arrays and
+    scalars of them, in any nesting of tuples, lists, dicts, namedtuples, dataclasses and what is registered with
+    ``optree``. Integers, bools, strings and ``None`` get ``None``; an argument without influence gets zeros. For
+    complex arguments the gradient is dL/dRe + i dL/dIm.
+
+    Calls are traced and interpreted until that has taken as long as compiling is expected to take; from then on they
+    run compiled code (``config.compile``). ``grad.compile(f, *args)`` compiles at once, for arguments of these types;
+    it raises ``CompileError`` for a function whose calls cannot share a program.
+
+    ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes; it may
+    have any real dtype (for complex outputs, a complex one as well), and lists of numbers stand for an array.
+
+    Raises ``NotDifferentiableError`` if no argument is differentiable, ``NonScalarOutputError`` if the output is not a
+    real scalar and there is no seed, ``SeedError`` for a seed of another shape, ``MissingRuleError`` for a function
+    without a rule, ``LostDerivativeError`` where a conversion would drop the derivative.
+
+    >>> import numpy as np
+    >>> grad(lambda x1, x2: x1 * x2 + np.sin(x1), 2.0, 3.0)
+    (6.909297426825682, (2.5838531634528574, 2.0))
+    """
+    try:
+        if seed is not None:
+            seed = with_floats(seed)
+        if state.traces:
+            return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
+        cache = _known(id(getattr(f, "__code__", f)))
+        if cache is None:
+            cache = _cache_of(f)
+        return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+    except BaseException as error:
+        fold(error)
+        raise
+
+
+@folded
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Compilable:
+    """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
+
+    An integer gives that argument's gradient (-1: of the call's last one), a sequence a tuple of them; structures,
+    shapes and dtypes are as in ``grad``. With ``has_aux``, ``f`` returns ``(value, aux)`` and so does the result:
+    ``((value, aux), gradient)``.
+
+    Raises ``ValueError`` for positions that are no integers; the function raises ``TypeError`` if it is called with
+    fewer positional arguments, and otherwise what ``grad`` raises.
+
+    >>> import numpy as np
+    >>> value_and_grad(lambda w, x: np.sum(w * x))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    (np.float64(11.0), array([3., 4.]))
+    """
+    _check_callable(f)
+    wanted = positions(argnums)
+    mode = Mode(wanted, has_aux)
+    needed, cache = needed_for(wanted), cache_for(f, mode)
+
+    @wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        try:
+            if len(args) < needed:
+                raise out_of_range(f, argnums, len(args))
+            if state.traces:
+                return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
+            return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
+        except BaseException as error:
+            fold(error)
+            raise
+
+    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux))
+
+
+@folded
+def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
+    """A function that gives the gradient alone; ``argnums`` and errors as in ``value_and_grad``.
+
+    >>> gradient(lambda x: x * x)(3.0)
+    6.0
+    """
+    both = value_and_grad(f, argnums)
+
+    @wraps(f)
+    def gradient_only(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return both(*args, **kwargs)[1]
+        except BaseException as error:
+            fold(error)
+            raise
+
+    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums))
+
+
+@folded
+def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """``(y, back)``: the value, and a function from a cotangent of ``y`` to a tuple of one gradient per argument.
+
+    ``y`` may have any structure; the seed has the same, and the shapes of the leaves of ``y``. ``back`` can be called
+    as often as wanted; each gradient has the structure, shapes and dtypes of its argument.
+
+    Raises ``NotDifferentiableError`` if no argument is differentiable, and what ``grad`` raises while ``f`` runs;
+    ``back`` raises ``SeedError`` for a seed of another structure or shape.
+
+    >>> y, back = pullback(lambda x: (x * x, 3 * x), 2.0)
+    >>> y, back((1.0, 0.0)), back((0.0, 1.0))
+    ((4.0, 6.0), (4.0,), (3.0,))
+    """
+    flat, spec = flatten(args)  # copies: back may be called after the caller has changed them
+    args = unflatten(spec, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in flat])
+    heed_habits(f, args, kwargs, "pullback")
+    source = record_call(f, args, kwargs)
+    tape, site = source.tape, user_site()
+    require_active(tape, f, args, kwargs, site=site)
+    with Quiet():  # the function itself has warned already
+        forward = to_rrules(source)
+    leaves = forward.values(source, tape.results)
+    assert tape.out_spec is not None
+
+    @quietly
+    def run(seeds: Sequence[Any]) -> Recorder:
+        lin = forward.copy()
+        given = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
+        return finish(lin, backprop(lin, seed_pairs(lin, tape.results, given)))
+
+    @folded
+    def back(seed: Any) -> Any:
+        assert tape.out_spec is not None
+        return collect(run(seed_leaves(seed, leaves, tape.out_spec, site, tape.name)))[1]
+
+    probe = finish(forward.copy(), {}).tape
+    y = [settle(leaf, t) for leaf, t in zip(leaves, result_types(probe), strict=False)]
+    return unflatten(tape.out_spec, y), back
+
+
+@folded
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
+    """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
+
+    Arguments are as in ``grad``; ``play`` wants the same structure, and arrays of the same shapes and dtypes. Functions
+    need no rules. Raises ``LostDerivativeError`` as ``grad`` does, where a traced value would become a plain one, of
+    which the tape knows nothing.
+
+    >>> import numpy as np
+    >>> len(trace(lambda x: np.exp(x) + x, 1.0))
+    3
+    """
+    return record_call(f, args, kwargs, derived=False).tape
+
+
+@folded
+def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> Tape:
+    """The gradient tape of one call: rules in the place of primitives, then their pullbacks in reverse.
+
+    ``print`` it; ``tape.play(*args)`` computes ``(value, grads)`` for other arguments of the same types. Made with a
+    ``seed``, it is played with one: ``tape.play(*args, seed=...)``. Raises what ``grad`` raises.
+
+    >>> gradtape(lambda x: x * x, 3.0).play(4.0)
+    (16.0, (np.float64(8.0),))
+    """
+    heed_habits(f, args, kwargs, "gradtape")
+    source = record_call(f, args, kwargs)
+    require_active(source.tape, f, args, kwargs)
+    return differentiate(source, with_floats(seed)).tape
+
+
+def _check_callable(f: Any) -> None:
+    if not callable(f):
+        raise TypeError(f"{user_site()}: the first argument is the function to differentiate; got {type(f).__name__}")
+

@@ -1,0 +1,1 @@
+"""What everything stands on: containers, dtypes, settings, locks, tracebacks."""

@@ -1,0 +1,76 @@
+"""Whose code and classes it is: a library's or the user's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+# Code that is not the user's: sites skip over it, and patched functions answer it as usual.
+LIBRARIES = frozenset([
+    "numpy", "scipy", "yota_py", "numba", "llvmlite", "optree", "functools", "contextlib", "pandas", "sklearn",
+    "matplotlib", "autograd", "jax", "torch", "xarray", "polars", "dask", "pyarrow", "pytest", "_pytest", "hypothesis",
+    "IPython", "mpmath", "sympy", "networkx", "statsmodels",
+])  # fmt: skip
+
+
+PACKAGE = __name__.partition(".")[0]
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
+
+_NUMPYS = frozenset(fn for fn in vars(np).values() if isinstance(fn, np.ufunc))
+
+
+def named_module(fn: Any) -> Any:
+    """The ``__module__`` of a function, which older ufuncs of NumPy lack; ``None`` if it has none."""
+    module = getattr(fn, "__module__", None)
+    return "numpy" if module is None and isinstance(fn, np.ufunc) and fn in _NUMPYS else module
+
+
+@lru_cache(maxsize=4096)
+def is_library(module: str | None) -> bool:
+    """Whether a module of this name belongs to a library rather than to the user."""
+    root = module.partition(".")[0] if module is not None else ""
+    if root in LIBRARIES or root.startswith("namedtuple_"):
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(root), "__file__", None)  # a user's own code.py is no library
+    return file is None or file.startswith(_STANDARD_LIBRARY)
+
+
+def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
+    """Whether code belongs to a library: not what the user has typed into a library's name space, such as
+    ``eval("lambda x: sin(x)", vars(math))``."""
+    module = namespace.get("__name__")
+    if not is_library(module):
+        return False
+    return code.co_filename != _TYPED or code.co_name.startswith("__") or str(module).startswith("namedtuple_")
+
+
+def is_library_frame(frame: FrameType) -> bool:
+    """Whether a frame runs a library's code."""
+    return is_library_code(frame.f_code, frame.f_globals)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of this library."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE
+
+
+def in_rules() -> bool:
+    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "yota_py.reverse.verbs" or module.startswith("yota_py.rules."):
+            return True
+        if not is_library(module):
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

@@ -1,0 +1,262 @@
+"""Audits: calls that a compiled program serves and that are interpreted as well, so that it is noticed if it is wrong.
+
+A program asks for its first call to be audited, and the second, fourth, eighth, … of it. It is *rehearsed*: it computes
+its results, and nothing of what it would do happens. Then the interpreter takes the call, or for ``jit`` the function
+itself, once, and what it does stands. What the program would have done and returned is compared with that.
+"""
+
+from __future__ import annotations
+
+import copy
+import reprlib
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base import locks
+from ..base.settings import Uncompiled, config
+from ..base.unwinding import Holding, Passing, Quiet
+from ..capture.guards import Guards
+from ..engine.run.refusal import Refusal
+from ..tape.trees import flatten
+from .blame import origin
+from .check import Comparison, explained, largest, precision_of
+from .modes import AnyMode, Call
+from .policy import MUCH_MEMORY
+from .variants import Audits, Rehearsal, Signature, Variant
+from .world import MISSING, World
+
+SHARE = 0.02  # of the time that a program has served
+CERTAIN = 2  # audits that are made whatever they cost, unless the program takes much memory
+_PAUSE = 0.005, 0.2  # seconds, at least and at most, in which other threads show whether they write what is compared
+_UNJUDGED = (MemoryError, RecursionError, Warning)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an audit has found: the result of the call or the exception that it raises, and, if there is one, the fault
+    of the program in words."""
+
+    result: Any
+    error: BaseException | None
+    fault: str
+
+    def answer(self) -> Any:
+        """The result; raises the exception."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def audited(mode: AnyMode, signature: Signature, call: Call, result: Any) -> Any:
+    """What a signature answers to a call for which one of its programs is due: a ``Finding`` if that was audited."""
+    misfits = []
+    try:
+        while type(result) is Refusal and result.due is not None:
+            finding = audit(mode, signature, signature.variant_of(result.due), call)
+            if isinstance(finding, Finding):
+                return finding
+            if finding is not None:
+                misfits.append(result.due)
+            result = signature.run(*call)
+        return result
+    finally:
+        for program in misfits:  # another path was taken: it is still due
+            program.limit = program.calls
+
+
+def audit(mode: AnyMode, signature: Signature, variant: Variant, call: Call) -> Finding | Refusal | None:
+    """Audit a call that a program is to serve; ``None`` if that is not to be now, a ``Refusal`` if it does not fit."""
+    program, audits = variant.program, variant.audits
+    calls = program.calls
+    program.limit = 2 * calls + 1
+    if not (config.audits_all or (_is_time(audits, calls) and _nbytes(signature, call) <= MUCH_MEMORY)):
+        return None
+    with _Unlimited(program), Holding(locks.tracing, 0.0) as alone:  # tracers of other threads stand nowhere
+        if not alone:
+            return None
+        start = time.perf_counter()
+        rehearsal = signature.rehearse(variant, *call)
+        if type(rehearsal) is Refusal:
+            return rehearsal
+        seconds = time.perf_counter() - start
+        finding = _Audit(mode, signature, variant, call, rehearsal).finding()
+        audits.count += 1
+        audits.seconds = min(audits.seconds, seconds)
+        audits.last = time.perf_counter() - start
+        audits.spent += audits.last
+    if audits.suspect:
+        program.limit = 0
+    return finding
+
+
+class _Unlimited(Passing):
+    """The program is not due in the block."""
+
+    def __init__(self, program: Any) -> None:
+        self._program, self._limit = program, program.limit
+
+    def begin(self) -> None:
+        self._program.limit = 2**62
+
+    def end(self) -> None:
+        self._program.limit = self._limit
+
+
+def _is_time(audits: Audits, calls: int) -> bool:
+    if config.audit == "off":
+        return False
+    return audits.count < CERTAIN or audits.spent + audits.last <= SHARE * audits.seconds * calls
+
+
+def _nbytes(signature: Signature, call: Call) -> int:
+    """The memory of the arrays that a call reads."""
+    values = (*call.leaves, *signature.guard(call.f, call.args, call.kwargs))
+    return sum(x.nbytes for x in values if issubclass(type(x), np.ndarray))
+
+
+class _Audit:
+    """One audit."""
+
+    def __init__(
+        self, mode: AnyMode, signature: Signature, variant: Variant, call: Call, rehearsal: Rehearsal
+    ) -> None:
+        self.mode, self.signature, self.variant, self.call = mode, signature, variant, call
+        self.rehearsal = rehearsal
+        self.start = time.perf_counter()
+        self.world = World(call.f, call.args, call.kwargs)
+        targets = [target for target, _ in rehearsal.copies]
+        self.inputs = [x.copy(order="K") if any(x is target for target in targets) else x for x in rehearsal.inputs]
+        self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
+        self.others = threading.active_count() > 1
+        outputs = flatten(rehearsal.outputs)[0]
+        precision = precision_of(variant.program.tape)
+        self.comparison = Comparison(self.world, precision, max(map(largest, outputs), default=0.0))
+
+    def finding(self) -> Finding:
+        """Interpret the call and compare."""
+        result, error, guards = None, None, None
+        with Uncompiled(), Quiet(warnings=self.others):
+            try:
+                result, guards = self.mode.reference(self.call)
+            except Exception as raised:
+                error = raised
+        if isinstance(error, _UNJUDGED):
+            return self._of(result, error, "")
+        if error is not None:
+            has, said = reprlib.repr(self.rehearsal.result), f"{type(error).__name__}: {error}"
+            self.comparison.differ("the call", f"returns {has}, and should raise {said}")
+        else:
+            self.comparison.compare(self.rehearsal.result, result, "the result")
+        if error is None:
+            self._compare_effects()
+            self.comparison.sharing()
+        if not self.comparison.differences or self._is_nobodys_fault():
+            self.variant.audits.suspect = frozenset()
+            return self._of(result, error, "")
+        places = frozenset(difference.where for difference in self.comparison.differences)
+        if self.others and not places & self.variant.audits.suspect:  # once more, as soon as possible
+            self.variant.audits.suspect = places
+            return self._of(result, error, "")
+        return Finding(result, error, self._fault(guards))
+
+    def _fault(self, guards: Guards | None) -> str:
+        """What is wrong, where it comes from, and what the program does not know of, in words."""
+        found, tape = self.comparison.differences, self.variant.program.tape
+        said = "; ".join(map(str, found[:3]))
+        return said + origin(tape, self.inputs, self.rehearsal.outputs, found) + self._reason(guards)
+
+    def _of(self, result: Any, error: BaseException | None, fault: str) -> Finding:
+        """A finding without a fault: of a function without effects, it is the program's result."""
+        if self.mode.effects:
+            return Finding(result, error, fault)
+        return Finding(self.rehearsal.result, None, fault)
+
+    # -- effects
+
+    def _compare_effects(self) -> None:
+        """What the program would have written and stored, with what is there now."""
+        planned: dict[tuple[int, Any], Any] = {}
+        elsewhere = []  # what stands now in places that the world does not know as the program does
+        for of, key, value, item in self.rehearsal.stores:
+            own = None if item else getattr(of, "__dict__", None)
+            holder = own if isinstance(own, dict) and key in own else of
+            planned[id(holder), key] = value
+            if id(holder) not in self.world.holders:
+                elsewhere.append(of[key] if item else getattr(of, key))
+                self.comparison.compare(value, elsewhere[-1], _where(key, item))
+        for holder, key, old, new in self.world.changes():
+            if id(holder.obj) in self.grown:
+                continue
+            if (id(holder.obj), key) not in planned and not any(new is value for value in elsewhere):
+                stays = f"is left {reprlib.repr(old)}, and should be {reprlib.repr(new)}"
+                self.comparison.differ(holder.place(key), stays)
+        for (of_id, key), value in planned.items():
+            if (holder := self.world.holders.get(of_id)) is not None:
+                self.comparison.compare(value, holder.read().get(key, MISSING), holder.place(key))
+        self._compare_grown()
+        self._compare_contents()
+
+    def _compare_grown(self) -> None:
+        """What would be in lists to which something was appended, with what is there now."""
+        for of, method, value in self.rehearsal.appended:
+            getattr(self.grown[id(of)][1], method)(value)
+        for of, planned in self.grown.values():
+            path = self.world.holders[id(of)].path if id(of) in self.world.holders else "a list"
+            if len(planned) != len(of):
+                self.comparison.differ(path, f"has {len(planned)} items, and should have {len(of)}")
+            for i, (have, want) in enumerate(zip(planned, of, strict=False)):
+                if have is not want:
+                    self.comparison.compare(have, want, f"{path}[{i}]")
+
+    def _compare_contents(self) -> None:
+        written = [target for target, _ in self.rehearsal.copies]
+        for target, value in self.rehearsal.copies:
+            _, path, _ = self.world.arrays.get(id(target), (None, "an array", None))
+            if value.dtype != target.dtype:
+                value = value.astype(target.dtype)
+            self.comparison.contents(value, target, path)
+        for array, path in self.world.rewritten():
+            if not any(np.may_share_memory(array, target) for target in written):
+                self.comparison.differ(path, "is left as it is, and should be written into")
+
+    # -- who is to blame
+
+    def _is_nobodys_fault(self) -> bool:
+        """Whether rounding explains the differences, or other threads do."""
+        run, differences = self.variant.program.run, self.comparison.differences
+        if explained(differences, run, self.variant.program.tape, self.inputs, self.rehearsal.outputs):
+            return True
+        return self.others and self._is_busy()
+
+    def _is_busy(self) -> bool:
+        """Whether another thread changes what is compared, within about the time that it had so far."""
+        least, most = _PAUSE
+        pause = 2.0 * (time.perf_counter() - self.start)
+        world = World(self.call.f, self.call.args, self.call.kwargs)
+        time.sleep(min(max(pause, least), most))
+        if any(world.changes()) or any(world.rewritten()):
+            return True
+        if self.mode.effects:
+            return False
+        again = self.signature.rehearse(self.variant, *self.call)
+        if type(again) is Refusal:
+            return True
+        before, now = (flatten(outputs)[0] for outputs in (self.rehearsal.outputs, again.outputs))
+        return any(_bits(a) != _bits(b) for a, b in zip(before, now, strict=True))
+
+    def _reason(self, guards: Guards | None) -> str:
+        """What the interpreter has read, and the program does not know of."""
+        news = guards.unknown_to(self.signature.guards) if guards is not None else ""
+        return f" (the program does not know that {news})" if news else ""
+
+
+def _where(key: Any, item: bool) -> str:
+    return f"the item {key!r}" if item else f"the attribute {key}"
+
+
+def _bits(value: Any) -> Any:
+    return value.tobytes() if isinstance(value, np.ndarray | np.generic) else repr(value)

@@ -1,0 +1,399 @@
+"""The guarded cache: which compiled program serves a call.
+
+A cache belongs to a code object. Its programs are found by the arguments' structure, types and static values, by guards
+on everything else that a trace has read (``captures.py``), and by the decisions taken on traced values
+(``variants.py``). What is not provably the same next time is not cached but traced afresh.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from functools import partial
+from math import inf
+from time import perf_counter
+from types import CodeType
+from typing import Any
+
+from ..base import locks
+from ..base.dispatch import mode_of
+from ..base.settings import config, reference
+from ..base.shelf import Shelf
+from ..base.types import native_type
+from ..base.unwinding import Holding, unwinding
+from ..engine.run.refusal import Refusal
+from ..errors import YotaError
+from ..registry.registry import listeners
+from . import notices
+from .audit import Finding, audited
+from .modes import AnyMode, Call, TracedCall, record_to_the_end
+from .policy import MUCH_MEMORY, Account, Accounts
+from .variants import MAX_VARIANTS, Change, Signature, Variant, key_of
+from .varying import Varying
+
+MAX_SIGNATURES = 64  # per function
+MAX_FUNCTIONS = 2048
+BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
+WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
+
+_programs: Shelf[Signature] = Shelf(  # of all functions
+    lambda signature: signature.nbytes, lambda: config.cache_bytes, lambda signature: signature.drop()
+)
+
+caches: dict[Hashable, FunctionCache] = {}
+_gone: list[FunctionCache] = []  # whose functions have gone
+_every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
+
+
+def known_cache(key: Hashable, owner: Any, mode: AnyMode) -> FunctionCache:
+    """The cache under a key, made if there is none; the oldest of too many gives way."""
+    cache = caches.get(key)
+    if cache is None:
+        while len(caches) >= MAX_FUNCTIONS:
+            if (oldest := caches.pop(next(iter(caches)), None)) is not None:
+                oldest.clear()
+        while _gone:
+            _gone.pop().clear()
+        cache = caches.setdefault(key, FunctionCache(_reference(owner, key), mode))
+    return cache
+
+
+def _reference(owner: Any, key: Hashable) -> Callable[[], Any]:
+    """How a cache finds its function. Code is kept, so that its id stays its own; an object with all that it holds (a
+    model, a ``functools.partial`` of arrays) is not, and takes its cache along when it goes."""
+
+    def forget(reference: object) -> None:
+        if (cache := caches.pop(key, None)) is not None:
+            _gone.append(cache)  # cleared later: locks may be held by whom the garbage collector interrupts
+
+    try:
+        return (lambda: owner) if isinstance(owner, CodeType) else weakref.ref(owner, forget)
+    except TypeError:
+        return lambda: owner
+
+
+def cache_for(f: Callable[..., Any], mode: AnyMode) -> FunctionCache:
+    """The cache of a function for one purpose, which functions of the same code share, also if they are wrapped by the
+    same transforms."""
+    wrappers = []
+    while (made := mode_of(f)) is not None:
+        wrappers.append((id(f.__code__), made))
+        f = f.__wrapped__  # type: ignore[attr-defined]
+    owner = getattr(f, "__code__", f)
+    return known_cache((id(owner), mode, *wrappers), owner, mode)
+
+
+def caches_of(owner: Any) -> list[FunctionCache]:
+    """All caches of one function's code."""
+    return [cache for cache in list(caches.values()) if cache.owner is owner]
+
+
+def clear_caches() -> None:
+    """Forget everything about all functions."""
+    for cache in list(_every):
+        cache.clear()
+    caches.clear()
+
+
+listeners.append(clear_caches)
+
+
+class FunctionCache:
+    """What is known of one function's code."""
+
+    def __init__(self, owner: Callable[[], Any], mode: AnyMode) -> None:
+        _every.add(self)
+        self._owner = owner
+        self.mode = mode
+        self.signatures: dict[Hashable, list[Signature]] = {}
+        self.varying = Varying(objects=mode.effects)
+        self.problems: list[str] = []  # why the last trace that was to be compiled was not
+        self.misses = 0
+        self.last_miss = ""
+        self._recent: Signature | None = None
+        self._previous: Signature | None = None  # the one that served before another one did
+        self.accounts = Accounts()
+        self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
+        self._said = False
+        self.distrusted = ""  # why its programs are used no more
+
+    @property
+    def owner(self) -> Any:
+        """The function's code, or another callable object."""
+        return self._owner()
+
+    def __call__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
+        """The result, from a program if one fits."""
+        recent = self._recent
+        if recent is None or config.special:
+            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects))
+        result = recent.run(f, args, kwargs, seed)
+        if type(result) is Refusal:
+            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
+        return result
+
+    def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
+        """The result of a call that the signature used last does not fit, or that it wants to be audited."""
+        if config.compile == "never" or reference.active:
+            return self.mode.interpret(call)
+        if config.compile == "auto" and not self.signatures and self.accounts.resting():
+            self.misses += 1
+            return self.mode.interpret(call)
+        if self.distrusted:
+            self.misses, self.last_miss = self.misses + 1, self.distrusted
+            return self.mode.interpret(call)
+        return self._select(call, refusal, *refused)
+
+    @unwinding
+    def _select(self, call: Call, refusal: Refusal, *refused: Signature) -> Any:
+        """The result of another program, or of a trace."""
+        if refused:
+            result = self._audited(refused[0], call, refusal)
+            if type(result) is not Refusal:
+                return result
+            refusal = result
+        previous = self._previous
+        if refused and previous is not None and not refusal.good:
+            result = self._audited(previous, call, previous.run(*call))
+            if type(result) is not Refusal:
+                self._prefer(previous)
+                return result
+            refused = (*refused, previous)
+        if call.endless:
+            return self.mode.interpret(call)
+        key = self._key(call)
+        result = self._find(key, call, refusal, *refused)
+        if type(result) is not Refusal:
+            return result
+        if result.good:  # an exception as NumPy raises it, at the user's line, with the effects up to there
+            self.misses, self.last_miss = self.misses + 1, str(result.why)
+            return self.mode.interpret(call)
+        if config.compile != "always":
+            return self._trace(key, call, result)
+        with Holding(locks.compiling, WAIT_SECONDS):
+            late = self._find(key, call)  # compiled while this call waited
+            return self._trace(key, call, result) if type(late) is Refusal else late
+
+    def _find(self, key: Hashable, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
+        """The result of a program that fits; otherwise the last of the refusals."""
+        for signature in self.signatures.get(key, ()):
+            if signature in refused:
+                continue
+            if config.audits_all:
+                signature.all_due()
+            result = self._audited(signature, call, signature.run(*call))
+            if type(result) is not Refusal:
+                self._prefer(signature)
+                return result
+            refusal = result
+        return refusal
+
+    def _audited(self, signature: Signature, call: Call, result: Any) -> Any:
+        """What a signature has answered; that of an audit, if a program is due for one."""
+        if type(result) is not Refusal or result.due is None:
+            return result
+        result = audited(self.mode, signature, call, result)
+        if not isinstance(result, Finding):
+            return result
+        if result.fault:
+            self._distrust(call, result.fault)
+        return result.answer()
+
+    def _distrust(self, call: Call, fault: str) -> None:
+        """Never again compile what was compiled wrongly; says so."""
+        self.clear()
+        self.distrusted = f"its program was wrong: {fault}"
+        notices.wrong(self.mode, call, fault)
+
+    def _prefer(self, signature: Signature) -> None:
+        """Try this signature first from now on, and then the one that was first so far."""
+        if signature is not self._recent:
+            self._recent, self._previous = signature, self._recent
+
+    def _key(self, call: Call) -> Hashable:
+        """What calls that may share a program have in common."""
+        return key_of(call.leaves, call.spec, self.varying.positions(call.spec))
+
+    # -- misses
+
+    def _trace(self, key: Hashable, call: Call, refusal: Refusal, *, force: bool = False) -> Any:
+        """The result of a call that no program fits; compiled for later calls if it is time."""
+        self._note(key, call, refusal)
+        key = self._key(call)  # which depends on what varies
+        account = self.accounts.get(key)
+        if account is None:
+            account = self._open(key, call)
+        start = perf_counter()
+        if self.mode.plain and not (force or account.due):
+            result = self.mode.interpret(call)
+            account.interpreted(perf_counter() - start)
+            return result
+        recording = self._record(call)
+        # What is large is computed by a program at once, where that costs less time or much less memory.
+        at_once = recording.nbytes > 0 and (
+            force or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
+        )
+        if not at_once:
+            recording.result()
+        account.interpreted(perf_counter() - start, recording.operations)
+        if force or at_once or account.due:
+            with Holding(locks.compiling, WAIT_SECONDS if force else 0.0) as alone:
+                if alone:
+                    self.problems = self._try_to_keep(key, call, recording, account)
+                    if at_once and not self.problems:
+                        result = self._find(key, call)
+                        if type(result) is not Refusal:
+                            return result
+                    recording.result()  # raises what there is to be raised
+                    if self.problems and not self._other_inputs(call, recording):
+                        account.failed()
+                        if not force:
+                            self._say(call)
+        return recording.result()
+
+    def _record(self, call: Call) -> TracedCall:
+        """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
+        inputs = self.varying.inputs(call.spec)
+        if self.mode.effects or not inputs:
+            return self.mode.record(call, inputs)
+        with suppress(Exception):  # any: the function's own come again
+            return record_to_the_end(self.mode, call, inputs)
+        recording = self.mode.record(call, frozenset())
+        self.varying.give_up()
+        return recording
+
+    def _other_inputs(self, call: Call, recording: TracedCall) -> bool:
+        """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
+        if recording.captures is not None and recording.captures.instances.failed:
+            return self.varying.give_up_objects()
+        varies = self.varying.inputs(call.spec) != recording.inputs
+        return recording.passing or varies or self.varying.give_up(whole=True)
+
+    def _open(self, key: Hashable, call: Call) -> Account:
+        """A new account; said once, if there are more and more of them that never come to a program."""
+        account = self.accounts.open(key)
+        if not self.signatures and config.compile == "auto" and self.accounts.too_many() and self.accounts.cost_much:
+            ways = f"in {len(self.accounts)} ways so far"
+            differ = f"its calls differ in shapes, in lengths of lists or in arguments like strings, {ways}"
+            self.problems = [f"{differ}, and none has come often enough (numbers and arrays may have any values)"]
+            self._say(call)
+        return account
+
+    def _note(self, key: Hashable, call: Call, refusal: Refusal) -> None:
+        """Remember why a call was a miss; a number that has changed becomes an input of the next program."""
+        self.misses += 1
+        if key not in self.signatures:
+            self.varying.given(call.leaves, call.spec)
+            other = self._recent.other_argument(call.leaves, call.spec) if self._recent is not None else None
+            self.last_miss = other or "no call with arguments of these types and static values has been compiled"
+            return
+        self.last_miss = str(refusal.why)
+        numbers = refusal.why.numbers() if isinstance(refusal.why, Change) else []
+        self.varying.changed([*numbers, *self.varying.held(self._recent, call.spec, *call)])
+
+    def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
+        """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
+        try:
+            return self._keep(key, call, recording, account)
+        except YotaError as reason:
+            return [str(reason)]
+        except Exception as error:  # any: the result of the call is known, or
+            recording.result()  # raises it too
+            where = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
+            problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
+            if not self._said:
+                self._said = True
+                notices.failed(self.mode, call, problem)
+            return [problem]
+
+    @unwinding
+    def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
+        """Compile a traced call; returns the reasons why other calls cannot rely on it."""
+        if recording.problems:
+            return recording.problems
+        assert recording.captures is not None and recording.source is not None
+        self.varying.holders |= recording.captures.instances.paths
+        guards = recording.captures.guards
+        guard = guards.function()
+        with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
+            values = guard(call.f, call.args, call.kwargs)
+        if not isinstance(values, tuple):
+            self.varying.changed(guards.changed_numbers(*call), itself=True)
+            if not self.mode.effects:
+                return [f"it changes what it reads: {guards.reason(values)}"]
+        if self.mode.effects:
+            if (now := Call(*call, objects=True)).endless:
+                return ["it puts an argument into itself"]
+            self.varying.replaced(call.leaves, now.leaves, now.spec)
+        if self.varying.inputs(call.spec) > recording.inputs:
+            return ["it counts in what it reads; the next program takes the number as an input"]
+        types = [native_type(value) for value in recording.captures.captured.values]
+        known = self.signatures.get(key, ())
+        signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
+        variant = Variant(recording.source.tape)
+        if signature is not None:
+            if (before := signature.find(variant.path)) is not None:
+                return [before.problem] if before.problem else []
+            if len(signature.variants) >= MAX_VARIANTS:
+                return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
+        with account.compiling(len(recording.source.tape)):
+            variant.compile(recording.compile)
+        if signature is None:
+            signature = Signature(
+                call.leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
+                recording.captures.instances.positions, effects=self.mode.effects,
+            )  # fmt: skip
+            signature.add(variant)
+            signature.drop = partial(self._drop, key, signature)
+            self.signatures[key] = [*known, signature]
+            self._shelf.add(signature)
+            _programs.add(signature)
+        else:
+            signature.add(variant)
+            _programs.make_room()
+        self._prefer(signature)
+        return [variant.problem] if variant.problem else []
+
+    @unwinding
+    def compile(self, call: Call) -> None:
+        """Compile for these arguments; raises ``CompileError`` if other calls could not rely on the program."""
+        with Holding(locks.compiling):
+            if self.distrusted:
+                self.problems = [self.distrusted]
+            else:
+                key = self._key(call)
+                result = self._find(key, call)
+                if type(result) is not Refusal:
+                    return
+                self._trace(key, call, result, force=True)
+            if self.problems:
+                raise notices.impossible(call, self.problems)
+
+    def _say(self, call: Call) -> None:
+        """Once: a function that would have been compiled could not be."""
+        if not self._said:
+            self._said = True
+            notices.uncached(self.mode, call, self.problems[0])
+
+    # -- giving way
+
+    def _drop(self, key: Hashable, signature: Signature) -> None:
+        """Forget a signature."""
+        rest = [known for known in self.signatures.get(key, ()) if known is not signature]
+        if rest:
+            self.signatures[key] = rest
+        else:
+            self.signatures.pop(key, None)
+        self._recent = None if self._recent is signature else self._recent
+        self._previous = None if self._previous is signature else self._previous
+        self._shelf.remove(signature)
+        _programs.remove(signature)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with Holding(locks.compiling, WAIT_SECONDS):
+            for signatures in list(self.signatures.values()):
+                for signature in signatures:
+                    signature.drop()
+        self.distrusted = ""

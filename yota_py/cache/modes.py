@@ -1,0 +1,248 @@
+"""What a cache is asked for: a call, and what is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import optree
+
+from ..base.unwinding import unwinding
+from ..capture import kinds
+from ..capture.guards import Guards
+from ..capture.recording import record_watched
+from ..capture.walk import Captures
+from ..engine.compile import compile_recorded
+from ..engine.run.refusal import Refusal
+from ..passes.lower import lower_gradient
+from ..reverse.differentiable import counted, heed_habits, require_active
+from ..reverse.results import collect, result_types
+from ..reverse.verbs import differentiate
+from ..tape.operations import Input, Variable
+from ..tape.recorder import Recorder, is_large
+from ..tape.tape import Tape
+from ..tape.trees import flatten
+from ..tracing.traces import Trace
+from ..tracing.views import overlapping
+from .variants import Compiled, Rehearsal, Runner
+
+
+class Call:
+    """A function and its arguments; ``seed`` is the cotangent of its result, ``objects`` as in ``flatten``.
+
+    It is flattened once, before the function has changed its arguments.
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any = None, *,
+        objects: bool = False,
+    ) -> None:  # fmt: skip
+        self.f, self.args, self.kwargs, self.seed, self.objects = f, args, kwargs, seed, objects
+        self._known: list[tuple[list[Any], optree.PyTreeSpec] | None] = []
+
+    @property
+    def _flat(self) -> tuple[list[Any], optree.PyTreeSpec] | None:
+        if not self._known:  # without the lock of Python's cached_property, which a fork would leave locked
+            try:
+                self._known.append(flatten((self.args, dict(self.kwargs), self.seed), objects=self.objects))
+            except RecursionError:
+                self._known.append(None)
+        return self._known[0]
+
+    @property
+    def endless(self) -> bool:
+        """Whether containers hold themselves; there are no programs for them."""
+        return self._flat is None
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The flattened arguments, as they are when this is first asked for."""
+        return self._flat[0] if self._flat is not None else []
+
+    @property
+    def spec(self) -> optree.PyTreeSpec:
+        """Their structure."""
+        return self._flat[1] if self._flat is not None else flatten(())[1]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.f, self.args, self.kwargs, self.seed))
+
+
+@dataclass(slots=True)
+class TracedCall:
+    """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
+
+    ``problems`` are reasons why no other call can rely on the trace; ``compile()`` compiles it, or raises
+    ``UncompilableError``. ``inputs`` are the numbers that
+    it was asked to take as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a
+    multiple of the memory ``nbytes`` that large arguments take, if there are any. ``passing`` tells whether the
+    problems are those of this call alone.
+    """
+
+    result: Callable[[], Any]
+    source: Trace | None
+    captures: Captures | None
+    problems: list[str]
+    compile: Callable[[], Compiled]
+    inputs: frozenset[str | int] = frozenset()
+    nbytes: int = 0
+    passing: bool = False
+
+    @property
+    def operations(self) -> int | None:
+        """The length of the tape, where each traced item of a list counts as well: it becomes an operation."""
+        if self.source is None:
+            return None
+        lists = [x for op in self.source.tape.ops for x in getattr(op, "args", ()) if isinstance(x, list | tuple)]
+        return len(self.source.tape) + sum(isinstance(item, Variable) for x in lists for item in x)
+
+    @property
+    def traced(self) -> set[int]:
+        """The positions of arguments that are inputs."""
+        assert self.source is not None
+        return {i for i, leaf in enumerate(self.source.tape.leaves) if isinstance(leaf, Variable)}
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments in words: names and types, or values."""
+        assert self.source is not None and self.captures is not None
+        pairs = zip(self.captures.arguments, self.source.tape.leaves, strict=True)
+        return tuple(_described(name, self.source.tape[x] if isinstance(x, Variable) else x) for name, x in pairs)
+
+
+def _described(name: str, leaf: Any) -> str:
+    if isinstance(leaf, Input):
+        return f"{name} {leaf.type}"
+    return f"{name} = {leaf!r}" if isinstance(leaf, kinds.IMMUTABLE) else f"{name}: {type(leaf).__name__}"
+
+
+class AnyMode(Protocol):
+    """What is wanted of a function.
+
+    ``plain`` tells whether a call can do without a trace, ``effects`` whether programs do what the function does (and
+    want to know all of the call), ``otherwise`` what is done with a function that cannot be cached.
+    """
+
+    plain: ClassVar[bool]
+    effects: ClassVar[bool]
+    otherwise: ClassVar[str]
+
+    @property
+    def purpose(self) -> str:
+        """What the user has called."""
+
+    def interpret(self, call: Call) -> Any:
+        """The result, without a program."""
+
+    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+        """The result, and what a program is made of."""
+
+    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+        """What is right, with what was read for it, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``)."""
+
+    argnums: int | tuple[int, ...] | None = None
+    has_aux: bool = False
+    plain: ClassVar[bool] = False
+    effects: ClassVar[bool] = False
+    otherwise: ClassVar[str] = "traced afresh"
+
+    @property
+    def purpose(self) -> str:
+        """What the user has called."""
+        if self.argnums is None:
+            return "grad"
+        return f"value_and_grad(argnums={self.argnums}{', has_aux=True' if self.has_aux else ''})"
+
+    def _traced(self, call: Call, inputs: frozenset[str | int] = frozenset()) -> tuple[Trace, Captures]:
+        """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
+        if self.argnums is None:
+            heed_habits(call.f, call.args, call.kwargs, "grad")
+        argnums = counted(self.argnums, len(call.args))
+        wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+        source, captures = record_watched(call.f, call.args, call.kwargs, wanted.__contains__, inputs)
+        require_active(source.tape, call.f, call.args, call.kwargs, argnums)
+        return source, captures
+
+    def interpret(self, call: Call) -> Any:
+        """Value and gradients from a fresh trace, played with NumPy."""
+        return self.reference(call)[0]
+
+    @unwinding
+    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+        """The same, and what was read."""
+        source, captures = self._traced(call)
+        return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)), captures.guards
+
+    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+        """Value and gradients, and how to compile them."""
+        source, captures = self._traced(call, inputs)
+        wanted = source, call.seed, self.argnums
+        result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
+
+        def compile() -> Compiled:
+            gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
+            return _compile(gradient, low.tape, source)
+
+        nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
+        return TracedCall(result, source, captures, problems_of(source, captures), compile, inputs, nbytes)
+
+
+def problems_of(source: Trace, captures: Captures) -> list[str]:
+    """Why another call cannot rely on a trace."""
+    problems = list(dict.fromkeys(captures.problems))
+    for result in source.tape.results:
+        if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
+            problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
+    return problems
+
+
+def _compile(gradient: Recorder, low: Tape, source: Trace) -> Compiled:
+    """Compile the gradient tape of a recorded call, which is lowered already."""
+    program = compile_recorded(gradient, result_types(gradient.tape), gradient.tape.out_spec, low=low)
+    run = _distinct(program.run, source) if source.writes or source.heeds_layout else program.run
+    return Compiled(program, run, partial(_rehearse, run))
+
+
+def _rehearse(run: Runner, *values: Any) -> Any:
+    result = run(*values)
+    return result if type(result) is Refusal else Rehearsal(result, (), (), values, result)
+
+
+def _distinct(run: Runner, source: Trace) -> Runner:
+    """What runs a program of a function that writes into arrays, or asks how they lie in memory: it knows no two arrays
+    that share what is written, and one layout."""
+    inputs = [var for var in source.roots if isinstance(source.tape[var], Input)]
+    captured = [var for var in source.roots if var not in inputs]
+    # of the values: inputs stand first, captured values last
+    positions = dict(zip([*inputs, *captured], [*range(len(inputs)), *range(-len(captured), 0)], strict=True))
+    written = [positions[var] for var in source.written]
+    strides = [(i, source[var].strides) for var, i in positions.items() if isinstance(source[var], np.ndarray)]
+
+    def run_distinct(*values: Any) -> Any:
+        result = run(*values)
+        if type(result) is Refusal:
+            return result
+        changed = {i % len(values) for i in written}
+        if overlapping([values[i] for i in changed], [x for i, x in enumerate(values) if i not in changed]):
+            return Refusal.OUT_OF_BOUNDS  # interpreted, which says what is wrong
+        if any(values[i].strides != known for i, known in strides):
+            return Refusal.MISFIT
+        return result
+
+    return run_distinct
+
+
+@unwinding
+def record_to_the_end(mode: AnyMode, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+    """``mode.record``, and raise at once what its result raises."""
+    recording = mode.record(call, inputs)
+    recording.result()
+    return recording

@@ -1,0 +1,128 @@
+"""When to compile: the ski rental rule.
+
+Interpreting is rent, compiling is buying. Who buys when the rent that was paid reaches the price pays at most twice of
+what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching").
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from ..base.settings import config
+
+STARTUP_SECONDS = 0.3  # loading the compiler
+MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
+MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
+MAX_RESTS = 16
+_UNKNOWN = 50  # operations of a function that has not been traced
+_LEARNING = 0.3  # the weight of the latest observation
+
+
+class _Price:
+    """What compiling is expected to cost, learned from what it has cost in this process."""
+
+    def __init__(self) -> None:
+        self.seconds, self.per_operation = 0.03, 0.002
+
+    def of(self, operations: int) -> float:
+        """Seconds for a function of so many operations."""
+        startup = 0.0 if "llvmlite" in sys.modules else STARTUP_SECONDS
+        return startup + self.seconds + self.per_operation * operations
+
+    def learn(self, seconds: float, operations: int) -> None:
+        """A function of so many operations has taken so long."""
+        observed = max(0.0, seconds - self.seconds) / max(operations, 1)
+        self.per_operation += _LEARNING * (observed - self.per_operation)
+
+
+price = _Price()
+
+
+class Account:
+    """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
+
+    __slots__ = ("balance", "failures", "operations", "pause")
+
+    def __init__(self) -> None:
+        self.balance = 0.0
+        self.operations = _UNKNOWN
+        self.failures = self.pause = 0
+
+    def interpreted(self, seconds: float, operations: int | None = None) -> None:
+        """A call was interpreted; it had so many operations, if that is known."""
+        self.balance += seconds
+        self.operations = self.operations if operations is None else operations
+        self.pause = max(0, self.pause - 1)
+
+    def failed(self) -> None:
+        """A trace could not be compiled: the next attempts come ever later."""
+        self.failures += 1
+        self.pause = 2 ** min(self.failures, 12)
+
+    @contextmanager
+    def compiling(self, operations: int) -> Iterator[None]:
+        """A function of so many operations is compiled in the block."""
+        loaded, start = "llvmlite" in sys.modules, perf_counter()
+        yield
+        seconds = perf_counter() - start
+        self.balance -= seconds
+        if loaded:
+            price.learn(seconds, operations)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to compile."""
+        return self.saves(0.0)
+
+    def saves(self, seconds: float) -> bool:
+        """Whether it is time to compile rather than to interpret for so long."""
+        if self.pause:
+            return False
+        return config.compile == "always" or (config.compile == "auto" and self.balance + seconds >= self.price)
+
+    @property
+    def price(self) -> float:
+        """What compiling is expected to cost, in seconds."""
+        return price.of(self.operations)
+
+
+class Accounts(dict[Hashable, Account]):
+    """Those of one function, by what calls that may share a program have in common.
+
+    Where more and more are opened and none ever comes to a program, it is a waste to look what calls have in common:
+    ever longer, calls are ``resting``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened = self._rests = self._rest = 0
+
+    def open(self, key: Hashable) -> Account:
+        """A new one; old ones give way."""
+        self._opened += 1
+        account = self[key] = Account()
+        while len(self) > MAX_ACCOUNTS:
+            self.pop(next(iter(self)), None)
+        return account
+
+    def too_many(self) -> bool:
+        """Whether so many were opened that the next calls rest; asked where there are no programs."""
+        if self._opened < MANY_ACCOUNTS:
+            return False
+        self._opened, self._rests = 0, min(self._rests + 1, MAX_RESTS)
+        self._rest = MANY_ACCOUNTS * 2**self._rests
+        return True
+
+    @property
+    def cost_much(self) -> bool:
+        """Whether these calls have cost more than a program would have."""
+        known = list(self.values())
+        return sum(account.balance for account in known) > sum(account.price for account in known) / len(known)
+
+    def resting(self) -> bool:
+        """Whether this call is one of those that rest."""
+        self._rest -= self._rest > 0
+        return self._rest > 0

@@ -1,0 +1,137 @@
+"""Stand-ins for ``float``, ``int`` and ``round``, and for what is imported by name, where the user's code calls them.
+
+What Python makes itself of a traced number is a decision on its value: another loss at each call would be another path.
+The stand-ins give a traced number of Python's, which becomes a decision when somebody takes one with it. (``bool`` has
+two values only, and may be compared by identity.)
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from functools import wraps
+from types import CodeType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..base.dispatch import is_traced, originals
+from ..registry.registry import methods
+from ..registry.tangents import astype
+from ..tracing.showing import shown_for
+from ..tracing.traces import LARGE
+from .bytecode import mentions
+from .places import Exchange, Place, builtin_of, item_of
+
+
+def _number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The only argument, if it is a traced real number without derivative; else ``None``."""
+    x = args[0] if len(args) == 1 and not kwargs else None
+    if x is None or not is_traced(x) or np.ndim(x) or isinstance(x, complex | str) or x.carries():
+        return None
+    return x if getattr(getattr(x, "dtype", None), "kind", "f") in "fiub" else None
+
+
+def _is_python(x: Any, *classes: type) -> bool:
+    return isinstance(x, classes) and not isinstance(x, np.generic)
+
+
+def _to_float(x: Any) -> Any:
+    return x if _is_python(x, float) else methods["item"](astype(x, np.dtype(float)))
+
+
+def _to_whole(x: Any, function: Callable[[Any], Any], python: Callable[[Any], Any]) -> Any:
+    """A number as a whole one, if a program can compute it exactly."""
+    kind = x.dtype.kind if hasattr(x, "dtype") else np.dtype(x.__class__).kind
+    if kind == "b":
+        return methods["item"](astype(x, np.dtype(np.int64)))
+    if kind in "iu":
+        return x if _is_python(x, int) else methods["item"](x)
+    if not np.less(np.abs(astype(x, np.dtype(float))), LARGE):  # NaN neither
+        return python(x)
+    return methods["item"](astype(function(x), np.dtype(np.int64)))
+
+
+class _Conversion(type):
+    """Makes a class look like ``python``, and its calls follow traced numbers."""
+
+    python: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        x = _number(args, kwargs)
+        return cls.python(*args, **kwargs) if x is None else cls.convert(x)  # type: ignore[attr-defined]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.python)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.python)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.python
+
+    def __hash__(cls) -> int:
+        return hash(cls.python)
+
+
+class Float(float, metaclass=_Conversion):
+    """The stand-in for ``float``."""
+
+    python: ClassVar[type] = float
+    dtype: ClassVar[Any] = np.dtype(float)
+    convert = staticmethod(_to_float)
+
+
+class Int(int, metaclass=_Conversion):
+    """The stand-in for ``int``: numbers without their fractions."""
+
+    python: ClassVar[type] = int
+    dtype: ClassVar[Any] = np.dtype(int)
+    convert = staticmethod(lambda x: _to_whole(x, np.trunc, int))
+
+
+@wraps(round, updated=())
+def rounded(*args: Any, **kwargs: Any) -> Any:
+    """The stand-in for ``round``: the nearest whole number, the even one of two."""
+    x = _number(args, kwargs)
+    return round(*args, **kwargs) if x is None else _to_whole(x, np.rint, round)
+
+
+Codes = Mapping[tuple[int, int], CodeType]  # what runs, by the identities of the code and its name space
+_STAND_INS: dict[str, Any] = {"float": Float, "int": Int, "round": rounded}
+originals.update({id(Float): float, id(Int): int, id(rounded): round})
+
+
+class Conversions:
+    """What takes the places of the builtins in name spaces of the user's, while what runs there does nothing but call
+    them."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._taken: dict[tuple[int, str], tuple[Any, Place]] = {}
+
+    def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
+        """A name that stands for a builtin in code of this name space."""
+        value = getattr(builtins, name, None)
+        if (stand_in := _STAND_INS.get(name) or shown_for(value)) is not None:
+            self._put(namespace, name, value, stand_in, builtin_of(namespace, name), codes)
+
+    def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
+        """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""
+        value = namespace[name]
+        if not is_traced(value) and (stand_in := shown_for(value)) is not None:
+            self._put(namespace, name, value, stand_in, item_of(namespace, name), codes)
+
+    def _put(
+        self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Place, codes: Codes
+    ) -> None:
+        if not any(mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
+            self._exchange.put(value, stand_in, place)
+            self._taken[id(namespace), name] = stand_in, place
+
+    def heed(self, namespace: dict[str, Any], code: CodeType) -> None:
+        """More code runs in a name space."""
+        for (of, name), (stand_in, place) in list(self._taken.items()):
+            if of == id(namespace) and mentions(code, name):
+                self._exchange.take_back(stand_in, place)
+                del self._taken[of, name]

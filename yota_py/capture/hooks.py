@@ -1,0 +1,315 @@
+"""Which functions run while a function is traced: the hook that tells ``Captures`` about each of them.
+
+The hook is one of ``sys.monitoring`` where Python has it and a tool id is free, and one of ``sys.setprofile``
+otherwise. Both follow the thread that traces, except in the blocks ``with state.unwatched`` of ``patching.py``.
+"""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import inspect
+import operator
+import sys
+import types
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..base.collection import Uncollected
+from ..base.ownership import is_ours
+from ..base.unwinding import Passing, state
+from ..errors import Abandoned, YotaError
+from .caught import Hearing
+from .leftovers import Leftovers
+from .walk import Captures
+
+R = TypeVar("R")
+
+# Modules of C functions whose answer is not a function of their arguments.
+_OUTSIDE_WORLD = frozenset(
+    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings",
+     "numpy.random.mtrand", "numpy.random._generator"]
+)  # fmt: skip
+_monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
+_NOTHING = nullcontext()  # what there is to switch off where nothing is watched
+_TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
+_OF_THREADS = [getattr(_thread, name, None) for name in ("start_new_thread", "start_joinable_thread")]
+_WAKING = {("_thread", "lock"), ("_queue", "SimpleQueue")}  # classes whose methods let other threads go on
+_C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
+
+
+def watched(captures: Captures, call: Callable[[], R]) -> R:
+    """Call a function, and follow what it reads while it is traced."""
+    try:
+        with _Restored(captures), _Tool() as tool:
+            hearing = Hearing()
+            busy = tool is None and sys.getprofile() is not None
+            if busy:
+                captures.problems.append("a profiler is active")
+                captures.comparisons.is_heard = False
+            captures.start()
+            if captures.trace.effects and captures.problems:  # it is never compiled, and may do what nobody can follow
+                raise YotaError(captures.problems[0])
+            hook = Passing() if busy else (
+                _Profiled(captures, hearing) if tool is None else _Monitored(captures, tool, hearing)
+            )
+            before = _drawn()
+            with Uncollected(), hearing, hook:
+                result = call()
+            if captures.given_up:  # and the function has gone on
+                raise YotaError(captures.problems[-1])
+            if _drawn() != before and not any("random" in problem for problem in captures.problems):
+                captures.problems.append("a function of a library draws random numbers")
+            return result
+    except Abandoned as reason:
+        raise YotaError(str(reason)) from None
+
+
+class _Restored(Passing):
+    """The block in which arrays are exchanged for tracers."""
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
+
+    def end(self) -> None:
+        _restore(self._captures)
+
+
+def _restore(captures: Captures) -> None:
+    """Let everything be as it was, but for what the function has stored; traced values among that become plain ones,
+    unless the trace is one with effects: then they are its effects."""
+    rebound = captures.exchange.restore()
+    if captures.trace.effects:
+        return
+    if rebound:
+        captures.problems.append("it rebinds or replaces a captured array while it runs")
+    leftovers = Leftovers(captures.trace)
+    for holder, key, value in list(captures.exchange.changes()):
+        if (plain := leftovers.plain(value)) is not value:
+            holder.put(key, plain)
+    for value in captures.unwatched:
+        leftovers.plain(value)
+    leftovers.clear()
+    if leftovers.found:
+        captures.problems.append("it stores traced values outside of itself")
+
+
+def _drawn() -> Any:
+    """The states of the random number generators that libraries share: their C code is not heard of."""
+    known: Any = np.random.get_state(legacy=False)  # with a second normal deviate, which may be there already
+    torch: Any = sys.modules.get("torch")
+    return (
+        {name: value.tobytes() if isinstance(value, np.ndarray) else value
+         for name, value in (known | known["state"] | {"state": None}).items()},
+        torch.get_rng_state().numpy().tobytes() if hasattr(torch, "get_rng_state") else None,
+    )
+
+
+class _Tool(Passing):
+    """A tool id of ``sys.monitoring`` for a trace; ``None`` if there is none."""
+
+    def __init__(self) -> None:
+        self._name = f"yota_py {id(self)}"
+
+    def begin(self) -> int | None:
+        for tool in _TOOL_IDS if _monitoring is not None else ():
+            try:
+                _monitoring.use_tool_id(tool, self._name)
+            except ValueError:  # in use
+                continue
+            return tool
+        return None
+
+    def end(self) -> None:
+        for tool in _TOOL_IDS if _monitoring is not None else ():
+            if _monitoring.get_tool(tool) == self._name:
+                _monitoring.free_tool_id(tool)
+
+
+class _Monitored(Passing):
+    """Hear of calls through ``sys.monitoring``: of Python functions everywhere, of C functions where those call them.
+
+    It tells of all threads; in another than this one the callbacks find another ``state``.
+    """
+
+    def __init__(self, captures: Captures, tool: int, hearing: Hearing) -> None:
+        self._captures, self._tool, self._pause, self._hearing = captures, tool, _Unmonitored(hearing), hearing
+        self._heed = _Unmonitored()
+        self._ours: dict[int, types.CodeType] = {}
+        self._others: dict[int, types.CodeType] = {}
+
+    def begin(self) -> None:
+        events = _monitoring.events
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW):
+            _monitoring.register_callback(self._tool, event, self._enter)
+        _monitoring.register_callback(self._tool, events.CALL, self._call)
+        state.unwatched = self._pause
+        state.heeding = lambda fn: _Heeding(self._captures, fn, self._heed)
+        _monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME | events.PY_THROW)
+
+    def end(self) -> None:
+        events = _monitoring.events
+        _monitoring.set_events(self._tool, events.NO_EVENTS)
+        if state.unwatched is not self._pause:  # an exception has come in between, and was caught
+            self._captures.problems.append("an exception has interrupted it")
+        state.unwatched, state.heeding = _NOTHING, nullcontext
+        for code in self._others.values():
+            _monitoring.set_local_events(self._tool, code, events.NO_EVENTS)
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW, events.CALL):
+            _monitoring.register_callback(self._tool, event, None)
+
+    def _enter(self, code: types.CodeType, *event: Any) -> None:
+        heeds = state.unwatched is self._heed
+        if not (heeds or state.unwatched is self._pause) or id(code) in self._ours:
+            return
+        frame = sys._getframe(1)
+        if id(code) not in self._others:
+            if is_ours(frame):
+                self._ours[id(code)] = code
+                return
+            self._others[id(code)] = code
+            _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
+        if heeds:
+            return
+        self._captures.enter(frame)
+        _follow(self._captures, self._hearing, frame)
+
+    def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
+        if type(function) in _C_FUNCTIONS and (state.unwatched is self._pause or state.unwatched is self._heed):
+            _note(self._captures, function)
+
+
+class _Unmonitored:
+    """The block in which the callbacks have nothing to tell; blocks within it have nothing to change."""
+
+    def __init__(self, hearing: Hearing | None = None) -> None:
+        self._hearing = hearing
+
+    def __enter__(self) -> None:
+        if self._hearing is not None:
+            self._hearing.pause()
+        state.unwatched = _NOTHING
+
+    def __exit__(self, *error: object) -> None:
+        state.unwatched = self
+        if self._hearing is not None:
+            self._hearing.go_on()
+
+
+class _Heeding(Passing):
+    """The block, in an unwatched one, in which only calls of C functions are heard of: there a function of which nobody
+    knows what it does computes with plain values."""
+
+    def __init__(self, captures: Captures, fn: Any, pause: Any, profile: Any = None) -> None:
+        self._captures, self._fn, self._pause, self._profile = captures, inspect.unwrap(fn), pause, profile
+        self._unwatched, self._profiled = state.unwatched, sys.getprofile()
+
+    def begin(self) -> None:
+        if type(self._fn) in _C_FUNCTIONS:  # which our own code calls
+            _note(self._captures, self._fn)
+        state.unwatched = self._pause
+        if self._profile is not None:
+            sys.setprofile(self._profile)
+
+    def end(self) -> None:
+        if self._profile is not None and sys.getprofile() is self._profile:
+            sys.setprofile(self._profiled)
+        state.unwatched = self._unwatched
+
+
+class _Profiled(Passing):
+    """Hear of all calls of this thread through ``sys.setprofile``."""
+
+    def __init__(self, captures: Captures, hearing: Hearing) -> None:
+        self._captures, self._hearing = captures, hearing
+
+        def profile(frame: types.FrameType, event: str, arg: Any) -> None:
+            if event == "call":
+                captures.enter(frame)
+                _follow(captures, hearing, frame)
+            elif event == "c_call":
+                _note(captures, arg)
+
+        def heed(frame: types.FrameType, event: str, arg: Any) -> None:
+            if event == "c_call":
+                _note(captures, arg)
+
+        self._profile, self._heed = profile, heed
+
+    def begin(self) -> None:
+        state.unwatched, pause = _Unprofiled(self._profile, self._hearing), _Unprofiled(self._heed)
+        state.heeding = lambda fn: _Heeding(self._captures, fn, pause, self._heed)
+        sys.setprofile(self._profile)
+
+    def end(self) -> None:
+        if sys.getprofile() is self._profile:
+            sys.setprofile(None)
+        elif not self._captures.given_up:
+            self._captures.problems.append("it sets a profiler of its own")
+        state.unwatched, state.heeding = _NOTHING, nullcontext
+
+
+class _Unprofiled:
+    """The block in which the profile function is switched off, which costs less than to hear of every call."""
+
+    def __init__(self, profile: Any, hearing: Hearing | None = None) -> None:
+        self._profile, self._hearing = profile, hearing
+        self._is_on = True  # unless the traced function has set another
+
+    def __enter__(self) -> None:
+        self._is_on = sys.getprofile() is self._profile
+        if self._is_on:
+            sys.setprofile(None)
+        if self._hearing is not None:
+            self._hearing.pause()
+        state.unwatched = _NOTHING
+
+    def __exit__(self, *error: object) -> None:
+        state.unwatched = self
+        if self._hearing is not None:
+            self._hearing.go_on()
+        if self._is_on:
+            sys.setprofile(self._profile)
+
+
+def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:
+    """Hear of what happens in a frame of which ``captures`` knows."""
+    captures.comparisons.is_heard &= hearing.follow(frame, captures.comparisons.among(frame))
+
+
+def _note(captures: Captures, function: Any) -> None:
+    """A C function is called during the trace."""
+    problem = ""
+    if function is builtins.print:
+        problem = "it prints"
+    elif function is builtins.input:
+        problem = "it asks for input"
+    elif _is_outside(function) or function is np.fromfile:
+        name = getattr(function, "__qualname__", function)
+        problem = f"it calls {name}, whose answer may differ next time"
+    elif function is operator.is_ or function is operator.is_not:
+        captures.comparisons.anything()
+    elif function in _OF_THREADS or _lets_others_go_on(function):
+        captures.comparisons.is_heard = False
+    if problem and captures.trace.effects:  # before it has happened
+        captures.give_up(problem)
+    elif problem:
+        captures.problems.append(problem)
+
+
+def _lets_others_go_on(function: Any) -> bool:
+    cls = type(getattr(function, "__self__", None))
+    return (cls.__module__, cls.__name__) in _WAKING
+
+
+def _is_outside(function: Any) -> bool:
+    """Whether a C function, or a method of a C class or of a class derived from it, is of the outside world."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+    if isinstance(owner, type) and owner.__module__ == "datetime":
+        return function.__name__ in ("now", "utcnow", "today")
+    return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)

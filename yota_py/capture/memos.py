@@ -1,0 +1,79 @@
+"""Functions with a memory (``functools.lru_cache``) in a traced function: what they remember is read like a variable.
+
+Their memory must not meet traced values, and a program must give what they would: the value they have remembered,
+even if the function behind would give another one by now.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..base.dispatch import find_held, find_traced
+from ..base.unwinding import state
+from ..tracing.stand_ins import suspended
+from ..tracing.traces import Trace
+from .guards import Guards
+from .places import Exchange, Paused
+
+
+class Memos:
+    """What takes the places of functions with a memory. ``value`` and ``function`` are those of ``Captures``."""
+
+    def __init__(
+        self, trace: Trace, guards: Guards, exchange: Exchange,
+        value: Callable[[Any, str], Any], function: Callable[[Any, str], Any], give_up: Callable[[str], Any],
+    ) -> None:  # fmt: skip
+        self._trace, self._guards, self._exchange = trace, guards, exchange
+        self._value, self._function, self._give_up = value, function, give_up
+        self._known: dict[tuple[int, Any], Any] = {}
+
+    def stand_in(self, memo: Any, expression: str) -> Callable[..., Any]:
+        """A function that reads what ``memo`` remembers, or computes it and lets it remember that."""
+        name = getattr(memo, "__name__", "a function")
+
+        def remembered(*args: Any, **kwargs: Any) -> Any:
+            if find_traced((args, kwargs)) is not None or find_held((*args, *kwargs.values())) is not None:
+                if self._trace.effects:
+                    self._give_up(f"it calls {name} with values that vary, and {name} remembers what it gives")
+                self._function(memo.__wrapped__, f"{expression}.__wrapped__")
+                return memo.__wrapped__(*args, **kwargs)
+            key = args[0] if len(args) == 1 and type(args[0]) in (int, str) else args
+            if not kwargs and (id(memo), key) in self._known:
+                return self._known[id(memo), key]
+            memory = next(_memories(memo), None)
+            if kwargs or memory is None or key not in memory:
+                stored = any(True for _ in self._exchange.changes(standing=True))
+                if self._trace.effects and (self._trace.writes or stored):
+                    self._give_up(f"it calls {name} with arguments that {name} has not met yet")
+                with Paused(self._exchange), state.unwatched, suspended:
+                    result = memo(*args, **kwargs)
+                memory = next((memory for memory in _memories(memo) if key in memory), None)
+                if kwargs or memory is None:
+                    problem = f"it calls {name} with keywords, and {name} remembers what it gives"
+                    self._trace.problems.append(problem)
+                    return result if not self._trace.effects else self._give_up(problem)
+            else:
+                result = memo(*args)
+            texts = [self._text(arg) for arg in args]
+            self._guards.require(f"{self._text(key)} in {self._guards.constant(memory)}", expression, "remembered")
+            read = self._guards.local(f"{expression}({', '.join(texts)})", f"{name}({', '.join(map(repr, args))})")
+            self._known[id(memo), key] = self._value(result, read)
+            return self._known[id(memo), key]
+
+        return remembered
+
+    def _text(self, value: Any) -> str:
+        if type(value) in (int, str):
+            return repr(value)
+        if type(value) is tuple:
+            return f"({''.join(self._text(item) + ', ' for item in value)})"
+        return self._guards.reference(value) if hasattr(value, "__dict__") else self._guards.constant(value)
+
+
+def _memories(memo: Any) -> Iterator[dict[Any, Any]]:
+    """The dict in which a function with a memory keeps its results, by arguments."""
+    for found in gc.get_referents(memo):
+        if type(found) is dict and found is not memo.__dict__:
+            yield found

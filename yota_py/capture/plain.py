@@ -1,0 +1,161 @@
+"""What a function has made of traced values, as its caller is to get it."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from ..base.containers import is_proxy, slots_of, with_items
+from ..base.dispatch import is_traced
+from ..base.ownership import is_library
+from ..errors import UntraceableError
+from ..tape.trees import opened
+from ..tracing.tracer import Tracer
+from .functions import binds, held_by, parts_of, with_parts
+from .kinds import is_bound, is_builtin, is_of_library, is_plain
+from .performance import Performance
+from .places import Holder, attribute_of
+
+ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
+
+
+class Plain:
+    """What a value that the function has made is to the caller: no tracers in it, and the caller's own containers."""
+
+    def __init__(self, performance: Performance) -> None:
+        self.trace = performance.recording.trace
+        self.guards = performance.recording.captures.guards
+        self.reals = {id(root): performance.recording.real(var) for var, root in self.trace.roots.items()}
+        self.reals |= {key: view for key, (view, _) in performance.recording.captures.captured.views.items()}
+        exchange = performance.recording.captures.exchange
+        tuples = {key: old for key, (_, old, _) in performance.recording.captures.items.tuples.items()}
+        copies = {key: holder.target for key, holder in performance.copies.items()}
+        self.known = {**exchange.originals, **tuples, **copies}
+        self.made: dict[int, Any] = {}
+        old = (value for holder in exchange.holders.values() for value in holder.before.values())
+        self.old = {id(value) for value in (*performance.recording.leaves, *old)}
+        self.keep: list[Any] = []  # so that ids stay their own
+        self.pictures = performance.pictures
+        self._pending: list[Any] = []  # lists may be linked, and long
+
+    def __call__(self, value: Any) -> Any:
+        plain = self._plain(value)
+        while self._pending:
+            self._inside(self._pending.pop())
+        return plain
+
+    def _plain(self, value: Any) -> Any:
+        if is_traced(value):
+            return self._traced(value)
+        if id(value) in self.known:
+            return self.known[id(value)]
+        if id(value) in self.made:
+            return self.made[id(value)]
+        if is_proxy(value) or isinstance(value, ATOMS) or id(value) in self.old:
+            return value
+        self.keep.append(value)
+        self.made[id(value)] = value
+        if isinstance(value, tuple) or binds(value):
+            if isinstance(value, types.MethodType) and is_traced(value.__self__):
+                raise UntraceableError("it makes a method of a traced value")
+            parts = [*tuple.__iter__(value)] if isinstance(value, tuple) else parts_of(value)
+            items = [self._plain(item) for item in parts]
+            if any(a is not b for a, b in zip(items, parts, strict=True)):
+                self.made[id(value)] = (with_items if isinstance(value, tuple) else with_parts)(value, items)
+            return self.made[id(value)]
+        self._pending.append(value)
+        return value
+
+    def _inside(self, value: Any) -> None:
+        """Take the tracers out of something that may stay itself."""
+        if isinstance(value, list | dict):
+            holder = Holder(value, [], value)
+            held = holder.read()
+            self.pictures[id(value)] = value.copy() if type(value) in (list, dict) else opened(value)
+            for key, item in held.items():
+                if isinstance(value, dict) and self._plain(key) is not key:
+                    raise UntraceableError("it makes a dict with a key that holds a traced value")
+                if (new := self._plain(item)) is not item:
+                    holder.put(key, new)
+            if isinstance(value, defaultdict) and callable(value.default_factory):
+                self._factory(value.default_factory)
+            if hasattr(value, "__dict__"):
+                self._attributes(value, [*value.__dict__])
+        elif isinstance(value, BaseException):
+            self.pictures[id(value)] = opened(value)
+            self._attributes(value, ["args", *value.__dict__, *slots_of(type(value))])
+            self._plain((value.__cause__, value.__context__))
+        elif isinstance(value, types.FunctionType):
+            if not self.guards.knows(value):
+                self.pictures[id(value)] = held_by(value)
+            for cell in value.__closure__ or ():
+                self._plain(cell)
+            self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__, *slots_of(type(value))])
+        elif isinstance(value, types.BuiltinFunctionType):
+            if is_bound(value) and self._plain(value.__self__) is not value.__self__:
+                raise UntraceableError(f"it makes a method of a {type(value.__self__).__name__}")
+        elif isinstance(value, types.CellType):
+            self.pictures[id(value)] = held_by(value)
+            self._attributes(value, ["cell_contents"])
+        elif isinstance(value, type):
+            if not (self.guards.knows(value) or is_of_library(value)):  # made in the call, so that nobody has read it
+                self._attributes(value, [*vars(value)])
+        elif isinstance(value, set | frozenset):
+            if any(self._plain(member) is not member for member in value):
+                raise UntraceableError("it makes a set with a member that holds a traced value")
+        elif not (isinstance(value, np.ndarray | types.ModuleType) or is_builtin(value)):
+            self._object(value)
+
+    def _factory(self, factory: Any) -> None:
+        """What makes the items of a ``defaultdict``: a program would use it again."""
+        if not (isinstance(factory, type) or is_builtin(factory) or self.guards.knows(factory)):
+            raise UntraceableError("it makes a defaultdict with a function of its own")
+
+    def _object(self, value: Any) -> None:
+        cls = type(value)
+        self.pictures[id(value)] = held_by(value) if is_plain(cls) else opened(value)
+        if is_library(cls.__module__) and not (dataclasses.is_dataclass(value) or cls is types.SimpleNamespace):
+            if isinstance(value, staticmethod | classmethod):
+                self._plain(value.__func__)
+            elif isinstance(value, property):
+                self._plain((value.fget, value.fset, value.fdel))
+            elif not isinstance(value, _DESCRIPTORS):
+                raise UntraceableError(f"it makes a {cls.__name__}, which may hold traced values")
+            return
+        self._attributes(value, [*getattr(value, "__dict__", ()), *slots_of(cls)])
+        self._plain(cls)
+
+    def _attributes(self, obj: Any, names: list[str]) -> None:
+        for name in names:
+            read, write = attribute_of(obj, name)
+            try:
+                item = read()
+            except (AttributeError, ValueError):  # ValueError: an empty cell
+                continue
+            if (new := self._plain(item)) is not item:
+                write(new)
+
+    def _traced(self, tracer: Tracer) -> Any:
+        if (known := self.made.get(id(tracer))) is not None:
+            return known
+        if tracer._trace is not self.trace:  # of a differentiation inside
+            return self._plain(tracer.current()[1])
+        value = tracer.current()[1]
+        if not isinstance(value, np.ndarray):
+            return value
+        if id(tracer) in self.reals:
+            made = self.reals[id(tracer)]
+        elif tracer._look is not None:
+            made = tracer._look.of(self._plain(tracer._look.parent))
+        else:
+            made = np.array(value)
+            made.flags.writeable = value.flags.writeable
+        self.keep.append(tracer)
+        self.made[id(tracer)] = made
+        return made
+

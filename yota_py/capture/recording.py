@@ -1,0 +1,324 @@
+"""Recording a call: the arguments become tracers, the function runs, its results are found on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..base import locks
+from ..base.containers import items_of
+from ..base.dispatch import is_traced
+from ..base.floating import RAISES_ERRORS, raises_errors
+from ..base.types import is_inexact
+from ..base.unwinding import Holding, state, unwinding
+from ..errors import LostDerivativeError, MutationError, YotaError
+from ..registry.registry import load_pending, patched
+from ..tape.operations import Call, Constant, Input, Site, Variable, site_of, user_site
+from ..tape.show import name_of
+from ..tape.tape import Tape
+from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
+from ..tracing import operators as _operators  # noqa: F401 - puts the operators on tracers
+from ..tracing import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
+from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
+from ..tracing.libraries import adopt
+from ..tracing.stand_ins import Installed, noticing, tracing
+from ..tracing.tracer import Tracer, shadow
+from ..tracing.traces import Trace
+from ..tracing.views import overlap
+from . import keys
+from .attempts import Attempts
+from .hooks import watched
+from .instances import places_of
+from .kinds import is_whole
+from .leftovers import Leftovers
+from .parts import owner_of
+from .refusals import translated
+from .walk import Captures
+
+LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
+
+
+def record_call(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    active: Callable[[int], bool] = lambda argnum: True,
+    *,
+    derived: bool = True,
+) -> Trace:
+    """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted; unless it is
+    to be ``derived``, functions need no rules."""
+    return record_watched(f, args, kwargs, active, derived=derived)[0]
+
+
+def record_watched(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    active: Callable[[int], bool],
+    inputs: frozenset[str | int] = frozenset(),
+    *,
+    derived: bool = True,
+) -> tuple[Trace, Captures]:
+    """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
+    recording: Recording | None = Recording(f, args, kwargs, active, inputs)
+    assert recording is not None
+    recording.trace.derived = derived
+    stand_ins = len(patched)
+    try:
+        recording.run()
+    except LostDerivativeError:
+        adopt()
+        if not load_pending() and len(patched) == stand_ins:
+            raise
+        recording = None
+    if recording is None:  # f has imported a library: now its functions notice tracers
+        return record_watched(f, args, kwargs, active, inputs, derived=derived)
+    if tracing():  # what is uncertain in here is so for the function around it
+        state.traces[-1].problems += recording.trace.problems
+    if (shared := recording.shared_memory()) is not None:
+        raise MutationError(f"{user_site()}: {name_of(f)} writes into {shared[0]}, which shares memory with "
+                            f"{shared[1]}. Pass a copy of one of them: x.copy()")
+    return recording.trace, recording.captures
+
+
+class Recording:
+    """One call to be traced: its inputs are on the tape, and ``run`` runs ``f`` on their tracers.
+
+    With ``effects`` the function may write into captured arrays, and what it has stored when it ends, also by an
+    exception, is left standing (``captures.exchange`` knows it), but for what it appends to lists (``captures.sinks``);
+    ``attempts`` tells what is known from earlier ones. ``arrays`` are the caller's own objects behind the
+    roots of the trace; ``given`` is what ``f`` gets.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        active: Callable[[int], bool],
+        inputs: frozenset[str | int] = frozenset(),
+        *,
+        effects: bool = False,
+        attempts: Attempts | None = None,
+    ) -> None:
+        load_pending()
+        adopt()
+        self.f, self._given = f, () if effects else (*args, *kwargs.values())
+        self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
+        self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
+        trace.effects = effects
+        tracers = []
+        names = _leaf_names(f, in_spec)
+        for i, ((argnum, name), leaf) in enumerate(zip(names, self.leaves, strict=True)):
+            wanted = argnum is not None and active(argnum)
+            if (is_traceable(leaf) and type(leaf) is not Foreign) or (i in inputs and is_whole(leaf)):
+                wanted = wanted and is_inexact(leaf)
+                var = trace.input(check_leaf(leaf, name), name, active=wanted)
+                trace.tape.leaves.append(var)
+                tracers.append(trace.tracer(var))
+            else:
+                if wanted and holds_floats(leaf):
+                    raise unlike_an_array(leaf, name)
+                trace.tape.leaves.append(check_leaf(leaf, name))
+                tracers.append(leaf)
+        self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
+        self._items = tracers
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
+        places = places_of(in_spec) if any(type(i) is int for i in inputs) else ()
+        self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts, places)
+
+    @unwinding
+    def run(self) -> Any:
+        """Run the function; its results are the tape's."""
+        trace = self.trace
+        with Holding(locks.tracing, LOCK_SECONDS) as alone:
+            if not alone:
+                if trace.effects:
+                    raise YotaError("another thread has been tracing for a long time")
+                trace.problems.append("another thread was tracing for a long time")
+            if raises_errors():
+                trace.problems.append(RAISES_ERRORS)
+            is_watched = alone and not tracing()
+            with Installed(trace) as is_undisturbed:
+                out = watched(self.captures, self._call) if is_watched else self._call()
+                if not is_undisturbed():
+                    trace.problems.append("an exception has interrupted it")
+        trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
+        if trace.refused is not None and not trace.effects:
+            raise trace.refused
+        self.captures.comparisons.settle()
+        self.captures.finish()
+        if not trace.effects:
+            self._heed_identities()
+        if (key := _traced_key(out)) is not None:
+            raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
+                            "plain numbers as keys")
+        results, trace.tape.out_spec = flatten(out)
+        trace.tape.results = [
+            leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf
+            for leaf in (leaf.array if type(leaf) is Foreign else leaf for leaf in results)
+        ]
+        return out
+
+    def _call(self) -> Any:
+        """The result of the function."""
+        trace, (args, kwargs) = self.trace, self.given
+        try:
+            return noticing(self.captures.f)(*args, **kwargs)
+        except Exception as error:
+            if (cause := trace.refused or trace.lost) is not None and not isinstance(error, YotaError):
+                raise cause from error  # C code that has called a function may not heed its errors
+            own = trace.effects or isinstance(error, YotaError)
+            if not own and (said := translated(error, error.__traceback__, self.f)) is not None:
+                raise said from error
+            if not trace.effects and state.traces[0] is trace:
+                leftovers = Leftovers(trace)
+                leftovers.plain(error)
+                leftovers.clear()
+            raise
+        finally:
+            trace.alive = False
+            hashed, trace.hashed = trace.hashed, None
+            if hashed and not keys.take_out(hashed):
+                trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
+                                          "which it cannot be taken. Put plain numbers there")
+            trace.hashed = None if trace.effects else []  # what is undone may ask for it
+
+    def real(self, var: Variable) -> Any:
+        """The caller's own object behind a root of the trace."""
+        op = self.trace.tape[var]
+        if isinstance(op, Constant):
+            assert op.captured is not None
+            return self.captures.captured.values[op.captured]
+        return self.leaves[self.positions[var]]
+
+    def numbers(self) -> list[Variable]:
+        """The numbers that the function is given or reads."""
+        return [var for var in self.trace.roots if not isinstance(self.trace[var], np.ndarray)]
+
+    def fixed_numbers(self) -> dict[str, Any]:
+        """Numbers that are the same at each call of the trace, by how a step reads them."""
+        leaves = {f"x{i}": x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
+        return leaves | self.captures.guards.numbers
+
+    def _heed_identities(self) -> None:
+        """Refuse a function that may compare by identity what something else stands for, if some of it is the same; the
+        outermost trace hears of the functions that are called."""
+        heard = [x.comparisons for x in (self.trace, *state.traces[:1]) if x.comparisons is not None]
+        read = self.captures.captured.arrays() | self.captures.items.found()
+        is_inner = any(map(is_traced, self.leaves))
+        same = "may ask whether one {} is the same object as another".format
+        if any(x.numbers for x in heard) and self.numbers():
+            self.trace.problems.append(f"it {same('number')}")
+            if self.same_number() or (is_inner and any(x.levels for x in heard)):
+                raise LostDerivativeError(f"{self._who()} {same('number')} (x is y), and two are. Compare their "
+                                          "values: x == y")
+        if self._changes_given():
+            self.captures.comparisons.containers = True
+            if not self.captures.comparisons.are_different(self._given, read.values()):
+                raise MutationError(f"{self._who()} changes a list, dict or the like that it is given twice. Pass a "
+                                    "copy of one of them")
+        compares = [x for x in heard if x.arrays or x.containers]
+        if not all(x.are_different(self._given, read.values()) and not (is_inner and x.levels) for x in compares):
+            raise LostDerivativeError(f"{self._who()} {same('array, list, tuple or dict')} (x is y), and two are. "
+                                      "Pass a copy of one of them")
+        self.captures.comparisons.require([*read])
+
+    def _who(self) -> str:
+        return f"{user_site()}: {name_of(self.f)}"
+
+    def _changes_given(self) -> bool:
+        """Whether the function has put other items into its arguments, which are copies of the caller's containers."""
+        try:
+            leaves, spec = flatten(self.given)
+        except (YotaError, RecursionError):  # it has put in something that no argument may hold
+            return True
+        return spec != self.trace.tape.in_spec or any(a is not b for a, b in zip(leaves, self._items, strict=True))
+
+    def same_number(self) -> bool:
+        """Whether a number that may vary is the same object as another one, as ``+x`` is the same as ``x``."""
+        numbers = [self.real(var) for var in self.numbers()]
+        numbers += self._computed(int, float, complex, np.generic)
+        fixed = [*self.fixed_numbers().values()]
+        for trace in state.traces:
+            fixed += [trace[var] for var in trace.roots if not isinstance(trace[var], np.ndarray)]
+            fixed += trace.comparisons.known() if trace.comparisons is not None else ()
+        ids = {*map(id, numbers)}
+        return len(ids) < len(numbers) or not ids.isdisjoint(map(id, fixed))
+
+    def counts(self) -> bool:
+        """Whether whole numbers are computed: of small ones Python has each only once."""
+        return bool(self._computed(int))
+
+    def _computed(self, *kinds: type) -> list[Any]:
+        """The numbers of these types that operations have given."""
+        tape, values = self.trace.tape, self.trace.values
+        return [values[var.id] for var, op in tape if isinstance(op, Call) and issubclass(type(values[var.id]), kinds)
+                and not isinstance(values[var.id], bool | np.bool_)]
+
+    def same_twice(self) -> bool:
+        """Whether two roots are one array."""
+        arrays = [self.real(var) for var in self.trace.roots if isinstance(self.trace[var], np.ndarray)]
+        return len({id(array) for array in arrays}) < len(arrays)
+
+    def shared_memory(self) -> tuple[str, str] | None:
+        """The names of a root that the function has written into and of another one that shares memory with it."""
+        return next(((self._called(var), self._called(other)) for var, other in self._sharing()), None)
+
+    def tied(self) -> list[Any]:
+        """The arrays at which two captured ones look, one of which the function has written into."""
+        pairs = (pair for pair in self._sharing() if all(isinstance(self.trace.tape[var], Constant) for var in pair))
+        return [owner_of(self.real(var)) for var, _ in pairs]
+
+    def _sharing(self) -> Iterator[tuple[Variable, Variable]]:
+        trace = self.trace
+        for var in trace.written:
+            for other in trace.roots:
+                if other != var and overlap(shadow(self.real(var)), shadow(self.real(other))):
+                    yield var, other
+
+    def _called(self, var: Variable) -> str:
+        op = self.trace.tape[var]
+        return f"its argument {op.name}" if isinstance(op, Input) else "an array that it reads from elsewhere"
+
+
+def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
+    """A traced key of a dict in a result: whoever sorts or compares keys would ask it for a decision."""
+    if isinstance(out, dict) and (key := next(filter(is_traced, dict.__iter__(out)), None)) is not None:
+        return key
+    if id(out) in inside or not (items := items_of(out)):
+        return None
+    found = (_traced_key(item, (*inside, id(out))) for item in items)
+    return next((key for key in found if key is not None), None)
+
+
+def _code_of(f: Callable[..., Any]) -> CodeType | None:
+    """The code of a Python function or method; ``None`` for other callables."""
+    return getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+
+
+def _site_of_function(f: Callable[..., Any]) -> Site | None:
+    code = _code_of(f)
+    return site_of(code) if code is not None else user_site()
+
+
+def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
+    """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
+    code = _code_of(f)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if hasattr(f, "__self__"):
+        names = names[1:]
+    out: list[tuple[int | None, str]] = []
+    for path in optree.treespec_paths(in_spec):
+        if path[0] == 1:
+            argnum, name, rest = None, str(path[1]), path[2:]
+        else:
+            argnum, rest = path[1], path[2:]
+            name = names[argnum] if argnum < len(names) else f"args[{argnum}]"
+        out.append((argnum, name + "".join(f"[{key!r}]" for key in rest)))
+    return out

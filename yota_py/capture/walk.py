@@ -1,0 +1,397 @@
+"""What a function reads besides its arguments, found while it is traced, so that a cached program can ask again.
+
+The names that ``f`` and the Python functions it calls read (globals, closure cells, defaults, attributes of objects,
+items of containers) are walked; arrays among them are exchanged for tracers while the trace runs, so that they become
+inputs of the tape, read by reference at every later call. Everything else is guarded: numbers and strings by value,
+functions, modules and objects by identity, containers item by item. What cannot be guarded is a reason not to cache.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..base.containers import is_proxy
+from ..base.dispatch import is_traced, mode_of, original
+from ..base.ownership import is_library, is_library_code
+from ..errors import Abandoned
+from ..registry.contents import copy_of, parts_of, unchanged
+from ..tape.operations import Site, Variable, site_of
+from ..tracing.foreign import kind_of
+from ..tracing.stand_ins import MEMO, stand_in_for
+from ..tracing.traces import Trace
+from . import kinds
+from .attempts import Attempts
+from .attributes import Attributes
+from .bytecode import Names, is_reflection, names_of, nested, reads_all
+from .captured import Captured
+from .classes import Classes
+from .comparisons import Comparisons
+from .conversion import Conversions
+from .guards import Guards
+from .imports import Imports
+from .instances import Instances
+from .items import Items
+from .memos import Memos
+from .places import Exchange, Place, attribute_of, builtin_of, item_of
+from .sinks import Sinks
+
+
+class Captures:
+    """The reads of one trace: the guards on them, and the arrays that became inputs."""
+
+    def __init__(
+        self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
+        attempts: Attempts | None = None, places: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.trace = trace
+        self.f = f
+        self.arguments, self._places = arguments, places  # names of the leaves, and where guards find them
+        self.inputs = inputs  # paths of numbers that become inputs of the program, and of objects known by their class
+        self.problems = trace.problems
+        self.given_up = False
+        self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
+        self.guards = Guards()
+        self.captured = Captured(trace, self.guards, attempts.tied if attempts is not None else {})
+        self.exchange = Exchange(trace)
+        self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
+        self._conversions = Conversions(self.exchange)
+        self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
+        self.attributes = Attributes(self.guards, self.exchange, self._read)
+        self.instances = Instances(self.guards, self.attributes)
+        self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
+        self._classes = Classes(self.guards, self.exchange, self.attributes, self._value)
+        self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
+        self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
+        trace.imports = self.imports
+        self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
+        self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
+        self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
+        self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
+        self._globals: set[tuple[int, str]] = set()
+        self.functions: set[int] = set()  # by identity, those that were there before the trace
+
+    # -- the walk
+
+    def start(self) -> None:
+        """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
+        self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
+        self.sinks.expect(self.f)
+        self.f = self._callable(self.f, "f")
+        for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
+            if isinstance(leaf, MEMO):
+                self.problems.append(f"its argument {name} remembers what it gives")
+            elif not isinstance(leaf, Variable) and not (
+                isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
+            ):
+                place = self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""
+                if place:
+                    self.instances.expect(i, name)
+                self._value(leaf, self.guards.local(place or self.guards.reference(leaf, name), name))
+        self.attributes.settle()
+
+    def finish(self) -> None:
+        """After the trace: what has to be as it was when the function ended."""
+        if self.comparisons.objects:
+            self.guards.require_different([*self.captured.arrays()], "an array under one name")
+            self.guards.require_different(self.containers(), "a container under one name")
+        self.items.finish()
+        self.instances.finish(self.problems)
+
+    def containers(self) -> list[str]:
+        """Where lists, deques and dicts are found that the function may compare by identity."""
+        found = (expression for _, expression in self.items.containers.values())
+        return [*found, *(holder.texts[0] for holder in self.sinks.holders.values())]
+
+    def give_up(self, problem: str) -> NoReturn:
+        """End the trace: the function itself has to be called."""
+        self.problems.append(problem)
+        self.given_up = True
+        raise Abandoned(problem)
+
+    def enter(self, frame: types.FrameType) -> None:
+        """A Python function is called during the trace."""
+        self.sinks.heed(frame)
+        code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
+        key = id(code), id(namespace)
+        if key in self._codes:
+            self.instances.addresses |= self._addresses.get(key, set())
+            if key in self._reads_all:
+                self.attributes.all_of_arguments(frame)
+            return
+        if is_library_code(code, namespace):
+            self._codes[key] = code
+            if reads_all(code) and str(namespace.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
+                self._reads_all.add(key)
+                self.attributes.all_of_arguments(frame)
+            return
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if (found := self._classes.function_of(code, first)) is not None:
+            self._callable(*found)
+        elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+            self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
+        self._code(code, namespace)
+        self.instances.addresses |= self._addresses.get(key, set())
+        self.attributes.settle()
+        if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
+            self.give_up(self.problems.pop(known))
+
+    def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> Any:
+        """Guard something that is called; returns what is to be called while tracing."""
+        if isinstance(fn, types.MethodType):
+            method = self.guards.constant(types.MethodType)
+            self.guards.require(f"type({expression}) is {method}", expression, "a method", minor=True)
+            function = self.guards.local(f"{expression}.__func__", fn.__qualname__)
+            self.guards.require_is(function, fn.__func__)
+            self._value(fn.__self__, self.guards.local(f"{expression}.__self__", "self"))
+            self._callable(fn.__func__, function, itself=True)
+        elif isinstance(fn, types.FunctionType):
+            self._function(fn, expression, itself=itself)
+        else:
+            return (self._partial if isinstance(fn, functools.partial) else self._value)(fn, expression)
+        return fn
+
+    def _partial(self, fn: Any, expression: str) -> Any:
+        """A ``functools.partial`` with what takes the places of its function and its arguments while tracing."""
+        old = fn.func, fn.args, fn.keywords
+        new = [self._value(value, self.guards.local(f"{expression}.{name}"))
+               for name, value in zip(("func", "args", "keywords"), old, strict=True)]
+        same = all(a is b for a, b in zip(old, new, strict=True)) or type(fn) is not functools.partial or fn.__dict__
+        return fn if same else functools.partial(new[0], *new[1], **new[2])
+
+    def _function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
+        """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
+        same code. Defaults that were not there were not needed."""
+        if id(fn) in self.functions:
+            if not itself:
+                self.guards.require_object(expression, fn)
+            return
+        self.functions.add(id(fn))
+        if is_library_code(fn.__code__, fn.__globals__):
+            self._library_function(fn, expression, itself=itself)
+            return
+        self._scan(fn.__code__)
+        guards, site = self.guards, site_of(fn.__code__)
+        code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
+        guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
+        if not itself:
+            guards.require(f"{expression}.__globals__ is {names}", expression, "in its module", minor=True)
+        for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
+                continue
+            self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
+            place = attribute_of(cell, "cell_contents")
+            self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
+        self.attributes.watch(fn, expression)
+        for name in ("__defaults__", "__kwdefaults__"):
+            if (value := getattr(fn, name)) is not None:
+                path = f"{fn.__name__}.{name}"
+                self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site, name)
+        self._code(fn.__code__, fn.__globals__)
+
+    def _library_function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
+        """A function of a library is known by identity; one that we have made of another, by what is wrapped."""
+        mode = mode_of(fn)
+        if not itself and mode is None:
+            self.guards.require_object(expression, fn)
+        elif not itself:
+            code, known = self.guards.constant(fn.__code__), self.guards.constant(mode)
+            was = f"{expression}.__code__ is {code} and {expression}.__yota_cache__.mode == {known}"
+            self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
+        if mode is not None:  # it is the user's, to whom attributes of it are static variables
+            self.attributes.watch(fn, expression)
+        if hasattr(fn, "__wrapped__"):
+            self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
+        if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
+            values = self.guards.local(f"tuple({expression}.registry.values())")
+            known = self.guards.constant(tuple(table.values()))
+            self.guards.require(f"{values} == {known}", expression, f"with {len(table)} implementations")
+            for i, implementation in enumerate(table.values()):
+                self._callable(implementation, f"{values}[{i}]", itself=True)
+
+    def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Global names and attributes that a code object, or one nested in it, reads."""
+        key = id(code), id(namespace)
+        if key in self._codes:
+            return
+        self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
+        self._addresses |= {(id(part), id(namespace)): names_of(part).addresses for part in nested(code)}
+        self._conversions.heed(namespace, code)
+        self.comparisons.heed(namespace, code)
+        for found in self._scan(code):
+            self._names(found, namespace)
+
+    def _scan(self, code: types.CodeType) -> list[Names]:
+        """The names in a code object and those nested in it, after a note of what they assign to."""
+        names = [names_of(part) for part in nested(code)]
+        self._rebound.update(*(found.rebound for found in names))
+        self.sinks.names.update(*(found.grown for found in names))
+        return names
+
+    def _names(self, names: Names, namespace: dict[str, Any]) -> None:
+        self.problems += names.problems
+        self.trace.sets_errors |= names.sets_errors
+        for name, site in names.globals.items():
+            self._global(name, namespace, site)
+        for (of, name), site in names.of_globals.items():
+            if self.trace.effects:  # the name may stand for something else before it is read
+                self.attributes.add({name: site})
+            elif of in namespace:
+                self.attributes.of(namespace[of], name, site)
+        for name, site in names.stored_globals.items():
+            if self.trace.effects:
+                self._global(name, namespace, site)
+            else:
+                self.problems.append(f"{site.function} changes the global name {name}")
+        self.attributes.add(names.attributes)
+        self.attributes.ask(names.asked)
+        self.attributes.store(names.stored_attributes)
+        if not self.trace.effects:
+            self.attributes.add(dict.fromkeys(names.stored_attributes))
+        self.imports.add(names.imports, namespace)
+
+    def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
+        if (id(namespace), name) in self._globals:
+            return
+        self._globals.add((id(namespace), name))
+        names = self.guards.constant(namespace, str(namespace.get("__name__")))
+        if is_library(namespace.get("__name__")):  # what users have typed into it; stand-ins are there already
+            if name in namespace:
+                self._value(original(namespace[name]), self.guards.local(f"{names}[{name!r}]", name, site))
+            return
+        self.exchange.look_after(namespace, names)
+        if name in namespace:
+            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
+            self._conversions.take_shown(namespace, name, self._codes)
+            return
+        self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
+        builtin = getattr(builtins, name, None)
+        if (stand_in := stand_in_for(builtin)) is not None:
+            self.exchange.put(builtin, stand_in, builtin_of(namespace, name))
+        self._conversions.take(namespace, name, self._codes)
+        if is_reflection(name):
+            self.problems.append(f"it calls {name}(), whose reads cannot be followed")
+
+    def _read(
+        self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None, name: str = "[]"
+    ) -> None:
+        """Guard what stands in a place, and put there what takes its place while tracing."""
+        known = self.guards.local(expression, path, site)
+        rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
+        new = self.captured.number(value, known) if rebound else self._value(value, known, name)
+        if new is not value:
+            self.exchange.put(value, new, place)
+
+    def _value(self, value: Any, expression: str, name: str = "") -> Any:
+        """Guard one value, perhaps found under a name; returns what takes its place while tracing."""
+        if self.guards.reads > kinds.MAX_READS or is_proxy(value):
+            if len(self.problems) < 5:
+                self.problems.append(kinds.PROXY if is_proxy(value) else kinds.TOO_MANY)
+            return value
+        if is_traced(value):
+            if not self.captured.again(value, expression):
+                self.problems.append("it reads a traced value of an enclosing differentiation")
+            return value
+        if isinstance(value, np.ndarray):
+            return self.captured.array(value, expression)
+        if (sink := self.sinks.stand_in(value, expression, name)) is not None:
+            return sink
+        if (stand_in := stand_in_for(value)) is not None:  # from math import sin
+            self.guards.require_is(expression, value)
+            return stand_in
+        if isinstance(value, kinds.IMMUTABLE):
+            return self._immutable(value, expression)
+        keep = kinds.is_of_module(value) or isinstance(value, types.BuiltinFunctionType | types.ModuleType | type)
+        if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse" and not keep:  # one is a dict
+            if not kinds.is_of_library(type(value)):
+                self._instance(value, expression)
+            return self.items.read(value, expression)
+        if isinstance(value, MEMO):
+            self.guards.require_object(expression, value)
+            return self._memos.stand_in(value, expression)
+        if isinstance(value, staticmethod | classmethod):
+            self.guards.require_is(expression, value, minor=True)
+            function = self._value(value.__func__, self.guards.local(f"{expression}.__func__"))
+            return value if function is value.__func__ else type(value)(function)
+        kind = type(value) if self.trace.effects and kinds.is_watchable(value) else None
+        path = self.guards.path(expression)
+        taken = kind and (path in self.inputs or self.instances.hold(path)) and not self.guards.knows(value)
+        if taken or self.instances.expression(value) is not None:
+            return self._instance(value, expression) if self.instances.meet(value, expression) else value
+        require: Callable[..., None] = functools.partial(self.guards.require_object, kind=kind)
+        if keep or kinds.holds_nothing(value):
+            require = self.guards.require_is
+        require(expression, value, minor=is_library(kinds.module_of(value)))
+        if isinstance(value, functools.partial) and not isinstance(value, types.FunctionType):
+            return self._callable(value, expression)
+        self._object(value, expression)
+        return value
+
+    def _object(self, value: Any, expression: str) -> None:
+        """What a value known by identity reads by itself: a function, a module, a class, an object."""
+        if isinstance(value, types.FunctionType | types.MethodType):
+            self._callable(value, expression, itself=True)
+        elif kinds.is_random(value):
+            self.problems.append("it reads a random number generator")
+        elif isinstance(value, kinds.OPAQUE):
+            self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
+        elif kinds.reads_by_name(value):
+            self.problems.append(f"it reads {value.__qualname__} as a value, whose reads cannot be followed")
+        elif kinds.is_bound(value):
+            self.unwatched.append(value.__self__)
+            self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
+        elif isinstance(value, property):
+            if self._classes.functions_of(value, expression):
+                self.problems.append("a property is made of a function that remembers what it gives")
+        elif kinds.is_builtin(value) or kinds.is_mark(value) or kinds.is_of_module(value):
+            self.comparisons.read(value)  # there is nothing more to it
+        elif isinstance(value, types.ModuleType):
+            if not is_library(value.__name__):
+                self.attributes.watch(value, expression)
+        elif isinstance(value, type):
+            self._classes.read(value)
+        elif kind_of(type(value)) == "sparse" and parts_of(value):
+            same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
+            self.guards.require(f"{same}({expression}, {copy})", expression, "another matrix")
+            self.trace.matrices.append(value)
+        elif isinstance(value, functools.cached_property):
+            self._callable(value.func, f"{expression}.func", itself=True)
+        elif kinds.is_set_of_constants(value):
+            self.items.read_set(value, expression)
+        elif not kinds.is_watchable(value):
+            self.unwatched.append(value)
+            self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
+        else:
+            self._instance(value, expression)
+
+    def _instance(self, value: Any, expression: str) -> Any:
+        """The attributes of an object of a user's class."""
+        self.attributes.watch(value, expression)
+        kind = self.guards.constant(type(value), type(value).__name__)
+        self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
+        self._classes.read(type(value))
+        return value
+
+    def _immutable(self, value: Any, expression: str) -> Any:
+        """The same object, or an equal number or string. A number that is known to change becomes an input, like an
+        array."""
+        guards = self.guards
+        if not kinds.is_of_library(type(value)):
+            guards.require_is(expression, value)
+            return self._instance(value, expression)
+        if isinstance(value, frozenset) and not all(kinds.is_of_library(type(item)) for item in value):
+            self.problems.append("it reads a frozenset of objects, which cannot be watched")
+        number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
+        if number and guards.path(expression) in self.inputs:
+            return self.captured.number(value, expression)
+        guards.require_equal(expression, value, kind=number)
+        return value

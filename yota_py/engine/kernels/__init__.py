@@ -1,0 +1,1 @@
+"""Loop nests as LLVM, and the store of compiled ones."""

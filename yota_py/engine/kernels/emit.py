@@ -1,0 +1,346 @@
+"""A kernel's loop nest as LLVM: vectors over the innermost dimension, masked at its end.
+
+One body serves full and partial vectors, so a kernel is compiled once and small; on AVX-512 a mask costs nothing.
+Reductions over the innermost dimension keep a total per lane, which is folded at the end. Sums of floats run in short
+blocks, whose sums are added to totals in double precision, or to totals and their rounding errors, so that long sums
+are as good as NumPy's.
+
+Faults are noted in the frame's word 1, the least one stands: a guard that fails is the byte in the frame where it
+has left the value that it does not hold for; an index out of bounds, which reads element 0, counts less than any guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from ..maths.builder import VecMath
+from ..maths.expansions import two_sum
+from .ir import DTYPES, KernelSpec, Output
+from .memory import ELEMENTS, I1, I32, I64, PTR, Memory, MemoryEmitter, Value
+
+BLOCK = 8  # iterations per partial sum
+LONG_BODY = 6  # operations
+ERROR_SLOT = 1
+NO_FAULT = 2**63 - 1
+OUT_OF_BOUNDS = NO_FAULT - 1
+
+
+def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
+    """Elements a loop iteration handles: a vector of the widest type; two of them, which run side by side, in a long
+    body over long rows; one element for kernels without dimensions."""
+    if spec.rank == 0:
+        return 1
+    if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
+        return vector_bytes // 8
+    widest = max([4, *(DTYPES[o.dtype] for o in spec.operands), *(DTYPES[n.dtype] for n in spec.nodes)])
+    return vector_bytes // widest * (2 if spec.wide and len(spec.nodes) >= LONG_BODY else 1)
+
+
+def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
+    """Add the function ``void name(int64 *frame, int64 *words)`` to a module."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    _Emitter(builder, function, spec, lanes_of(spec, vector_bytes)).run()
+    builder.ret_void()
+
+
+class _Emitter(MemoryEmitter):
+    """The loop nest and what is done in it."""
+
+    @contextmanager
+    def _loop(self, stop: Value, step: int, start: Value | None = None) -> Iterator[Value]:
+        """``for i in range(start, stop, step)``."""
+        b, start = self.b, start or ir.Constant(I64, 0)
+        before = b.block
+        head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
+        b.branch(head)
+        b.position_at_end(head)
+        i = b.phi(I64)
+        i.add_incoming(start, before)
+        b.cbranch(b.icmp_signed("<", i, stop), body, done)
+        b.position_at_end(body)
+        yield i
+        i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+        b.branch(head)
+        b.position_at_end(done)
+
+    def _variable(self, kind: ir.Type) -> Value:
+        """A local variable; in the entry block, so that LLVM keeps it in a register."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    def run(self) -> None:
+        """Emit everything."""
+        self.totals: dict[int, Any] = {}
+        self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
+        spec, rank = self.spec, self.spec.rank
+        extents = [self._word() for _ in range(rank)]
+        loads = [self._memory(o.access, len(o.indices)) for o in spec.operands]
+        stores = [self._memory("plain", len(o.indices)) for o in spec.outputs]
+        self._nest(extents, loads, stores)
+
+    def _nest(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
+        """The loops from the current depth inwards. A total lives outside of all loops that it runs over without a
+        break, so that it is kept in registers."""
+        depth = len(self.outer)
+        totalled = [k for k, o in enumerate(self.spec.outputs) if _total_depth(o) == depth]
+        for k in totalled:
+            out = self.spec.outputs[k]
+            self.totals[k] = self._started(out, self._total_type(out))
+            if out.mode == "sum" and out.dtype == "float64":
+                self.errors[k] = self._started(out, self._total_type(out))
+        if depth + 1 < self.spec.rank:
+            with self._loop(extents[depth], 1) as i:
+                self.outer.append(i)
+                self._nest(extents, loads, stores)
+                self.outer.pop()
+        else:
+            self._enter_row(extents, loads, stores)
+            if self.spec.rank == 0:
+                self._body(None, ir.Constant(I1, 1), extents, loads, stores, {})
+            else:
+                self._inner(extents, loads, stores)
+        for k in totalled:
+            self._finish(self.spec.outputs[k], stores[k], self.totals.pop(k), self.errors.pop(k, None))
+
+    def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
+        """The innermost loop, in blocks if floats are summed over it."""
+        n, step = extents[-1], self.lanes
+        if not any(_is_float_sum(self.spec.outputs[k]) for k in self.totals):
+            with self._loop(n, step) as i:
+                self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
+            return
+        block = self.lanes * BLOCK
+        with self._loop(n, block) as start:
+            end = self.b.add(start, ir.Constant(I64, block))
+            end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
+            partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
+            with self._loop(end, step, start) as i:
+                self._body(i, self._mask(i, end), extents, loads, stores, partial)
+            for k in self.totals:
+                self._add_block(k, partial[k])
+
+    def _mask(self, i: Value, n: Value) -> Value:
+        if self.lanes == 1:
+            return ir.Constant(I1, 1)
+        return self.b.icmp_signed("<", self.b.add(self._splat(i), self._iota()), self._splat(n))
+
+    def _body(
+        self, i: Value | None, mask: Value, extents: list[Value], loads: list[Memory], stores: list[Memory],
+        partial: dict[int, Any],
+    ) -> None:  # fmt: skip
+        spec = self.spec
+        values: list[Value] = []
+        for operand, m in zip(spec.operands, loads, strict=True):
+            if operand.access == "box":
+                value = self._in_box(m, i, mask)
+            elif operand.access == "pad":
+                value = self._load(operand.dtype, operand.inner, m, i, self._in_box(m, i, mask))
+            elif operand.access == "gather":
+                byte = self._indexed([values[k] for k in operand.indices], m, mask)
+                if all(spec.operands[k].inner == "zero" for k in operand.indices):  # one row for all lanes
+                    lane = byte if self.lanes == 1 else self.b.extract_element(byte, ir.Constant(I32, 0))
+                    row, m = m.row, Memory(m.base, m.strides, [], [])
+                    m.row, byte = self._offset(row, lane), None
+                value = self._load(operand.dtype, operand.inner, m, i, mask, byte)
+            elif m.uniform is not None:
+                value = m.uniform
+            else:
+                value = self._load(operand.dtype, operand.inner, m, i, mask)
+            values.append(value)
+        for node in spec.nodes:
+            arguments = [values[k] for k in node.operands]
+            values.append(
+                self.math.cast(arguments[0], ELEMENTS[node.dtype])
+                if node.emit is None
+                else self._as_said(node.emit(self.math, *arguments), node.dtype)
+            )
+        for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
+            value = self._as_said(values[out.value], out.dtype)
+            if out.mode == "require":
+                self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
+            elif out.mode == "store":
+                self._store(value, out.inner, m, i, mask)
+            elif out.mode == "scatter":
+                self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
+            elif k in partial:
+                old = self.b.load(partial[k], typ=value.type)
+                self.b.store(self.math.select(mask, self._combine(self.math, out, old, value), old), partial[k])
+            else:
+                self._accumulate(out, value, m, i, mask)
+
+    def _as_said(self, value: Value, dtype: str) -> Value:
+        """A value of the dtype that the structure says: no store is wider than the memory that it is made for."""
+        if self.math.element(value) != ELEMENTS[dtype]:
+            raise TypeError(f"a kernel computes {self.math.element(value)} where {dtype} is wanted")
+        return value
+
+    def _in_box(self, m: Memory, i: Value | None, mask: Value) -> Value:
+        rank = self.spec.rank
+        for d, index in enumerate(self.outer):
+            mask = self.b.and_(mask, self._splat(self._between(index, m.box[d], m.box[rank + d])))
+        if i is not None:
+            lanes = self.b.add(self._splat(i), self._iota())
+            mask = self.b.and_(
+                mask, self._between(lanes, self._splat(m.box[rank - 1]), self._splat(m.box[2 * rank - 1]))
+            )
+        return mask
+
+    def _between(self, index: Value, low: Value, extent: Value) -> Value:
+        return self.b.icmp_unsigned("<", self.b.sub(index, low), extent)
+
+    def _indexed(self, indices: list[Value], m: Memory, mask: Value) -> Value:
+        """The byte offset that wrapped and checked indices give."""
+        total = None
+        for k, index in enumerate(indices):
+            extent, stride = self._splat(m.index[2 * k]), self._splat(m.index[2 * k + 1])
+            zero = self.math.const(0, extent)
+            index = self.math.cast(index, I64)
+            index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
+            good = self.b.icmp_unsigned("<", index, extent)
+            with self._if_any(self.b.and_(self.b.not_(good), mask)):
+                self._report(ir.Constant(I64, OUT_OF_BOUNDS))
+            byte = self.b.mul(self.math.select(good, index, zero), stride)
+            total = byte if total is None else self.b.add(total, byte)
+        return total
+
+    def _require(self, bad: Value, value: Value, m: Memory) -> None:
+        with self._if_any(bad):
+            if self.spec.rank == 0:
+                self._store(value, "zero", m, None, bad)
+            self._report(self.b.sub(self.b.ptrtoint(m.base, I64), self.b.ptrtoint(self.frame, I64)))
+
+    @contextmanager
+    def _if_any(self, bad: Value) -> Iterator[None]:
+        """What is done, rarely, if any lane is bad."""
+        if self.lanes > 1:
+            fn = self._intrinsic(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [bad.type])
+            bad = self.b.call(fn, [bad])
+        with self.b.if_then(bad, likely=False):
+            yield
+
+    def _report(self, fault: Value) -> None:
+        slot = self.b.gep(self.frame, [ir.Constant(I64, ERROR_SLOT)], source_etype=I64)
+        known = self.b.load(slot, typ=I64)
+        self.b.store(self.b.select(self.b.icmp_signed("<", fault, known), fault, known), slot)
+
+    # -- reductions and scatters
+
+    def _total_type(self, out: Output) -> ir.Type:
+        return ELEMENTS["float64" if _is_float_sum(out) else out.dtype]
+
+    def _started(self, out: Output, element: ir.Type) -> Any:
+        """A variable with a total of nothing in each lane."""
+        variable = self._variable(self._vector(element))
+        self.b.store(self._identity(out, element), variable)
+        return variable
+
+    def _identity(self, out: Output, element: ir.Type) -> Value:
+        math = self.math
+        if out.mode in ("sum", "prod"):
+            return math.const(0 if out.mode == "sum" else 1, element)
+        if isinstance(element, ir.IntType):
+            limit = 2 ** (element.width - 1)
+            return math.const(-limit if out.mode == "max" else limit - 1, element)
+        return math.const(float("-inf") if out.mode == "max" else float("inf"), element)
+
+    @staticmethod
+    def _combine(math: VecMath, out: Output, a: Value, b: Value) -> Value:
+        return getattr(math, {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}[out.mode])(a, b)
+
+    def _add_block(self, k: int, partial: Any) -> None:
+        """Add a block's lanes to the totals, and to their errors what is rounded off."""
+        out, total = self.spec.outputs[k], self.totals[k]
+        vector = self._vector(self._total_type(out))
+        old = self.b.load(total, typ=vector)
+        value = self.math.cast(self.b.load(partial, typ=self._vector(ELEMENTS[out.dtype])), self._total_type(out))
+        if k in self.errors:
+            value, rest = two_sum(self.math, old, value)
+            self.b.store(self.b.fadd(self.b.load(self.errors[k], typ=vector), rest), self.errors[k])
+        else:
+            value = self._combine(self.math, out, old, value)
+        self.b.store(value, total)
+
+    def _finish(self, out: Output, m: Memory, total: Any, error: Any) -> None:
+        value = self._folded(out, total, error)
+        pointer = self._address(m)
+        if any(out.reduced[: len(self.outer)]):
+            old = self.b.load(pointer, typ=value.type, align=1)
+            value = self.b.select(self._first(out), value, self._combine(self.scalar, out, old, value))
+        self.b.store(value, pointer, align=1)
+
+    def _folded(self, out: Output, total: Any, error: Any) -> Value:
+        """A total's lanes, pairwise: the one half with the other."""
+        math = self.math
+        value = self.b.load(total, typ=self._vector(self._total_type(out)))
+        if error is not None:
+            rest = self.b.load(error, typ=value.type)
+            # Not with an error of NaN, which infinities leave, nor zero, which would take the sign of -0.0.
+            value = math.select(math.gt(math.abs(rest), math.const(0, rest)), self.b.fadd(value, rest), value)
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            math = VecMath(self.b, width)
+            value = self._combine(math, out, self._part(value, 0, width), self._part(value, width, width))
+        return math.cast(value, ELEMENTS[out.dtype])
+
+    def _part(self, vector: Value, start: int, width: int) -> Value:
+        """Lanes of a vector."""
+        if width == 1:
+            return self.b.extract_element(vector, ir.Constant(I32, start))
+        lanes = ir.Constant(ir.VectorType(I32, width), list(range(start, start + width)))
+        return self.b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), lanes)
+
+    def _first(self, out: Output) -> Value:
+        """Whether this is the first visit to an output element."""
+        first: Value = ir.Constant(I1, 1)
+        for i, reduced in zip(self.outer, out.reduced, strict=False):
+            if reduced:
+                first = self.b.and_(first, self.b.icmp_signed("==", i, ir.Constant(I64, 0)))
+        return first
+
+    def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
+        """Combine with what stands in memory, on the first visit with the neutral element (no sum is -0)."""
+        if any(out.reduced[:-1]):
+            old, neutral = self._load(out.dtype, out.inner, m, i, mask), self._identity(out, ELEMENTS[out.dtype])
+            value = self._combine(self.math, out, self.math.select(self._splat(self._first(out)), neutral, old), value)
+        self._store(value, out.inner, m, i, mask)
+
+    def _scatter_add(
+        self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value, indices: list[Value]
+    ) -> None:
+        """Add lane by lane, as two lanes may meet in one element."""
+        byte = self._indexed(indices, m, mask)
+        if i is not None:
+            byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1])))
+        row, element = m.row, ELEMENTS[out.dtype]
+        for k in range(self.lanes):
+            lane = ir.Constant(I32, k)
+            offset, part, live = (
+                (byte, value, mask)
+                if self.lanes == 1
+                else (self.b.extract_element(v, lane) for v in (byte, value, mask))
+            )
+            with self.b.if_then(live):
+                pointer = self._offset(row, offset)
+                old = self.b.load(pointer, typ=element, align=1)
+                self.b.store(self.scalar.add(old, part), pointer, align=1)
+
+
+def _is_float_sum(out: Output) -> bool:
+    return out.mode == "sum" and out.dtype.startswith("float")
+
+
+def _total_depth(out: Output) -> int | None:
+    """The depth of the outermost loop from which on inwards all are reduced; ``None`` if the innermost is not."""
+    if not out.reduced or not out.reduced[-1]:
+        return None
+    depth = len(out.reduced)
+    while depth and out.reduced[depth - 1]:
+        depth -= 1
+    return depth

@@ -1,0 +1,203 @@
+"""How a kernel reads and writes memory: rows of strided arrays, a vector at a time, under a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ..maths.builder import VecMath
+from .ir import DTYPES, KernelSpec, words_of
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR = ir.PointerType()
+ELEMENTS: dict[str, ir.Type] = {
+    "float64": ir.DoubleType(),
+    "float32": ir.FloatType(),
+    "int64": I64,
+    "int32": I32,
+    "bool": I1,
+}
+
+Value = Any
+
+
+class Memory:
+    """The words of one operand or output, loaded in the entry block."""
+
+    __slots__ = ("base", "box", "index", "row", "strides", "uniform")
+
+    def __init__(self, base: Value, strides: list[Value], box: list[Value], index: list[Value]) -> None:
+        self.base, self.strides, self.box, self.index = base, strides, box, index
+        self.row: Value = base  # the address for the current outer indices
+        self.uniform: Value = None  # the value of the whole row, if it is one
+
+
+class MemoryEmitter:
+    """The part of a kernel's emission that deals with words, addresses, loads and stores."""
+
+    def __init__(self, builder: ir.IRBuilder, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
+        self.b, self.spec, self.lanes = builder, spec, lanes
+        self.frame, self.words = function.args
+        self.math = VecMath(builder, lanes)
+        self.scalar = VecMath(builder, 1)
+        self._at = 0
+        self.outer: list[Value] = []
+
+    # -- words and addresses
+
+    def _word(self) -> Value:
+        pointer = self.b.gep(self.words, [ir.Constant(I64, self._at)], source_etype=I64)
+        self._at += 1
+        return self.b.load(pointer, typ=I64)
+
+    def _memory(self, access: str, indices: int) -> Memory:
+        start, rank = self._at, self.spec.rank
+        slot, offset = self._word(), self._word()
+        strides = [self._word() for _ in range(rank)]
+        box = [self._word() for _ in range(2 * rank if access in ("pad", "box") else 0)]
+        index = [self._word() for _ in range(2 * indices)]
+        assert self._at - start == words_of(access, rank, indices)
+        address = self.b.load(self.b.gep(self.frame, [slot], source_etype=I64), typ=I64)
+        return Memory(self.b.inttoptr(self.b.add(address, offset), PTR), strides, box, index)
+
+    def _offset(self, pointer: Value, byte: Value) -> Value:
+        return self.b.gep(pointer, [byte], source_etype=I8)
+
+    def _address(self, m: Memory) -> Value:
+        """The address for the current outer indices."""
+        pointer = m.base
+        for d, i in enumerate(self.outer):
+            if m.box:
+                i = self.b.sub(i, m.box[d])
+            pointer = self._offset(pointer, self.b.mul(i, m.strides[d]))
+        return pointer
+
+    def _enter_row(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
+        """What does not change along a row: addresses, and operands that are one value in it."""
+        for m in (*loads, *stores):
+            m.row = self._address(m)
+        for operand, m in zip(self.spec.operands, loads, strict=True):
+            if operand.access == "plain" and operand.inner == "zero":
+                m.uniform = self._load_one(operand.dtype, m)
+
+    def _load_one(self, dtype: str, m: Memory) -> Value:
+        element = ELEMENTS[dtype]
+        stored = self._stored(element)
+        value = self._splat(self.b.load(m.row, typ=stored, align=1))
+        return value if element == stored else self.math.ne(value, self.math.const(0, value))
+
+    def _vector(self, element: ir.Type) -> ir.Type:
+        return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
+
+    def _splat(self, value: Value) -> Value:
+        if self.lanes == 1:
+            return value
+        vector = self._vector(value.type)
+        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(
+            one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        )
+
+    def _iota(self) -> Value:
+        return ir.Constant(I64, 0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
+
+    # -- memory access
+
+    def _stored(self, element: ir.Type) -> ir.Type:
+        return I8 if element == I1 else element
+
+    def _load(
+        self, dtype: str, inner: str, m: Memory, i: Value | None, mask: Value, byte: Value | None = None
+    ) -> Value:
+        """Load lanes i, i+1, … of a row; lanes without mask read zero."""
+        element = ELEMENTS[dtype]
+        stored = self._stored(element)
+        if i is not None and m.box:
+            i = self.b.sub(i, m.box[self.spec.rank - 1])
+        if i is None and m.box:
+            value = self._guarded(mask, lambda: self.b.load(m.row, typ=stored, align=1), ir.Constant(stored, 0))
+        elif i is None or (inner == "zero" and byte is None and not m.box):
+            return self._load_one(dtype, m)
+        elif inner == "unit" and byte is None:
+            pointer = self._offset(m.row, self.b.mul(i, ir.Constant(I64, DTYPES[dtype])))
+            value = self._masked_load(pointer, stored, mask)
+        else:
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
+        return value if element == stored else self.math.ne(value, self.math.const(0, value))
+
+    def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value) -> Value:
+        if self.lanes == 1:
+            return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
+        vector = self._vector(stored)
+        fn = self._intrinsic(f"llvm.masked.load.{_suffix(vector)}.p0", vector, [PTR, I32, mask.type, vector])
+        return self.b.call(fn, [pointer, ir.Constant(I32, 1), mask, _zero(vector)])
+
+    def _gather(self, row: Value, offsets: Value, stored: ir.Type, mask: Value) -> Value:
+        if self.lanes == 1:
+            pointer = self._offset(row, offsets)
+            return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
+        vector, pointers = self._vector(stored), self._pointers(row, offsets)
+        fn = self._intrinsic(
+            f"llvm.masked.gather.{_suffix(vector)}.v{self.lanes}p0", vector, [pointers.type, I32, mask.type, vector]
+        )
+        return self.b.call(fn, [pointers, ir.Constant(I32, 1), mask, _zero(vector)])
+
+    def _pointers(self, row: Value, offsets: Value) -> Value:
+        address = self.b.add(self._splat(self.b.ptrtoint(row, I64)), offsets)
+        return self.b.inttoptr(address, ir.VectorType(PTR, self.lanes))
+
+    def _guarded(self, mask: Value, value: Callable[[], Value], otherwise: Value) -> Value:
+        """One lane: compute the value only under the mask."""
+        if isinstance(mask, ir.Constant):
+            return value()
+        before = self.b.block
+        with self.b.if_then(mask):
+            loaded, inside = value(), self.b.block
+        phi = self.b.phi(loaded.type)
+        phi.add_incoming(otherwise, before)
+        phi.add_incoming(loaded, inside)
+        return phi
+
+    def _store(self, value: Value, inner: str, m: Memory, i: Value | None, mask: Value) -> None:
+        if value.type in (I1, self._vector(I1)):
+            value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
+        if self.lanes == 1:
+            pointer = m.row if i is None else self._offset(m.row, self.b.mul(i, m.strides[-1]))
+            self.b.store(value, pointer, align=1)
+        elif inner == "unit":
+            assert i is not None
+            size = ir.Constant(I64, _bytes(value.type.element))
+            pointer = self._offset(m.row, self.b.mul(i, size))
+            fn = self._intrinsic(
+                f"llvm.masked.store.{_suffix(value.type)}.p0", ir.VoidType(), [value.type, PTR, I32, mask.type]
+            )
+            self.b.call(fn, [value, pointer, ir.Constant(I32, 1), mask])
+        else:
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            pointers = self._pointers(m.row, offsets)
+            fn = self._intrinsic(
+                f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0",
+                ir.VoidType(), [value.type, pointers.type, I32, mask.type],
+            )  # fmt: skip
+            self.b.call(fn, [value, pointers, ir.Constant(I32, 1), mask])
+
+    def _intrinsic(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+        known = self.b.module.globals.get(name)
+        return known or ir.Function(self.b.module, ir.FunctionType(result, arguments), name)
+
+
+def _zero(vector: ir.Type) -> ir.Constant:
+    return ir.Constant(vector, None)
+
+
+def _bytes(element: ir.Type) -> int:
+    return 8 if element in (I64, ELEMENTS["float64"]) else 1 if element == I8 else 4
+
+
+def _suffix(vector: ir.Type) -> str:
+    element = vector.element
+    kind = "f64" if element == ELEMENTS["float64"] else "f32" if element == ELEMENTS["float32"] else f"i{element.width}"
+    return f"v{vector.count}{kind}"

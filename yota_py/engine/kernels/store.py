@@ -1,0 +1,52 @@
+"""Compiled kernels, shared in the process by their structure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...base import locks
+from ...base.collection import Uncollected
+from .blas import emit_product
+from .codegen import compile_module, new_module, vector_bytes
+from .emit import emit_kernel
+from .ir import KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSpec:
+    """A product of matrices (or matrix and vector) by BLAS."""
+
+    dtype: str
+    vector: bool
+
+
+Spec = KernelSpec | ProductSpec
+
+_addresses: dict[Spec, int] = {}
+_numbers = itertools.count()
+
+
+def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
+    """Machine code for these structures; those never seen before are compiled in one go."""
+    specs = list(specs)
+    with locks.kernels:
+        missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
+        if missing:
+            with Uncollected():  # building IR makes many objects and no garbage
+                names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
+                module = new_module(f"kernels_{next(_numbers)}")
+                for spec, name in names.items():
+                    if isinstance(spec, KernelSpec):
+                        emit_kernel(module, name, spec, vector_bytes())
+                    else:
+                        emit_product(module, name, spec.dtype, spec.vector)
+                compiled = compile_module(module, list(names.values()))
+            _addresses.update((spec, compiled[name]) for spec, name in names.items())
+        return {spec: _addresses[spec] for spec in specs}
+
+
+def count() -> int:
+    """How many kernels have been compiled in this process."""
+    return len(_addresses)

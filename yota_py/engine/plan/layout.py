@@ -1,0 +1,173 @@
+"""Where values live: frame slots, offsets and strides; and how a loop nest's dimensions are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...base.types import ArrayType
+
+HEAD_SLOT = 0  # the frame itself: numbers that come in, constants, numbers that go out
+ARENA_SLOT = 2  # (slot 1 is the error flag) intermediate results
+NEXT_SLOT = 3  # the next free frame
+FIRST_SLOT = 4
+
+
+def memory_dtype(t: ArrayType) -> str:
+    """A dtype as what NumPy reads: of text, its name does not say which it is."""
+    return t.dtype.str if t.dtype.kind in "SUV" else t.dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A strided array in memory: a frame slot with a pointer, and from there in bytes."""
+
+    slot: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements stand in C order without gaps."""
+        return self.strides == c_strides(self.shape, np.dtype(self.dtype).itemsize)
+
+    def broadcast(self, shape: Sequence[int]) -> Place:
+        """The same memory seen in a larger shape: stride 0 along new and repeated dimensions."""
+        lead = len(shape) - len(self.shape)
+        strides = tuple(
+            0 if d < lead or (self.shape[d - lead] == 1 and n != 1) else self.strides[d - lead]
+            for d, n in enumerate(shape)
+        )
+        return replace(self, shape=tuple(shape), strides=strides)
+
+    def view(self, fn: Callable[[np.ndarray], Any]) -> Place | None:
+        """The place of ``fn(array)``, found by calling it on an array of this shape and these strides; ``None`` if it
+        copies."""
+        dummy = np.lib.stride_tricks.as_strided(_dummy(self), self.shape, self.strides, writeable=False)
+        result = fn(dummy)
+        if not isinstance(result, np.ndarray | np.generic):
+            return None
+        if not isinstance(result, np.ndarray):  # an element: its offset is that of a one-element slice
+            return None
+        start, origin = result.__array_interface__["data"][0], dummy.__array_interface__["data"][0]
+        if result.size and not np.may_share_memory(result, dummy):
+            return None
+        return replace(self, offset=self.offset + start - origin, shape=result.shape, strides=result.strides)
+
+
+def _dummy(place: Place) -> np.ndarray:
+    """Memory that is reserved, never touched, and large enough on both sides for these strides."""
+    reach = sum(abs(s) * max(0, n - 1) for s, n in zip(place.strides, place.shape, strict=True))
+    dtype = np.dtype(place.dtype)
+    memory = np.empty(2 * reach + dtype.itemsize * 2, np.uint8)
+    at = reach - reach % dtype.itemsize
+    return memory[at : at + dtype.itemsize].view(dtype)
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Byte strides of a C-contiguous array."""
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(slots=True)
+class Reference:
+    """One memory operand of a loop nest: a stride per dimension, and what must agree where dimensions are merged."""
+
+    place: Place
+    strides: list[int]
+    reduced: list[bool]
+    box: list[tuple[int, int]] | None = None
+
+
+def collapse(extents: Sequence[int], references: Sequence[Reference]) -> list[int]:
+    """Drop dimensions of extent one, put those that are reduced inside of others where that is the order in memory, and
+    merge neighbours that all references walk through in one stride.
+
+    Changes the references in place; returns the new extents.
+    """
+    dims = _ordered([d for d, n in enumerate(extents) if n != 1], references)
+    sizes = [extents[d] for d in dims]
+    for r in references:
+        if r.box is not None:  # a dimension of extent one is inside every box that is not empty
+            r.box = [r.box[d] for d in dims]
+        r.strides, r.reduced = [r.strides[d] for d in dims], [r.reduced[d] for d in dims]
+    d = len(sizes) - 2
+    while d >= 0:
+        n = sizes[d + 1]
+        if all(_mergeable(r, d, n) for r in references):
+            for r in references:
+                r.strides.pop(d)
+                r.reduced.pop(d)
+                if r.box is not None:
+                    (first, extent), _ = r.box[d], r.box.pop(d + 1)
+                    r.box[d] = (first * n, extent * n)
+            sizes[d : d + 2] = [sizes[d] * n]
+        d -= 1
+    return sizes
+
+
+def _ordered(dims: list[int], references: Sequence[Reference]) -> list[int]:
+    """The loops from outside inwards: a sum over the innermost one is the fastest, and the most exact."""
+    out: list[int] = []
+    for d in dims:
+        at = len(out)
+        while at and _inside(out[at - 1], d, references):
+            at -= 1
+        out.insert(at, d)
+    return out
+
+
+def _inside(a: int, b: int, references: Sequence[Reference]) -> bool:
+    """Whether ``a`` is reduced, ``b`` is not, and ``a`` makes the smaller steps in memory."""
+    if any(r.reduced[b] for r in references) or not any(r.reduced[a] for r in references):
+        return False
+    steps = [(abs(r.strides[a]), abs(r.strides[b])) for r in references if r.strides[a] and r.strides[b]]
+    return bool(steps) and all(x < y for x, y in steps)
+
+
+def _mergeable(r: Reference, d: int, n: int) -> bool:
+    if r.strides[d] != r.strides[d + 1] * n or r.reduced[d] != r.reduced[d + 1]:
+        return False
+    return r.box is None or r.box[d + 1] == (0, n)
+
+
+class Arena:
+    """Offsets in a block of memory, reused when a buffer is dead: first fit over free intervals."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._free: list[tuple[int, int]] = []  # (start, end), sorted, not adjacent
+
+    def take(self, nbytes: int) -> int:
+        """The offset of a new buffer, aligned to a cache line."""
+        n = -(-max(nbytes, 1) // 64) * 64
+        for i, (start, end) in enumerate(self._free):
+            if end - start >= n:
+                self._free[i : i + 1] = [(start + n, end)] if end - start > n else []
+                return start
+        if self._free and self._free[-1][1] == self.size:
+            start, _ = self._free.pop()
+        else:
+            start = self.size
+        self.size = start + n
+        return start
+
+    def give(self, start: int, nbytes: int) -> None:
+        """A buffer is dead."""
+        spans = sorted([*self._free, (start, start + -(-max(nbytes, 1) // 64) * 64)])
+        merged = [spans[0]]
+        for lo, hi in spans[1:]:
+            if lo == merged[-1][1]:
+                merged[-1] = (merged[-1][0], hi)
+            else:
+                merged.append((lo, hi))
+        self._free = merged

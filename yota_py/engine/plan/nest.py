@@ -1,0 +1,272 @@
+"""A cluster as one loop nest: the structure of its kernel, and the words that describe this call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...tape.operations import Variable
+from ..kernels.ir import KernelSpec, Mode, Node, Operand, Output
+from ..schedule.steps import Cluster, Item
+from .layout import HEAD_SLOT, Place, Reference, collapse
+
+
+def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
+    return k.select(mask, value, k.const(0, value))
+
+
+def _plus_zero(k: Any, x: Any) -> Any:
+    return k.add(k.const(0, x), x)
+
+
+SHORT_ROW = 8  # elements: one vector
+
+
+class Memory(Protocol):
+    """Where values and constants are."""
+
+    def place(self, var: Variable) -> Place:
+        """Of a variable."""
+        ...
+
+    def number(self, value: Any, dtype: str) -> Place:
+        """Of a constant."""
+        ...
+
+
+class _Builder:
+    """Collects operands, nodes and outputs; operands are numbered 0, 1, …, nodes -1, -2, … until all are known."""
+
+    def __init__(self, space: tuple[int, ...], memory: Memory) -> None:
+        self.space, self.memory = space, memory
+        self.operands: list[tuple[str, tuple[int, ...], Reference]] = []
+        self.index_words: dict[int, list[int]] = {}
+        self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
+        self.outputs: list[tuple[int, Mode, tuple[int, ...], Reference, list[int]]] = []
+        self.masks: dict[int, int] = {}  # of outputs that are required
+        self.values: dict[Any, tuple[int, str]] = {}
+
+    def load(self, place: Place, access: str = "plain", box: Any = None, indices: tuple[int, ...] = ()) -> int:
+        """The operand that reads a place in this space."""
+        strides = list(place.strides)
+        self.operands.append((access, indices, Reference(place, strides, [False] * len(strides), box)))
+        return len(self.operands) - 1
+
+    def read(self, x: Any, dtype: str) -> int:
+        """The value of an argument as a dtype: computed here, or read from memory."""
+        key = x if isinstance(x, Variable) else ("number", repr(x), dtype)
+        if key not in self.values:
+            place = self.memory.place(x) if isinstance(x, Variable) else self.memory.number(x, dtype)
+            self.values[key] = self.load(place.broadcast(self.space)), place.dtype
+        value, have = self.values[key]
+        if have == dtype:
+            return value
+        if (cast := (key, dtype)) not in self.values:
+            self.nodes.append((None, (value,), dtype))
+            self.values[cast] = -len(self.nodes), dtype
+        return self.values[cast][0]
+
+    def add(self, item: Item) -> None:
+        """One operation of the cluster."""
+        if item.kind == "map":
+            arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+            if item.emit is None:
+                value = self.read(item.reads[0][0], item.dtype)
+            else:
+                self.nodes.append((item.emit, arguments, item.dtype))
+                value = -len(self.nodes)
+            self.values[item.var] = value, item.dtype
+        elif item.kind == "pad":
+            self.values[item.var] = self._pad(item)
+        elif item.kind == "gather":
+            source = self.memory.place(item.reads[0][0])
+            indices, words = self._indices(item, source, len(item.reads) - 1)
+            k = len(indices)
+            lead = len(self.space) - (len(source.shape) - k)
+            place = Place(source.slot, source.offset, self.space, (0,) * lead + source.strides[k:], source.dtype)
+            value = self.load(place, "gather", indices=indices)
+            self.index_words[value] = words
+            self.values[item.var] = value, source.dtype
+        elif item.kind == "scatter":
+            target = self.memory.place(item.var)
+            value = self.read(*item.reads[0])
+            indices, words = self._indices(item, target, len(item.reads) - 1)
+            k = len(indices)
+            lead = len(self.space) - (len(target.shape) - k)
+            place = Place(target.slot, target.offset, self.space, (0,) * lead + target.strides[k:], target.dtype)
+            self.outputs.append((value, "scatter", indices, _reference(place), words))
+        elif item.kind == "require":
+            self.nodes.append((item.emit, tuple(self.read(x, dtype) for x, dtype in item.reads), "bool"))
+            self.masks[len(self.outputs)] = -len(self.nodes)
+            place = self.memory.place(item.var).broadcast(self.space)
+            self.outputs.append((self.read(*item.reads[0]), "require", (), _reference(place), []))
+        else:
+            self._reduce(item)
+
+    def _pad(self, item: Item) -> tuple[int, str]:
+        """A value inside a box, zero outside: read from memory, or computed from what is read there."""
+        if not item.inner:
+            return self._read_boxed(item.reads[0][0], item)
+        extents = tuple(extent for _, extent in item.box)
+        for inner in item.inner:
+            if (key := (inner.var, item.box)) in self.values:
+                continue
+            arguments = tuple(self._boxed(x, dtype, item) for x, dtype in inner.reads)
+            if inner.emit is None:
+                self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
+            else:
+                self.nodes.append((inner.emit, arguments, inner.dtype))
+                self.values[key] = -len(self.nodes), inner.dtype
+        value, dtype = self.values[item.inner[-1].var, item.box]
+        mask_key = ("box", item.box)
+        if mask_key not in self.values:
+            nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(extents), "bool")
+            self.values[mask_key] = self.load(nowhere, "box", list(item.box)), "bool"
+        self.nodes.append((_select_or_zero, (self.values[mask_key][0], value), dtype))
+        return -len(self.nodes), dtype
+
+    def _boxed(self, x: Any, dtype: str, item: Item) -> int:
+        """An argument of a computation inside a box, as a dtype."""
+        if not isinstance(x, Variable):
+            return self.read(x, dtype)
+        value, have = self.values[x, item.box] if (x, item.box) in self.values else self._read_boxed(x, item)
+        return self._cast(value, have, dtype)
+
+    def _cast(self, value: int, have: str, dtype: str) -> int:
+        if have == dtype:
+            return value
+        self.nodes.append((None, (value,), dtype))
+        return -len(self.nodes)
+
+    def _read_boxed(self, x: Variable, item: Item) -> tuple[int, str]:
+        """The operand that reads an array where it stands in a box; dimensions of extent one may be missing in it."""
+        if (key := (x, item.box)) not in self.values:
+            source = self.memory.place(x).broadcast(item.shape)
+            kept = iter(s for n, s in zip(source.shape, source.strides, strict=True) if n != 1)
+            strides = tuple(0 if n == 1 else next(kept) for _, n in item.box)
+            place = Place(source.slot, source.offset, self.space, strides, source.dtype)
+            self.values[key] = self.load(place, "pad", list(item.box)), source.dtype
+        return self.values[key]
+
+    def _indices(self, item: Item, array: Place, k: int) -> tuple[tuple[int, ...], list[int]]:
+        """Operands for the index arrays, which run over the leading dimensions of the space; extents and strides."""
+        rest = len(array.shape) - k
+        lead = self.space[: len(self.space) - rest]
+        out, words = [], []
+        for d, (x, _) in enumerate(item.reads[1:]):
+            place = self.memory.place(x) if isinstance(x, Variable) else self.memory.number(x, "int64")
+            whole = place.broadcast(lead)
+            out.append(self.load(Place(whole.slot, whole.offset, self.space, whole.strides + (0,) * rest, whole.dtype)))
+            words += [array.shape[d], array.strides[d]]
+        return tuple(out), words
+
+    def _reduce(self, item: Item) -> None:
+        mode: Mode = item.mode  # type: ignore[assignment]  # one of them
+        value = self.read(item.reads[0][0], item.dtype)
+        if mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
+            self.nodes.append((_plus_zero, (value,), item.dtype))
+            value = -len(self.nodes)
+        target = self.memory.place(item.var)
+        kept = iter(
+            target.strides if len(target.shape) < len(self.space) else
+            [s for d, s in enumerate(target.strides) if d not in item.axes]
+        )  # fmt: skip
+        reduced = [d in item.axes for d in range(len(self.space))]
+        reference = Reference(target, [0 if r else next(kept) for r in reduced], reduced)
+        self.outputs.append((value, mode, (), reference, []))
+
+    def store(self, var: Variable) -> None:
+        """Write a computed value to its place."""
+        value, dtype = self.values[var]
+        place = self.memory.place(var)
+        if dtype != place.dtype:
+            value = self.read(var, place.dtype)
+        self.outputs.append((value, "store", (), _reference(place), []))
+
+    def build(self) -> tuple[KernelSpec, list[int]]:
+        """The kernel's structure and its words."""
+        references = [r for *_, r in self.operands] + [out[3] for out in self.outputs]
+        extents = collapse(self.space, references)
+        rank, count = len(extents), len(self.operands)
+
+        def number(k: int) -> int:
+            return k if k >= 0 else count - k - 1
+
+        dtypes = [r.place.dtype for *_, r in self.operands] + [dtype for *_, dtype in self.nodes]
+        for value, mode, _, r, _ in self.outputs:
+            if dtypes[number(value)] != r.place.dtype:
+                raise TypeError(f"a kernel would {mode} {dtypes[number(value)]} in memory of {r.place.dtype}")
+        wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
+        spec = KernelSpec(
+            rank,
+            wide,
+            tuple(Operand(r.place.dtype, _inner(r), access, indices) for access, indices, r in self.operands),  # type: ignore[arg-type]
+            tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
+            tuple(
+                replace(_output(number(value), mode, indices, r), mask=number(self.masks[k]) if k in self.masks else -1)
+                for k, (value, mode, indices, r, _) in enumerate(self.outputs)
+            ),
+        )
+        words = list(extents)
+        for k, (_, _, r) in enumerate(self.operands):
+            words += [r.place.slot, r.place.offset, *r.strides]
+            if r.box is not None:
+                words += [first for first, _ in r.box] + [extent for _, extent in r.box]
+            words += self.index_words.get(k, [])
+        for *_, r, index_words in self.outputs:
+            words += [r.place.slot, r.place.offset, *r.strides, *index_words]
+        return spec, words
+
+
+def _reference(place: Place) -> Reference:
+    return Reference(place, list(place.strides), [False] * len(place.strides))
+
+
+def _inner(r: Reference) -> Any:
+    if not r.strides or r.strides[-1] == 0:
+        return "zero"
+    return "unit" if r.strides[-1] == np.dtype(r.place.dtype).itemsize else "any"
+
+
+def _output(value: int, mode: Mode, indices: tuple[int, ...], r: Reference) -> Output:
+    reduced = tuple(r.reduced)
+    if mode in ("sum", "prod", "max", "min") and not any(reduced):  # over dimensions of extent one
+        return Output(value, r.place.dtype, _inner(r), "store", (), ())
+    return Output(value, r.place.dtype, _inner(r), mode, reduced if any(reduced) else (), indices)
+
+
+def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[KernelSpec, list[int]]:
+    """A cluster's kernel; ``escaping`` are the results that others read."""
+    builder = _Builder(cluster.space, memory)
+    for item in cluster.items:
+        builder.add(item)
+    for item in cluster.items:
+        if item.var in escaping and item.kind in ("map", "pad", "gather"):
+            builder.store(item.var)
+    return builder.build()
+
+
+def copy_nest(source: Place, target: Place) -> tuple[KernelSpec, list[int]]:
+    """A kernel that copies (and broadcasts) one place to another of the same dtype."""
+    builder = _Builder(target.shape, _NOWHERE)
+    value = builder.load(source.broadcast(target.shape))
+    builder.outputs.append((value, "store", (), _reference(target), []))
+    return builder.build()
+
+
+def fill_nest(target: Place, number: Place) -> tuple[KernelSpec, list[int]]:
+    """A kernel that fills a place with one number."""
+    return copy_nest(number, target)
+
+
+class _Nowhere:
+    def place(self, var: Variable) -> Place:
+        raise KeyError(var)
+
+    def number(self, value: Any, dtype: str) -> Place:
+        raise KeyError(value)
+
+
+_NOWHERE = _Nowhere()

@@ -1,0 +1,355 @@
+"""From steps to a program: a place in memory for every value, and the words of every kernel call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...base.types import ArrayType
+from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
+from ..kernels.ir import DTYPES
+from ..kernels.store import ProductSpec, Spec
+from ..schedule.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
+from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
+from .nest import Memory, copy_nest, fill_nest, nest_of
+
+KernelCall = tuple[Spec, list[int]]
+
+
+@dataclass(slots=True)
+class Plan:
+    """A program before its kernels are compiled.
+
+    ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
+    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``arrays`` constant
+    arrays; ``results`` say where each result is found: ``("output", index)``, ``("number", place, type)`` or
+    ``("value", value)``; ``decisions`` where in the head (in bytes) a guard that fails leaves its value: its number and
+    the value's type.
+    """
+
+    schedule: Schedule
+    inputs: list[tuple[int, ArrayType]] = field(default_factory=list)
+    arrays: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
+    results: list[tuple[Any, ...]] = field(default_factory=list)
+    segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
+    decisions: dict[int, tuple[int, ArrayType]] = field(default_factory=dict)
+    places: dict[Variable, Place] = field(default_factory=dict)
+    numbers: list[tuple[int, Any]] = field(default_factory=list)
+    head_words: int = FIRST_SLOT
+    arena_bytes: int = 0
+
+
+def make_plan(schedule: Schedule) -> Plan:
+    """Assign memory by liveness and write the words of every step."""
+    return _Planner(schedule).run()
+
+
+class _Planner(Memory):
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.tape = schedule, schedule.tape
+        self.plan = Plan(schedule)
+        self.places = self.plan.places
+        self._arena = Arena()
+        self._numbers: dict[tuple[str, str], Place] = {}
+        self._buffers: dict[Variable, tuple[int, int]] = {}
+        self._temporaries: list[tuple[int, int]] = []
+        self._reserved: dict[Variable, Place] = {}
+
+    def run(self) -> Plan:
+        """The whole plan."""
+        self._reserve_guards()
+        self._bind_inputs()
+        self._reserve_results()
+        last_use = self._last_uses()
+        for at, step in enumerate(self.schedule.steps):
+            self._step(step)
+            for var in [v for v in self._buffers if last_use.get(v, at) <= at]:
+                self._arena.give(*self._buffers.pop(var))
+            while self._temporaries:
+                self._arena.give(*self._temporaries.pop())
+        self._copy_results()
+        self.plan.arena_bytes = self._arena.size
+        return self.plan
+
+    # -- memory
+
+    def _word(self) -> int:
+        self.plan.head_words += 1
+        return self.plan.head_words - 1
+
+    def _words(self, dtype: str) -> int:
+        """The first of as many words as a number of this dtype takes."""
+        first = self._word()
+        for _ in range(1, -(-np.dtype(dtype).itemsize // 8)):
+            self._word()
+        return first
+
+    def number(self, value: Any, dtype: str) -> Place:
+        """The place of a constant number."""
+        key = (dtype, repr(value))
+        if key not in self._numbers:
+            word = self._words(dtype)
+            self.plan.numbers.append((word, np.asarray(value).astype(dtype)))
+            self._numbers[key] = Place(HEAD_SLOT, 8 * word, (), (), dtype)
+        return self._numbers[key]
+
+    def _reserve_guards(self) -> None:
+        """A word for each guard, in their order: the first of those that fail is the one with the least offset."""
+        for var, op in self.tape:
+            if isinstance(op, Guard):
+                t, offset = self.tape.type_of(op.var), 8 * self._word()
+                kind = "scalar" if t.kind == "array" else t.kind
+                self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind)
+                self.places[var] = Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
+
+    def _bind_inputs(self) -> None:
+        inputs, captured = [], []
+        for var, op in self.tape:
+            if not isinstance(t := op.type, ArrayType):
+                continue
+            if isinstance(op, Input):
+                inputs.append((var, t))
+            elif isinstance(op, Constant) and op.captured is not None:
+                captured.append((op.captured, var, t))
+            elif isinstance(op, Constant) and isinstance(op.value, np.ndarray):
+                self.plan.arrays.append((self._slot_of(var, t), op.value))
+            elif isinstance(op, Constant):
+                self.places[var] = self.number(op.value, memory_dtype(t))
+        captured.sort(key=lambda entry: entry[0])
+        for var, t in (*inputs, *(entry[1:] for entry in captured)):
+            self.plan.inputs.append((self._slot_of(var, t), t))
+
+    def _slot_of(self, var: Variable, t: ArrayType) -> int:
+        """A word for what is given: the address of an array, or a float64 number itself."""
+        slot = self._word()
+        if t.kind == "array" or t.dtype.name != "float64":
+            self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+        else:
+            self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")
+        return slot
+
+    def temporary(self, shape: tuple[int, ...], dtype: str) -> Place:
+        """A buffer for the current step only."""
+        itemsize = np.dtype(dtype).itemsize
+        nbytes = int(np.prod(shape, dtype=np.int64)) * itemsize
+        offset = self._arena.take(nbytes)
+        self._temporaries.append((offset, nbytes))
+        return Place(ARENA_SLOT, offset, shape, c_strides(shape, itemsize), dtype)
+
+    def place(self, var: Variable) -> Place:
+        """Where a variable is, or is to be written."""
+        chain = [var]  # views of views, down to what has a place
+        while chain[-1] not in self.places and (base := self.schedule.views.get(chain[-1])) is not None:
+            chain.append(base)
+        for v in reversed(chain):
+            if v not in self.places:
+                self.places[v] = self._new_place(v)
+        return self.places[var]
+
+    def _new_place(self, var: Variable) -> Place:
+        if (base := self.schedule.views.get(var)) is not None:
+            return self._view(var, self.places[base])
+        if var in self._reserved:
+            return self._reserved[var]
+        t = self.tape.type_of(var)
+        nbytes = t.size * t.dtype.itemsize
+        offset = self._arena.take(nbytes)
+        self._buffers[var] = (offset, nbytes)
+        return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+
+    def _view(self, var: Variable, base: Place) -> Place:
+        op = self.tape[var]
+        assert isinstance(op, Call) and not isinstance(op.fn, Variable)
+        fn, rest, kwargs = op.fn, op.args[1:], op.kwargs
+        if _is_index(op):  # an element is a view with no dimensions
+            index = rest[0] if isinstance(rest[0], tuple) else (rest[0],)
+            rest = (index if any(p is Ellipsis for p in index) else (*index, Ellipsis),)
+        place = base.view(lambda array: fn(array, *rest, **kwargs))
+        if place is None:  # this memory cannot be looked at that way: a copy in order can
+            copied = self.temporary_for(var, base)
+            place = copied.view(lambda array: fn(array, *rest, **kwargs))
+            assert place is not None
+        return place
+
+    def temporary_for(self, var: Variable, base: Place) -> Place:
+        """A contiguous copy of ``base`` that lives as long as ``var``."""
+        itemsize = np.dtype(base.dtype).itemsize
+        nbytes = int(np.prod(base.shape, dtype=np.int64)) * itemsize
+        offset = self._arena.take(nbytes)
+        self._buffers[var] = (offset, nbytes)
+        target = Place(ARENA_SLOT, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
+        self._copy(base, target)
+        return target
+
+    def contiguous(self, place: Place) -> Place:
+        """The same values in C order, copied if they are not."""
+        if place.contiguous:
+            return place
+        target = self.temporary(place.shape, place.dtype)
+        self._copy(place, target)
+        return target
+
+    # -- lifetimes
+
+    def _root(self, var: Variable) -> list[Variable]:
+        """A variable and those whose memory it shares."""
+        out = [var]
+        while (base := self.schedule.views.get(out[-1])) is not None:
+            out.append(base)
+        return out
+
+    def _last_uses(self) -> dict[Variable, int]:
+        last: dict[Variable, int] = {}
+        end = len(self.schedule.steps)
+        for at, step in enumerate(self.schedule.steps):
+            for var in _reads(self.tape, step):
+                for v in self._root(var):
+                    last[v] = at
+        for _, var in paths(self.tape.results):
+            for v in self._root(var):
+                last[v] = end
+        return last
+
+    # -- results
+
+    def _reserve_results(self) -> None:
+        """Results that a step computes are written where they are wanted; the rest is copied at the end."""
+        computed = {v for step in self.schedule.steps for v in _writes(step)}
+        self._copies: list[tuple[Variable, Place]] = []
+        for result in self.tape.results:
+            if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
+                self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
+                continue
+            if t.shape == ():
+                place = Place(HEAD_SLOT, 8 * self._words(memory_dtype(t)), (), (), memory_dtype(t))
+                self.plan.results.append(("number", place, t))
+            else:
+                slot = self._word()
+                place = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+                self.plan.results.append(("output", len(self.plan.outputs), t))
+                self.plan.outputs.append((slot, t))
+            if result in computed and result not in self._reserved:
+                self._reserved[result] = place
+            else:
+                self._copies.append((result, place))
+
+    def _copy_results(self) -> None:
+        for var, place in self._copies:
+            if self.tape.type_of(var).size:
+                self._copy(self.place(var), place)
+
+    # -- steps
+
+    def _copy(self, source: Place, target: Place) -> None:
+        if target.dtype in DTYPES:
+            self._emit(*copy_nest(source, target))
+        else:
+            self.plan.segments.append(PythonCopy(source, target))
+
+    def _emit(self, spec: Spec, words: list[int]) -> None:
+        if not self.plan.segments or not isinstance(self.plan.segments[-1], list):
+            self.plan.segments.append([])
+        segment = self.plan.segments[-1]
+        assert isinstance(segment, list)
+        segment.append((spec, words))
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Python):
+            for x in operands(self.tape[step.var]):
+                if isinstance(self.tape.type_of(x), ArrayType):
+                    self.place(x)
+            if isinstance(self.tape.type_of(step.var), ArrayType):
+                self.place(step.var)
+            self.plan.segments.append(step)
+        elif isinstance(step, Matmul):
+            self._product(step)
+        elif isinstance(step, Concatenate):
+            self._concatenate(step)
+        else:
+            self._cluster(step)
+
+    def _cluster(self, step: Cluster) -> None:
+        own = {item.var for item in step.items}
+        for item in step.items:
+            for x, _ in item.reads:
+                if isinstance(x, Variable) and x not in own:
+                    self.place(x)  # before the nest: a view may need a copy first
+            if item.kind == "scatter":
+                self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
+        self._emit(*nest_of(step, self._escaping(step), self))
+
+    def _escaping(self, step: Cluster) -> set[Variable]:
+        """Results of a cluster that something outside of it reads."""
+        if not hasattr(self, "_readers"):
+            self._readers: dict[Variable, set[int]] = {}
+            for at, other in enumerate(self.schedule.steps):
+                for var in _reads(self.tape, other):
+                    self._readers.setdefault(var, set()).add(at)
+            for base in self.schedule.views.values():
+                self._readers.setdefault(base, set()).add(-1)
+            for _, var in paths(self.tape.results):
+                self._readers.setdefault(var, set()).add(-1)
+        at = next(i for i, other in enumerate(self.schedule.steps) if other is step)
+        return {item.var for item in step.items if self._readers.get(item.var, set()) - {at}}
+
+    def _concatenate(self, step: Concatenate) -> None:
+        target, at = self.place(step.var), 0
+        for part in step.parts:
+            source = self.place(part)
+            if np.prod(source.shape):
+                offset = target.offset + at * target.strides[step.axis]
+                piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
+                self._copy(source, piece)
+            at += source.shape[step.axis]
+
+    def _product(self, step: Matmul) -> None:
+        a, b, c = self.place(step.a), self.place(step.b), self.place(step.var)
+        itemsize = np.dtype(c.dtype).itemsize
+        if len(a.shape) == 2 and len(b.shape) == 2:
+            (a, ta, lda), (b, tb, ldb) = self._matrix(a), self._matrix(b)
+            (m, k), n = a.shape, b.shape[1]
+            # row-major C = A B is column-major C' = B' A'
+            words = [b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta]
+            self._emit(ProductSpec(c.dtype, vector=False), words)
+            return
+        matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
+        matrix, transposed, ld = self._matrix(matrix)
+        if (vector.strides[0] <= 0 and vector.shape[0] > 1) or vector.strides[0] % itemsize:
+            vector = self.contiguous(vector)
+        rows, columns = matrix.shape if not transposed else matrix.shape[::-1]  # as they lie in memory, row by row
+        step_words = max(1, vector.strides[0] // itemsize)
+        flag = int(left != bool(transposed))  # column-major memory is the transpose of what lies there
+        words = [matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset]
+        self._emit(ProductSpec(c.dtype, vector=True), [*words, columns, rows, 0, ld, step_words, 0, flag, 0])
+
+    def _matrix(self, place: Place) -> tuple[Place, int, int]:
+        """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""
+        itemsize = np.dtype(place.dtype).itemsize
+        for transposed, (rows, columns) in ((0, (0, 1)), (1, (1, 0))):
+            outer, inner = place.strides[rows], place.strides[columns]
+            n = place.shape[columns]
+            if (inner == itemsize or n == 1) and (
+                place.shape[rows] == 1 or (outer >= n * itemsize and outer % itemsize == 0)
+            ):
+                return place, transposed, max(1, n, outer // itemsize if place.shape[rows] > 1 else 1)
+        return self._matrix(self.contiguous(place))
+
+
+def _is_index(op: Call) -> bool:
+    return getattr(op.fn, "__name__", "") == "getitem"
+
+
+def _reads(tape: Any, step: Step) -> list[Variable]:
+    if isinstance(step, Cluster):
+        return [x for item in step.items for x, _ in item.reads if isinstance(x, Variable)]
+    return list(operands(tape[step.var]))
+
+
+def _writes(step: Step) -> list[Variable]:
+    return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]
+
+
+__all__ = ["Item", "KernelCall", "Plan", "make_plan"]

@@ -1,0 +1,1 @@
+"""The compiled driver, and the programs that it runs."""

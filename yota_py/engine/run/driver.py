@@ -1,0 +1,381 @@
+"""The driver: one compiled function that takes NumPy's and Python's own objects, runs a program's kernels, and makes
+its results.
+
+It takes a *frame* that no other call is using, checks each value's type, dtype and shape against the program's
+bindings, puts pointers and numbers into the frame, makes the output arrays, and runs the kernels with the interpreter
+lock released if the program asks, up to the first that reports a fault. Where Python code must help, it is called:
+
+=========  ========================  ==========================================================================
+again      ``again(*values)``        with the answer of the call, if a value does not fit its binding, or the program
+                                     has reached its limit
+MORE       ``more()``                returns the address of another frame
+STEPS      ``steps(frame, *values,   Python steps and the kernels behind them; returns the fault, or 0
+           *outputs)``
+REFUSE     ``refuse(frame, fault)``  with the answer of the call, if a kernel has reported a fault
+BUILD      ``build(*parts)``         puts results into containers
+=========  ========================  ==========================================================================
+
+A *program* is a table of 64-bit words, of which the first are listed below. Then follow, for each value, its *binding*
+``kind, slot, identity, ndim, *shape``, with the identity of an array's descriptor or of a number's class. The kernel
+table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, shape, dtype``,
+the latter two Python objects; the recipe of the results is described in ``objects.py``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...base import locks
+from ...base.dispatch import original
+from ...base.types import ArrayType
+from ..kernels.codegen import compile_module, new_module
+from ..kernels.emit import ERROR_SLOT, NO_FAULT
+from ..plan.layout import NEXT_SLOT
+from .objects import (
+    DATA,
+    DESCRIPTOR,
+    FLAGS,
+    I32,
+    I64,
+    ITEMS,
+    NDIM,
+    NULL,
+    PTR,
+    SHAPE,
+    TYPE,
+    VALUE,
+    VOID,
+    Call,
+    Writer,
+    const,
+    emit_results,
+)
+
+ARRAY, FLOAT64, NUMBER = range(3)  # kinds of binding: to a slot goes the address of an array, a number, its address
+OK = 0
+
+# Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
+# well, and with how many it refuses further ones; the first free frame, of which each leads to the next; functions in
+# Python.
+(
+    COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, LIMIT, FREE,
+    MORE, STEPS, REFUSE, BUILD, BINDINGS,
+) = range(16)  # fmt: skip
+UNLIMITED = 2**62
+
+_WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
+
+
+def _emit_run(module: ir.Module) -> ir.Function:
+    """``int64 run(int64 *frame, int64 *table, int64 length, int64 release)``: each kernel of the table in turn, until
+    one reports a fault. Returns it, or 0."""
+    kernels = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "kernels")
+    w = Writer(kernels)
+    frame, table, length = kernels.args
+    w.b.store(const(NO_FAULT), w.at(frame, ERROR_SLOT))
+    entry, head, body, done = w.b.block, w.block("head"), w.block("body"), w.block("done")
+    w.b.branch(head)
+    w.b.position_at_end(head)
+    at = w.b.phi(I64)
+    at.add_incoming(const(0), entry)
+    w.b.cbranch(w.b.icmp_signed("<", at, length), body, done)
+    w.b.position_at_end(body)
+    record = w.at(table, at)
+    kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
+    w.b.call(kernel, [frame, w.at(record, 2)])
+    at.add_incoming(w.b.add(at, w.word(record, 0)), body)
+    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT)), head, done)
+    w.b.position_at_end(done)
+    w.b.ret_void()
+
+    function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64, I64]), "run")
+    w = Writer(function)
+    frame, table, length, release = function.args
+    with w.b.if_else(w.b.icmp_signed("!=", release, const(0))) as (then, otherwise):
+        with then:
+            state = w.call("PyEval_SaveThread", PTR)
+            w.b.call(kernels, [frame, table, length])
+            w.call("PyEval_RestoreThread", VOID, state)
+        with otherwise:
+            w.b.call(kernels, [frame, table, length])
+    fault = w.word(frame, ERROR_SLOT)
+    w.b.ret(w.b.select(w.b.icmp_signed("==", fault, const(NO_FAULT)), const(OK), fault))
+    return function
+
+
+def _emit_bind(w: Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
+    """Check the values against the program's bindings and fill the frame."""
+    b = w.b
+    count = w.word(program, COUNT)
+    entry = b.block
+    head, body, done = (w.block(n) for n in ("bind", "bind_one", "bound"))
+    b.branch(head)
+    b.position_at_end(head)
+    k, at = b.phi(I64), b.phi(I64)
+    k.add_incoming(const(0), entry)
+    at.add_incoming(const(BINDINGS), entry)
+    b.cbranch(b.icmp_signed("<", k, count), body, done)
+    b.position_at_end(body)
+    binding = w.at(program, at)
+    kind, slot, ndim = w.word(binding, 0), w.word(binding, 1), w.word(binding, 3)
+    value = w.word(values, k, PTR)
+    cls = w.load(value, TYPE, I64)
+    target = w.at(frame, slot)
+    number, array, following = (w.block(n) for n in ("number", "array", "following"))
+    b.cbranch(b.icmp_signed("==", kind, const(ARRAY)), array, number)
+
+    b.position_at_end(number)
+    w.require(b.icmp_signed("==", cls, w.word(binding, 2)), misfit)
+    address = b.add(b.ptrtoint(value, I64), const(VALUE))
+    b.store(b.select(b.icmp_signed("==", kind, const(FLOAT64)), w.load(value, VALUE, I64), address), target)
+    b.branch(following)
+
+    b.position_at_end(array)
+    w.require(b.icmp_signed("==", cls, const(id(np.ndarray))), misfit)
+    w.require(b.icmp_signed("==", w.load(value, DESCRIPTOR, I64), w.word(binding, 2)), misfit)
+    w.require(b.icmp_signed("==", b.sext(w.load(value, NDIM, I32), I64), ndim), misfit)
+    flags = b.and_(w.load(value, FLAGS, I32), ir.Constant(I32, _WANTED_FLAGS))
+    w.require(b.icmp_signed("==", flags, ir.Constant(I32, _WANTED_FLAGS)), misfit)
+    shape = w.load(value, SHAPE, PTR)
+    before = b.block
+    dim_head, dim_body, dim_done = (w.block(n) for n in ("dims", "dim", "dims_done"))
+    b.branch(dim_head)
+    b.position_at_end(dim_head)
+    d = b.phi(I64)
+    d.add_incoming(const(0), before)
+    b.cbranch(b.icmp_signed("<", d, ndim), dim_body, dim_done)
+    b.position_at_end(dim_body)
+    w.require(b.icmp_signed("==", w.word(shape, d), w.word(binding, b.add(d, const(4)))), misfit)
+    d.add_incoming(b.add(d, const(1)), b.block)
+    b.branch(dim_head)
+    b.position_at_end(dim_done)
+    b.store(w.load(value, DATA, I64), target)
+    b.branch(following)
+
+    b.position_at_end(following)
+    k.add_incoming(b.add(k, const(1)), following)
+    at.add_incoming(b.add(b.add(at, ndim), const(4)), following)
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def _emit_program(module: ir.Module, run: ir.Function) -> None:
+    """The vectorcall entry ``program(*values)``, bound to ``(program, again)``."""
+    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program")
+    w = Writer(function)
+    b = w.b
+    me, values, count = function.args
+    misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
+    made, depth = w.variable(), w.variable()
+    program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
+    frame = _emit_take(w, program, no_frame)
+    w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
+    w.require(b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
+    _emit_bind(w, program, frame, values, misfit)
+
+    output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
+    outputs = w.room(output_count)
+    stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
+    call = Call(program, frame, values, count, outputs, made, stack, depth, failed)
+    _emit_outputs(w, call, output_count)
+    fault = w.variable()
+    kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
+    b.store(b.call(run, [frame, kernels, words, release]), fault)
+    _emit_steps(w, call, output_count, fault)
+    with b.if_else(b.icmp_signed("==", b.load(fault, typ=I64), const(OK))) as (then, otherwise):
+        with then:
+            calls = w.at(program, CALLS)
+            b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
+            emit_results(w, call, w.word(program, RECIPE, PTR), length, w.word(program, BUILD, PTR))
+        with otherwise:
+            call.push(w, w.call("PyLong_FromVoidPtr", PTR, frame))
+            call.push(w, w.call("PyLong_FromLongLong", PTR, b.load(fault, typ=I64)))
+            call.push(w, call.apply(w, w.word(program, REFUSE, PTR), const(2)))
+    b.branch(end)
+
+    b.position_at_end(failed)
+    with w.loop(b.load(depth, typ=I64)) as i:
+        w.release(w.word(call.stack, i, PTR))
+    b.store(NULL, call.stack)
+    b.branch(end)
+
+    b.position_at_end(end)
+    with w.loop(b.load(made, typ=I64)) as i:
+        w.release(w.word(outputs, i, PTR))
+    _emit_give(w, program, frame)
+    b.ret(w.word(call.stack, 0, PTR))
+
+    b.position_at_end(misfit)
+    _emit_give(w, program, frame)
+    b.ret(w.apply(w.load(me, ITEMS + 8, PTR), values, count))
+
+    b.position_at_end(no_frame)
+    b.ret(NULL)
+
+
+def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
+    """Fresh arrays for the results, in their slots."""
+    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(original(np.empty))), PTR)
+    with w.loop(output_count) as i:
+        record = w.at(table, w.b.mul(i, const(3)))
+        array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
+        w.b.store(array, w.at(call.outputs, i))
+        w.b.store(w.b.add(i, const(1)), call.made)
+        w.b.store(w.load(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
+
+
+def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
+    """Python steps, if there are any and all went well so far."""
+    steps = w.word(call.program, STEPS, PTR)
+    good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))
+    with w.b.if_then(w.b.and_(good, w.b.icmp_unsigned("!=", steps, NULL))):
+        call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
+        for array, count in ((call.values, call.count), (call.outputs, output_count)):
+            with w.loop(count) as i:
+                value = w.word(array, i, PTR)
+                w.call("Py_IncRef", VOID, value)
+                call.push(w, value)
+        answer = call.apply(w, steps, w.b.load(call.depth, typ=I64))
+        w.b.store(w.call("PyLong_AsLongLong", I64, answer), fault)
+        w.release(answer)
+
+
+def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
+    """The first free frame, or another."""
+    b = w.b
+    free, more, taken = w.block("free"), w.block("more"), w.block("taken")
+    first = w.word(program, FREE, PTR)
+    b.cbranch(b.icmp_unsigned("!=", first, NULL), free, more)
+    b.position_at_end(free)
+    b.store(w.word(first, NEXT_SLOT), w.at(program, FREE))
+    b.branch(taken)
+    b.position_at_end(more)
+    answer = w.some(w.apply(w.word(program, MORE, PTR), NULL, const(0)), no_frame)
+    another = w.call("PyLong_AsVoidPtr", PTR, answer)
+    w.release(answer)
+    at = b.block
+    b.branch(taken)
+    b.position_at_end(taken)
+    frame = b.phi(PTR)
+    frame.add_incoming(first, free)
+    frame.add_incoming(another, at)
+    return frame
+
+
+def _emit_give(w: Writer, program: Any, frame: Any) -> None:
+    """The frame is free again."""
+    w.b.store(w.word(program, FREE), w.at(frame, NEXT_SLOT))
+    w.b.store(frame, w.at(program, FREE))
+
+
+def _emit_resume(module: ir.Module, run: ir.Function) -> None:
+    """The vectorcall entry ``resume(frame, table, length)``: runs kernels, returns the fault or 0."""
+    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "resume")
+    w = Writer(function)
+    frame, table, length = (
+        w.call("PyLong_AsVoidPtr", PTR, w.word(function.args[1], i, PTR)) for i in range(3)
+    )
+    fault = w.b.call(run, [frame, table, w.b.ptrtoint(length, I64), const(1)])
+    w.b.ret(w.call("PyLong_FromLongLong", PTR, fault))
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_METH_FASTCALL = 0x0080
+
+
+def _definitions() -> dict[str, _MethodDef]:
+    """The driver's functions."""
+    with locks.kernels:
+        return _compiled()
+
+
+@functools.cache
+def _compiled() -> dict[str, _MethodDef]:
+    """Once a process, by one thread."""
+    module = new_module("driver")
+    run = _emit_run(module)
+    _emit_program(module, run)
+    _emit_resume(module, run)
+    addresses = compile_module(module, ["program", "resume"])
+    return {name: _MethodDef(name.encode(), address, _METH_FASTCALL, None) for name, address in addresses.items()}
+
+
+def _builtin(name: str, owner: Any) -> Callable[..., Any]:
+    """A Python builtin, bound to an object, that calls machine code: no marshalling in between."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(_definitions()[name]), owner, None)  # type: ignore[no-any-return]
+
+
+def caller(table: np.ndarray, again: Callable[..., Any], owner: Any) -> Callable[..., Any]:
+    """The function that calls a program. The owner keeps alive what the table refers to."""
+    return _builtin("program", (table.ctypes.data, again, table, owner))
+
+
+def resume(frame: int, table: int, length: int) -> int:
+    """Run kernels on a frame; returns their fault, or 0."""
+    return _resume()(frame, table, length)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _resume() -> Callable[..., Any]:
+    return _builtin("resume", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """The functions in Python that the driver calls."""
+
+    more: Callable[[], int]
+    steps: Callable[..., int] | None
+    refuse: Callable[[int, int], Any]
+    build: Callable[..., Any] | None
+
+
+def describe(
+    inputs: Sequence[tuple[int, ArrayType]], outputs: Sequence[tuple[int, ArrayType]], kernels: tuple[int, int],
+    recipe: Sequence[int], helpers: Helpers, *, release: bool,
+) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
+    """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, kernels by
+    address and length of their table."""
+    shapes = [t.shape for _, t in outputs]
+    made = [w for (slot, t), shape in zip(outputs, shapes, strict=True) for w in (slot, id(shape), id(native(t)))]
+    tables = [np.array(words, np.int64) for words in (made, recipe)]
+    words = [0] * BINDINGS
+    words[COUNT], words[RELEASE], words[LIMIT] = len(inputs), int(release), UNLIMITED
+    words[KERNELS], words[KERNEL_WORDS] = kernels
+    words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
+    words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2
+    words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
+    words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
+    bindings = [w for slot, t in inputs for w in _binding(slot, t)]
+    return np.array([*words, *bindings], np.int64), [*tables, *shapes, helpers]
+
+
+def native(t: ArrayType) -> np.dtype[Any]:
+    """The one object that describes nearly all arrays of this dtype; others have equal ones."""
+    return np.dtype(t.dtype.type) if t.dtype.kind in "biufc" else t.dtype  # text has a width, time a unit
+
+
+def _binding(slot: int, t: ArrayType) -> list[int]:
+    """One value's entry in a program; Python's whole numbers come as NumPy's."""
+    if t.kind == "array":
+        return [ARRAY, slot, id(native(t)), t.ndim, *t.shape]
+    python: dict[str, type] = {"c": complex, "f": float}
+    cls = python.get(t.dtype.kind, t.dtype.type) if t.kind == "python" else t.dtype.type
+    return [FLOAT64 if t.dtype.name == "float64" else NUMBER, slot, id(cls), 0]

@@ -1,0 +1,269 @@
+"""A compiled tape: frames, the call into the driver, and the Python steps in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import optree
+
+from ...base.types import ArrayType, Type, typeof
+from ...errors import YotaError
+from ...tape.operations import Call, Constant, Variable, substitute
+from ...tape.show import name_of
+from ...tape.tape import Tape
+from ..kernels.emit import OUT_OF_BOUNDS
+from ..kernels.store import addresses
+from ..plan.layout import ARENA_SLOT, HEAD_SLOT, Place
+from ..plan.plan import Plan, make_plan
+from ..schedule.fuse import fuse
+from ..schedule.steps import Python, PythonCopy
+from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
+from .hooks import check_hooks
+from .refusal import Refusal
+from .results import make_recipe
+
+check_hooks()
+
+MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape or dtype than it had; there is none
+_REFUSALS = {MISFIT: Refusal.MISFIT, RAISED: Refusal.RAISED, OUT_OF_BOUNDS: Refusal.OUT_OF_BOUNDS}
+RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
+
+
+class _Frame:
+    """Memory of one call in flight: the head with slots and numbers, and the arena."""
+
+    __slots__ = ("address", "arena", "head")
+
+    def __init__(self, template: np.ndarray, arena_bytes: int) -> None:
+        self.head = template.copy()
+        memory = np.empty(arena_bytes + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        self.arena = memory[start : start + arena_bytes]
+        self.address = self.head.ctypes.data
+        self.head[HEAD_SLOT] = self.address
+        self.head[ARENA_SLOT] = self.arena.ctypes.data
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.head.nbytes + self.arena.nbytes
+
+
+class Program:
+    """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
+
+    The results are fresh arrays and numbers of the given types, in containers of the given structure; or a
+    ``Refusal``. Nothing is kept of the values that the tape was recorded with, except for its own constants.
+    """
+
+    def __init__(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
+        self.tape = tape = _without_captured(tape)
+        try:
+            self._make(tape, types, spec)
+        except Exception as error:
+            names = dict.fromkeys(name_of(op.fn) for op in tape.ops if isinstance(op, Call))
+            error.add_note(f"while the operations {', '.join(names)} were compiled")
+            raise
+
+    def _make(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
+        self.plan = plan = make_plan(fuse(tape))
+        for kind, *rest in plan.results:
+            if kind == "variable":
+                raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
+        self._owned = {slot: np.ascontiguousarray(array) for slot, array in plan.arrays}
+        self._template = self._make_template(plan)
+        self._frames: dict[int, _Frame] = {}  # by their addresses
+        results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
+        self._recipe = make_recipe(results, spec, self._number)
+        self._steps, self._tables = self._link(plan)
+        self._table = self._describe(plan)
+        self.run = caller(self._table, self._again, self)
+        self._run_as_is = caller(self._table, _misfit, self)
+
+    @property
+    def python_steps(self) -> list[Variable]:
+        """Operations that no kernel covers and that are called in Python."""
+        return [s.var for s in self.plan.segments if isinstance(s, Python)]
+
+    @property
+    def calls(self) -> int:
+        """How often it has answered with results."""
+        return int(self._table[CALLS])
+
+    @property
+    def limit(self) -> int:
+        """With so many calls it is due: it refuses further ones."""
+        return int(self._table[LIMIT])
+
+    @limit.setter
+    def limit(self, calls: int) -> None:
+        self._table[LIMIT] = calls
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it keeps: constants, tables and frames."""
+        kept = [self._template, self._table, *self._tables, *self._kept, *self._owned.values(), *self._frames.values()]
+        return sum(x.nbytes for x in kept if isinstance(x, np.ndarray | _Frame))
+
+    def __call__(self, *values: Any) -> Any:
+        """Run the program."""
+        return self.run(*values)
+
+    # -- what the driver asks for
+
+    def _again(self, *values: Any) -> Any:
+        """With values that do not fit at once, or when the program is due."""
+        if self.calls >= self.limit:
+            return Refusal(why="the program is due for an audit", due=self)
+        converted = self._converted(values)
+        return Refusal.MISFIT if converted is None else self._run_as_is(*converted)
+
+    def _more(self) -> int:
+        """Another frame."""
+        frame = _Frame(self._template, self.plan.arena_bytes)
+        self._frames[frame.address] = frame
+        return frame.address
+
+    def _refuse(self, address: int, fault: int) -> Refusal:
+        """What a fault means."""
+        if (refusal := _REFUSALS.get(fault)) is not None:
+            return refusal
+        number, t = self.plan.decisions[fault]
+        return Refusal(number, self._number(address, fault // 8, t))
+
+    def _number(self, address: int, word: int, t: ArrayType) -> Any:
+        """A number of any dtype from the head of a frame."""
+        value: np.ndarray = np.ndarray((), t.dtype, self._frames[address].head, 8 * word)
+        return value.copy() if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
+
+    # -- tables for the driver
+
+    def _make_template(self, plan: Plan) -> np.ndarray:
+        """The head of a frame as it is before a call: constants and the addresses of arrays of our own."""
+        template = np.zeros(plan.head_words, np.int64)
+        for word, value in plan.numbers:
+            template[word : word + 2].view(np.uint8)[: value.dtype.itemsize] = np.frombuffer(value.tobytes(), np.uint8)
+        for slot, array in self._owned.items():
+            template[slot] = array.ctypes.data
+        return template
+
+    def _link(self, plan: Plan) -> tuple[list[tuple[int, int] | Python | PythonCopy], list[np.ndarray]]:
+        """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
+        code = addresses([spec for s in plan.segments if isinstance(s, list) for spec, _ in s])
+        steps: list[tuple[int, int] | Python | PythonCopy] = []
+        tables = []
+        for segment in plan.segments:
+            if not isinstance(segment, list):
+                steps.append(segment)
+                continue
+            words = [w for spec, words in segment for w in (len(words) + 2, code[spec], *words)]
+            tables.append(np.array(words, np.int64))
+            steps.append((tables[-1].ctypes.data, len(words)))
+        return steps, tables
+
+    def _describe(self, plan: Plan) -> np.ndarray:
+        """The program as the driver knows it; its first run of kernels leaves ``_steps``."""
+        first = (0, 0)
+        if self._steps and isinstance(run := self._steps[0], tuple):
+            first = run
+            self._steps.pop(0)
+        work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
+        helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._recipe.build)
+        table, self._kept = describe(
+            plan.inputs, plan.outputs, first, self._recipe.words, helpers, release=work > RELEASE_ABOVE
+        )
+        return table
+
+    # -- values in
+
+    def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The values as the driver wants them: arrays in C order, aligned, in native byte order and with the usual
+        descriptor (copies of those that are not so), whole numbers as NumPy's. ``None`` if one has another type than
+        was traced."""
+        if len(values) != len(self.plan.inputs):
+            return None
+        out = []
+        for x, (_, t) in zip(values, self.plan.inputs, strict=True):
+            if t.kind == "array":
+                if type(x) not in (np.ndarray, np.memmap) or x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
+                    return None
+                plain = type(x) is np.ndarray and x.dtype is native(t)
+                if not (plain and x.flags.c_contiguous and x.flags.aligned):
+                    given, x = x, np.empty(t.shape, native(t))
+                    x[...] = given
+            elif type(x) is int and t.kind == "python" and t.dtype.kind == "i":
+                if x.bit_length() > 63:
+                    return None
+                x = np.int64(x)
+            out.append(x)
+        return tuple(out)
+
+    # -- Python steps
+
+    @np.errstate(all="ignore")  # kernels do not warn either
+    def _go_on(self, address: int, *values: Any) -> int:
+        """Python steps and the kernels that follow them, with the inputs and outputs of this call."""
+        frame = self._frames[address]
+        bound = zip([*self.plan.inputs, *self.plan.outputs], values, strict=True)
+        arrays = self._owned | {slot: np.asarray(x) for (slot, _), x in bound}
+        others: dict[Variable, Any] = {}
+
+        def value(var: Variable) -> Any:
+            if var in others:
+                return others[var]
+            t = self.tape[var].type
+            assert isinstance(t, ArrayType)
+            view = _view(frame, arrays, self.plan.places[var]) if t.size else np.empty(t.shape, t.dtype)
+            return view if t.kind == "array" else view[()] if t.kind == "scalar" else view.item()
+
+        for step in self._steps:
+            if isinstance(step, tuple):
+                if fault := resume(address, *step):
+                    return fault
+                continue
+            if isinstance(step, PythonCopy):
+                _view(frame, arrays, step.target)[...] = _view(frame, arrays, step.source)
+                continue
+            op = self.tape[step.var]
+            assert isinstance(op, Call)
+            fn = value(op.fn) if isinstance(op.fn, Variable) else op.fn
+            try:
+                result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
+                if not isinstance(op.type, ArrayType):
+                    others[step.var] = result
+                    continue
+                t = typeof(result)
+                if not isinstance(t, ArrayType) or (t.dtype, t.shape) != (op.type.dtype, op.type.shape):
+                    return MISFIT
+                if t.size:
+                    _view(frame, arrays, self.plan.places[step.var])[...] = result
+            except Exception:  # any: the traced function may catch it, and goes another way then
+                return RAISED
+        return OK
+
+
+def _misfit(*values: Any) -> Refusal:
+    return Refusal.MISFIT
+
+
+def _without_captured(tape: Tape) -> Tape:
+    """The same tape without the values of what it has captured, and without the objects among its arguments, so that
+    they do not live as long as it does."""
+    ops = [replace(op, value=None) if isinstance(op, Constant) and op.captured is not None else op for op in tape.ops]
+    return replace(tape, ops=ops, leaves=[leaf if isinstance(leaf, Variable) else None for leaf in tape.leaves])
+
+
+def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
+    """A place in memory as an array."""
+    memory = frame.head if place.slot == HEAD_SLOT else frame.arena if place.slot == ARENA_SLOT else arrays[place.slot]
+    return np.ndarray(place.shape, place.dtype, memory.reshape(-1).view(np.uint8), place.offset, place.strides)
+
+
+def _as_type(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
+    """Where a result is found, and as what it is handed out."""
+    if result[0] == "number" and isinstance(t, ArrayType):
+        return (*result[:2], replace(result[2], kind=t.kind))
+    return (*result, t) if result[0] == "value" else result

@@ -1,0 +1,1 @@
+"""From a lowered tape to steps: operations grouped into clusters that run together."""

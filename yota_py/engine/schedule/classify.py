@@ -1,0 +1,239 @@
+"""What the engine can do with an operation: let it join a loop nest, be a step of its own, or stay Python."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.dispatch import decided, original
+from ...base.types import ArrayType
+from ...registry.registry import Primitive, primitive_of
+from ...registry.tangents import astype
+from ...tape.operations import Call, Guard, Variable, operands
+from ...tape.tape import Tape
+from .loops import SUPPORTED, loop_of
+from .steps import Concatenate, Item, Matmul, Python
+
+_REDUCTIONS = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
+
+
+def view_base(tape: Tape, op: Call) -> Variable | None:
+    """The variable whose memory an operation only looks at in another way."""
+    entry = primitive_of(op.fn)
+    if entry is None or not op.args or not isinstance(op.args[0], Variable):
+        return None
+    if entry.kind != "view" and not (entry.kind == "index" and is_basic(op.args[1])):
+        return None
+    if sum(1 for _ in operands(op)) != 1 or not isinstance(op.type, ArrayType):
+        return None
+    base = tape.type_of(op.args[0])
+    if not isinstance(base, ArrayType) or base.dtype != op.type.dtype:
+        return None
+    return op.args[0] if entry.kind == "index" or _shares_memory(op, base) else None
+
+
+def _shares_memory(op: Call, base: ArrayType) -> bool:
+    """Whether the function looks at the memory of an array in C order rather than copies it."""
+    array = np.empty(base.shape, base.dtype)
+    view = op.fn(array, *op.args[1:], **op.kwargs)  # type: ignore[operator]
+    return isinstance(view, np.ndarray) and (not view.size or np.may_share_memory(view, array))
+
+
+# The tests of guards that kernels can check: masks of a value and what was expected.
+_TESTS: dict[Any, Callable[..., Any]] = {
+    bool: lambda k, x, expected: k.logical_not(k.logical_xor(x, expected)),
+    np.all: lambda k, x, expected: k.truth(x),
+    int: lambda k, x, expected: k.eq(k.trunc(x), expected),
+    operator.index: lambda k, x, expected: k.eq(x, expected),
+    float: lambda k, x, expected: _same_number(k, x, expected),
+    decided: lambda k, x, expected: k.eq(x, expected),
+}  # fmt: skip
+
+
+def _same_number(k: Any, x: Any, expected: Any) -> Any:
+    """Equal, and of the same sign: that of zeros counts."""
+    return k.logical_and(k.eq(x, expected), k.logical_not(k.logical_xor(k.signbit(x), k.signbit(expected))))
+
+
+def checkable(tape: Tape) -> bool:
+    """Whether all guards of a lowered tape can be checked by kernels."""
+    return all(require(tape, var, op) is not None for var, op in tape if isinstance(op, Guard))
+
+
+def guarded(tape: Tape, var: Variable, op: Guard) -> Item:
+    """The item of a guard that is known to be checkable."""
+    item = require(tape, var, op)
+    assert item is not None, f"a kernel cannot check {op}"
+    return item
+
+
+def require(tape: Tape, var: Variable, op: Guard) -> Item | None:
+    """The item that checks a guard; ``None`` if no kernel can."""
+    t = tape.type_of(op.var)
+    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.dtype.name not in SUPPORTED or not t.size:
+        return None
+    if not isinstance(op.expected, bool | int | float | np.number | np.bool_):
+        return None
+    if op.test is not original(np.all) and t.shape != ():
+        return None
+    test = operator.index if op.test in (int, float) and t.dtype.kind in "biu" else op.test
+    test = float if test is decided and t.dtype.kind == "f" else test
+    return Item(var, "require", ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
+
+
+def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:
+    entry, otherwise = primitive_of(op.fn), Python(var)
+    if entry is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
+        return otherwise
+    types = [tape.type_of(x) for x in operands(op)]
+    if not all(isinstance(t, ArrayType) and t.dtype.name in SUPPORTED for t in types):
+        return otherwise
+    if op.type.size == 0 or any(t.size == 0 for t in types):
+        return otherwise
+    handler = _HANDLERS.get(entry.kind)
+    return (handler(tape, var, op, entry) if handler else None) or otherwise
+
+
+def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+    assert isinstance(op.type, ArrayType)
+    if op.fn is astype:
+        source = tape.type_of(op.args[0]).dtype
+        if source.name not in SUPPORTED:  # a number that is known
+            return Item(var, "map", ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name)
+        if source.kind == "f" and op.type.dtype.kind in "iu":
+            return None
+        return Item(var, "map", ((op.args[0], source.name),), op.type.dtype.name)
+    if op.kwargs or not all(isinstance(x, Variable | bool | int | float | np.generic) for x in op.args):
+        return None
+    dtypes = loop_of(tape, op)
+    if dtypes is None:
+        return None
+    return Item(var, "map", tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, entry.emit)
+
+
+def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+    mode = _REDUCTIONS.get(entry.fn)
+    if mode is None or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
+        return None
+    source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
+    assert isinstance(op.type, ArrayType)
+    axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if not all(isinstance(a, int) for a in axes) or op.type.dtype.name == "bool":
+        return None
+    normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
+    return Item(var, "reduce", ((op.args[0], op.type.dtype.name),), op.type.dtype.name, mode=mode, axes=normal)
+
+
+def _matmul(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Matmul | None:
+    assert isinstance(op.type, ArrayType)
+    if op.kwargs or len(op.args) != 2 or not all(isinstance(x, Variable) for x in op.args):
+        return None
+    a, b = (tape.type_of(x) for x in op.args)
+    if op.type.dtype.kind != "f" or not a.dtype == b.dtype == op.type.dtype or not {a.ndim, b.ndim} <= {1, 2}:
+        return None
+    return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 else None
+
+
+def _fill(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+    """``np.broadcast_to`` of a number that is known: an array to be filled."""
+    assert isinstance(op.type, ArrayType)
+    if op.fn is not np.broadcast_to or not isinstance(op.args[0], bool | int | float | np.generic):
+        return None
+    return Item(var, "map", ((op.args[0], op.type.dtype.name),), op.type.dtype.name)
+
+
+def _concatenate(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Concatenate | None:
+    parts, axis = op.args[0], op.kwargs.get("axis", op.args[1] if len(op.args) > 1 else 0)
+    assert isinstance(op.type, ArrayType)
+    if not isinstance(parts, tuple | list) or not isinstance(axis, int) or not set(op.kwargs) <= {"axis"}:
+        return None
+    if not all(isinstance(p, Variable) and tape.type_of(p).dtype == op.type.dtype for p in parts):
+        return None
+    return Concatenate(var, tuple(parts), axis % op.type.ndim)
+
+
+def is_basic(index: Any) -> bool:
+    """Whether an index takes a view: made of integers, slices, ``None`` and ``...``."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        p is None
+        or p is Ellipsis
+        or isinstance(p, slice)
+        or (isinstance(p, int | np.integer) and not isinstance(p, bool))
+        for p in parts
+    )
+
+
+def _expanded(index: Any, ndim: int) -> list[Any] | None:
+    """One part per dimension (and per ``None``): the ellipsis written out."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    used = sum(p is not None and p is not Ellipsis for p in parts)
+    if not any(p is Ellipsis for p in parts):
+        parts.append(Ellipsis)
+    at = next(i for i, p in enumerate(parts) if p is Ellipsis)
+    return parts[:at] + [slice(None)] * (ndim - used) + parts[at + 1 :]
+
+
+def _gather(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+    x = op.args[0]
+    indices = _leading_indices(tape, op.args[1], tape.type_of(x).ndim) if isinstance(x, Variable) else None
+    if indices is None:
+        return None
+    assert isinstance(op.type, ArrayType)
+    reads = ((x, op.type.dtype.name), *((i, "int64") for i in indices))
+    return Item(var, "gather", reads, op.type.dtype.name)
+
+
+def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
+    """Integer arrays (or integers beside them) that index the first dimensions, all other dimensions whole."""
+    parts = _expanded(index, ndim)
+    if parts is None or any(p is None for p in parts):
+        return None
+    count = next((i for i, p in enumerate(parts) if isinstance(p, slice)), len(parts))
+    leading, rest = parts[:count], parts[count:]
+    if not leading or any(p != slice(None) for p in rest):
+        return None
+    for p in leading:
+        t = tape.type_of(p)
+        if not isinstance(p, Variable | int) or isinstance(p, bool) or t.dtype.name not in ("int64", "int32"):
+            return None
+    return leading if any(isinstance(p, Variable) for p in leading) else None
+
+
+def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+    dy, index, shape = op.args
+    assert isinstance(op.type, ArrayType)
+    if not isinstance(dy, Variable):
+        return None
+    dtype = op.type.dtype.name
+    if is_basic(index):
+        box = box_of(index, tuple(shape))
+        return None if box is None else Item(var, "pad", ((dy, dtype),), dtype, box=box, shape=tape.type_of(dy).shape)
+    indices = _leading_indices(tape, index, len(shape))
+    if indices is None:
+        return None
+    return Item(var, "scatter", ((dy, dtype), *((i, "int64") for i in indices)), dtype)
+
+
+def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
+    """First index and extent per dimension of a basic index; ``None`` if a step is not one."""
+    parts = [p for p in _expanded(index, len(shape)) or () if p is not None]
+    box = []
+    for part, n in zip(parts, shape, strict=True):
+        if isinstance(part, slice):
+            start, stop, step = part.indices(n)
+            if step != 1:
+                return None
+            box.append((start, max(0, stop - start)))
+        else:
+            box.append((int(part) % n, 1))
+    return tuple(box)
+
+
+_HANDLERS = {
+    "map": _map, "reduce": _reduce, "view": _fill, "matmul": _matmul, "concatenate": _concatenate, "index": _gather,
+    "unindex": _unindex,
+}  # fmt: skip

@@ -1,0 +1,20 @@
+"""All passes over a lowered tape, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..tape.tape import Tape
+from .cse import cse
+from .dce import dce
+from .fold import fold
+from .simplify import simplify
+
+PIPELINE: tuple[Callable[[Tape], Tape], ...] = (fold, simplify, cse, fold, simplify, cse, dce)
+
+
+def optimise(tape: Tape, check: Callable[[Tape], Tape] = lambda tape: tape) -> Tape:
+    """All passes over a lowered tape; ``check`` sees the tape after each."""
+    for step in PIPELINE:
+        tape = check(step(tape))
+    return tape

@@ -1,0 +1,105 @@
+"""Rules of elementwise functions, made of their partial derivatives."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.types import ArrayType, is_inexact, typeof
+from ..errors import RuleError
+from ..tape.show import name_of
+from .tangents import astype, conj, strong_multiply, unbroadcast
+
+Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
+
+
+def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
+    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+        if len(args) != len(partials):
+            raise _miscounted(fn, partials, f"is called with {len(args)}")
+        y = fn(*args)
+
+        def pullback(dy: Any) -> Sequence[Any]:
+            floats = [_floating(x, y) for x in args]
+            return tuple(
+                unbroadcast(_chain(fn, i, dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
+                for i, (partial, x) in enumerate(zip(partials, args, strict=True))
+            )
+
+        return y, pullback
+
+    return rule
+
+
+def check_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> None:
+    for i, partial in enumerate(partials):
+        if not (partial is None or callable(partial) or _is_factor(partial)):
+            raise TypeError(f"the partial derivative of {name_of(fn)} in argument {i} is {partial!r}, a "
+                            f"{type(partial).__name__}; give a function (y, *args) -> dy/dx, a number, or None")
+        takes = _argument_counts(partial) if callable(partial) else None
+        if takes is not None and len(partials) + 1 not in takes:
+            raise _misfit(fn, i, f"takes {_counts(takes)}, and is called with {len(partials) + 1}: (y, *args)")
+    takes = _argument_counts(fn)
+    if takes is not None and len(partials) not in takes:
+        raise _miscounted(fn, partials, f"takes {_counts(takes)}")
+
+
+def _is_factor(partial: Any) -> bool:
+    return isinstance(partial, int | float | complex | np.number) and not isinstance(partial, bool)
+
+
+def _argument_counts(fn: Callable[..., Any]) -> range | None:
+    """How many positional arguments a function takes; ``None`` if it does not say."""
+    if isinstance(fn, np.ufunc):
+        return range(fn.nin, fn.nin + 1)
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    most = sys.maxsize - 1 if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(by_position)
+    return range(sum(p.default is p.empty for p in by_position), most + 1)
+
+
+def _counts(takes: range) -> str:
+    most = f" to {takes[-1]}" if takes.stop < sys.maxsize else " or more"
+    return f"{takes[0]}" + most * (len(takes) > 1)
+
+
+def _misfit(fn: Callable[..., Any], i: int, why: str) -> RuleError:
+    return RuleError(f"the partial derivative of {name_of(fn)} in argument {i} {why}")
+
+
+def _miscounted(fn: Callable[..., Any], partials: Sequence[Any], takes: str) -> RuleError:
+    return RuleError(f"scalar_rule has {len(partials)} partial derivative{'s' * (len(partials) != 1)} for "
+                     f"{name_of(fn)}, which {takes}: give one for each argument (None if there is no derivative)")
+
+
+def _floating(x: Any, y: Any) -> Any:
+    """An integer argument in the result's dtype: a partial derivative must not overflow or lose digits in its own."""
+    t, result = typeof(x), typeof(y)
+    if not (isinstance(t, ArrayType) and isinstance(result, ArrayType)) or t.inexact or t.kind == "python":
+        return x
+    return astype(x, result.dtype) if result.inexact else x
+
+
+def _chain(fn: Callable[..., Any], i: int, dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
+    if callable(partial):
+        try:
+            slope = partial(y, *args)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # an error of its own
+            raise _misfit(fn, i, f"is called with {len(args) + 1}, (y, *args): {error}") from None
+        t, want = typeof(slope), typeof(y)
+        assert isinstance(want, ArrayType)
+        if not isinstance(t, ArrayType) or (t.shape and np.broadcast_shapes(t.shape, want.shape) != want.shape):
+            raise RuleError(f"a partial derivative of {name_of(fn)} gave {t} where the result is {want}")
+        return strong_multiply(dy, conj(slope))
+    if partial in (1, -1):
+        return dy if partial == 1 else np.negative(dy)
+    return strong_multiply(dy, conj(partial))

@@ -1,0 +1,399 @@
+"""Primitives and their rules: one entry per NumPy function, written in one place.
+
+A *rule* is ordinary NumPy code: ``rule(*args, **kwargs) -> (y, pullback)`` with
+``pullback(dy) -> one cotangent per positional argument`` (``None`` for zero or not differentiable).
+The interpreter calls it with values; played on tracers it lowers itself to primitives for the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import CodeType, ModuleType
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from ..base.containers import items_of, only
+from ..base.dispatch import dispatching, original, originals
+from ..base.ownership import is_library, is_ours, named_module
+from ..base.unwinding import state
+from ..errors import MissingRuleError, RuleError
+from ..tape.operations import Site, user_site
+from ..tape.show import name_of
+from .cases import Case as Case  # registry is what modules of rules import
+from .cases import Cases as Cases
+from .cases import Sample as Sample
+from .cases import case as case
+from .partials import Rule as Rule
+from .partials import check_partials, rule_of_partials
+from .tangents import filled, getfield
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
+# "view" returns its first argument's memory in another shape; the others name a kernel of their own.
+Kind = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
+
+
+@dataclass(slots=True)
+class Primitive:
+    """All that is known of one function.
+
+    ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
+    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
+    ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
+    depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
+    values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
+    (``users_rule``) write into: they are given arrays that are read-only. What is declared here is ``known`` to do
+    nothing but compute; of other functions it is heeded, when they are recorded, whether they print, write files and
+    the like.
+    """
+
+    fn: Callable[..., Any]
+    rule: Rule | None = None
+    kind: Kind = "opaque"
+    emit: Callable[..., Any] | None = None
+    lowering: Callable[..., Any] | None = None
+    cases: list[Cases] = field(default_factory=list)
+    nondiff: bool = False
+    immediate: bool = False
+    of_layout: bool = False
+    inline: bool = False
+    fails: bool = False
+    users: bool = False
+    users_rule: bool = False
+    known: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in printed tapes."""
+        return name_of(self.fn)
+
+
+_primitives: dict[Any, Primitive] = {}
+# Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
+# name) -> stand-in.
+patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
+# What tells of the arguments of a method whether its stand-in is needed; of all others, whether there are traced ones.
+finders: dict[Callable[..., Any], Callable[..., bool]] = {}
+
+# What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
+# what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
+makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
+shown: dict[int, tuple[Any, Any]] = {}
+shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
+# By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
+conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
+
+# When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
+# decision which every trace takes after such a call: machine code gives NaN or infinity instead.
+raising: dict[Any, Callable[..., Any]] = {}
+# What decides on the kind of number that they give: a function of ``args``, called before.
+deciding: dict[Any, Callable[..., Any]] = {}
+# As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
+rewriting: dict[Any, Callable[..., Any]] = {}
+
+# Functions that are called for what they do with the values.
+SAVING = (np.save, np.savetxt, np.savez, np.savez_compressed)
+
+# Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
+methods: dict[str, Callable[..., Any]] = {}
+properties: dict[str, Callable[[Any], Any]] = {}
+# What arrays are asked that is no operation on a tape: ``x.strides`` is ``readings["strides"](x)``.
+readings: dict[str, Callable[[Any], Any]] = {}
+# What an assignment to an attribute does: ``x.real = v`` is ``setters["real"](x, v)``.
+setters: dict[str, Callable[[Any, Any], None]] = {}
+
+
+# Called when the rule of a function or a stand-in is replaced by another: what was made of the old one is forgotten.
+listeners: list[Callable[[], None]] = []
+
+
+def primitive_of(fn: Any) -> Primitive | None:
+    """The entry of a function, or ``None`` if nothing is registered for it."""
+    try:
+        entry = _primitives.get(fn)
+    except TypeError:  # unhashable callable
+        return None
+    return _primitives.get(fn) if entry is None and load_pending(fn) else entry
+
+
+def primitives() -> list[Primitive]:
+    """All entries, each once (aliases share one).
+
+    >>> "cumsum" in [entry.name for entry in primitives()]
+    True
+    """
+    load_pending()
+    return list({id(p): p for p in _primitives.values()}.values())
+
+
+# Rules that wait for a library: its module -> the module of rules, and functions of other modules that need it.
+_pending: dict[str, tuple[str, tuple[Any, ...]]] = {}
+
+
+def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ()) -> None:
+    """Import the module ``rules`` when somebody else has imported ``library``, so that we need not import it.
+
+    ``also`` are functions from elsewhere whose derivatives need the library: their first use imports both.
+    """
+    _pending[library] = (rules, tuple(also))
+
+
+def load_pending(fn: Any = None) -> bool:
+    """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
+    pending = list(_pending.items())  # another thread may take some out
+    ready = [(library, rules) for library, (rules, also) in pending if library in sys.modules or fn in also]
+    for library, rules in ready:
+        state.suspended += 1  # what is imported here is not the traced function's
+        try:
+            with state.unwatched:
+                importlib.import_module(rules)
+        finally:
+            state.suspended -= 1
+        _pending.pop(library, None)
+    return bool(ready)
+
+
+def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
+    fn = original(_function(fn, "what is to get a rule"))
+    users = _is_users(fn)
+    entry = _primitives.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
+    for name in (fn, *map(original, aliases)):
+        _primitives[name] = entry
+    return entry
+
+
+def _function(fn: F, what: str) -> F:
+    if callable(fn):
+        return fn
+    cls = type(fn).__name__
+    raise TypeError(f"{what} is {'an' if cls[0] in 'aeiou' else 'a'} {cls}, no function")
+
+
+def _is_declared_here() -> bool:
+    frame = sys._getframe(2)
+    while frame.f_globals is globals() and frame.f_back is not None:
+        frame = frame.f_back
+    return is_ours(frame)
+
+
+def _is_users(fn: Any) -> bool:
+    return callable(fn) and not is_library(named_module(fn))
+
+
+def describe(
+    fn: Callable[..., Any],
+    *,
+    kind: Kind = "opaque",
+    emit: str | Callable[..., Any] | None = None,
+    lowering: Callable[..., Any] | None = None,
+    inline: bool = False,
+    fails: bool = False,
+    aliases: Sequence[Callable[..., Any]] = (),
+    cases: Cases | None = None,
+) -> Primitive:
+    """Say what the engine may do with ``fn``, without a rule.
+
+    ``emit`` is the name of a method of the maths builder or a function ``(k, *values) -> value``. ``aliases`` are
+    functions that share the entry (``operator.mul`` and ``np.multiply``).
+    """
+    entry = _entry(fn, aliases)
+    entry.fails = entry.fails or fails
+    if emit is not None:
+        entry.kind = "map"
+        entry.emit = (lambda k, *xs, _name=emit: getattr(k, _name)(*xs)) if isinstance(emit, str) else emit
+    if kind != "opaque":
+        entry.kind = kind
+    if lowering is not None:
+        entry.lowering, entry.inline = lowering, inline
+    if cases is not None:
+        entry.cases.append(cases)
+    return entry
+
+
+def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+    """Decorator that registers the rule of ``fn``; ``options`` as in ``describe``.
+
+    The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
+    returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
+    for an argument without derivative. A list or tuple argument gets a tuple of cotangents, another container one
+    of its own structure. ``tangents.MISSING`` stands for a derivative that exists and has no formula: an error if it
+    is needed. Of a result with several parts, those that nothing depends on have cotangents of zero.
+
+    >>> @primitive
+    ... def cube(x):
+    ...     return x * x * x
+    >>> @rrule(cube)
+    ... def cube_rule(x):
+    ...     return cube(x), lambda dy: (dy * 3 * x * x,)
+    """
+
+    _function(fn, "what is to get a rule")
+
+    def register(rule: Rule) -> Rule:
+        _function(rule, f"the rule of {name_of(fn)}")
+        entry = describe(fn, **options)
+        _replacing(entry)
+        entry.rule, entry.nondiff, entry.users_rule = rule, False, _is_users(rule)
+        return rule
+
+    return register
+
+
+def _replacing(entry: Primitive) -> None:
+    """Another rule of a function is given, perhaps."""
+    if entry.rule is not None or entry.nondiff:
+        for forget in listeners:
+            forget()
+
+
+def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
+    """Register an elementwise function by its partial derivatives, one per argument.
+
+    A partial is a function ``(y, *args) -> dy/dx``, or a number if it is constant, or ``None`` if there is no
+    derivative. Broadcasting is undone by itself; complex partials are conjugated (the gradient is dL/dRe + i dL/dIm).
+    Raises ``TypeError`` for a partial that is something else, ``RuleError`` if there are more or fewer than arguments.
+
+    >>> import numpy as np
+    >>> scalar_rule(np.tan, lambda y, x: 1 + y * y)
+    """
+    check_partials(_function(fn, "what is to get a rule"), partials)
+    entry = describe(fn, **options)
+    _replacing(entry)
+    entry.rule, entry.nondiff = rule_of_partials(entry.fn, partials), False
+    entry.users_rule = any(map(_is_users, partials))
+    for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
+        _primitives[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
+
+
+def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
+    """Declare that nothing flows back through ``fn`` (``argmax``, ``floor``, comparisons); returns ``fn``.
+
+    With ``immediate`` the function is answered at once from the values and not recorded: for those that depend on
+    shapes and dtypes only (``np.shape``), or, with ``of_layout``, also on how arrays lie in memory.
+
+    >>> @nondiff
+    ... @primitive
+    ... def nearest(x):
+    ...     return round(x)
+    """
+    entry = describe(fn, **options)
+    _replacing(entry)
+    entry.nondiff, entry.immediate, entry.of_layout = True, immediate, of_layout
+    return fn
+
+
+def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A stand-in for ``module.name`` that notices traced arguments; it takes that place while a trace is active.
+
+    For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
+    stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
+    """
+    again = (module, name) in patched
+    patched[module, name] = stand_in = stand_in or dispatching(original(getattr(module, name)))
+    if again:
+        for forget in listeners:
+            forget()
+    return stand_in
+
+
+def show(value: Any, stand_in: Any, *, always: bool = False) -> None:
+    """Let modules show ``stand_in`` for a class, function or object where it is called, or ``always``."""
+    originals[id(stand_in)] = value
+    shown[id(value)] = value, stand_in  # for good: identities are not to be used again
+    if always:
+        shown_always.add(id(stand_in))
+
+
+def primitive(fn: F) -> F:
+    """Make a Python function one operation on the tape; give it an ``rrule`` or declare it ``nondiff``.
+
+    >>> @primitive
+    ... def twice(x):
+    ...     return x + x
+    """
+    wrapped = dispatching(_function(fn, "what is to be a primitive"))
+    describe(wrapped)
+    return wrapped
+
+
+def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A call written with simpler primitives; ``NotImplemented`` if there is no such form for these arguments."""
+    if entry.lowering is None:
+        return NotImplemented
+    try:
+        return entry.lowering(*args, **kwargs)
+    except MissingRuleError:  # of a rule that is its own lowering
+        return NotImplemented
+    except TypeError:
+        if _accepts(entry.lowering, args, kwargs):
+            raise
+        return NotImplemented  # a keyword that it does not know
+
+
+def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
+    """Run the rule of ``fn`` on values; returns ``(y, pullback)``, the pullback checked for its length."""
+    entry = primitive_of(fn)
+    if entry is None or entry.rule is None:
+        raise missing_rule(fn, site)
+    try:
+        result = entry.rule(*args, **kwargs)
+    except TypeError as error:
+        if not _accepts(entry.rule, args, kwargs):
+            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
+            raise MissingRuleError(
+                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
+                f"call with the arguments that it takes: {takes}"
+            ) from None
+        raise
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        raise RuleError(
+            f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
+        )
+    y, pullback = result
+    if items_of(y) is None or is_library(getattr(entry.rule, "__module__", None)):
+        return result
+    return y, lambda dy: pullback(filled(dy, y))  # rules of the library leave out what is not wanted
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    """A parameter as it stands in a signature, without annotation."""
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
+
+
+def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(rule).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
+    """The error for a function that nobody wrote a rule for."""
+    name, where = name_of(fn), str(site or user_site())
+    module = named_module(fn)
+    full = f"{module}.{name}" if module else name
+    if fn in SAVING:
+        return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
+                                f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
+    if not all(part.isidentifier() for part in full.split(".")):  # of np.frompyfunc, a lambda
+        name = full = "f"
+        where = f"{where}: f is {name_of(fn)}"
+    return MissingRuleError(
+        f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
+        f"  1. write its derivative:    @yota_py.rrule({full})\n"
+        f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
+        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
+        f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
+    )
+
+
+@rrule(getfield)
+def _getfield_rule(structure: Any, key: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    return getfield(structure, key), lambda dy: (only(structure, key, dy), None)

@@ -1,0 +1,186 @@
+"""Arithmetic of cotangents: what every rule needs and no rule should write by itself.
+
+All functions work on NumPy values and on traced values alike.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import types
+from ..base.containers import item, items_of, keys_of, with_items
+from ..base.dispatch import dispatching, find_traced
+from ..base.floating import at_users_line
+from ..base.types import ArrayType, is_sequence, typeof
+from ..errors import RuleError
+
+
+class _Missing:
+    """The cotangent of an argument whose derivative exists, but has no rule; an error if it is asked for."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dispatching
+def strong_multiply(dy: Any, partial: Any) -> Any:
+    """``dy * partial``, where a cotangent of exactly zero gives zero even if the partial is inf or NaN.
+
+    So the branch that ``where`` did not take, or a sum of weights zero, contributes nothing.
+    """
+    with np.errstate(all="ignore"):
+        return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
+
+
+def is_inexact(x: Any) -> bool:
+    """Whether a derivative can flow through a value, also if it is a list that stands for an array."""
+    return any(map(is_inexact, x)) if isinstance(x, list | tuple) else types.is_inexact(x)
+
+
+def listed(x: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Sequences of other classes as lists, which NumPy takes them for, also in lists; all else as it is.
+
+    ``inside`` are the identities of the sequences around it: one may contain itself.
+    """
+    cls = type(x)
+    if issubclass(cls, (tuple, list)) and id(x) not in inside:
+        items = [listed(item, (*inside, id(x))) for item in x]
+        return x if all(map(operator.is_, items, x)) else items
+    if not is_sequence(cls) or hasattr(cls, "__array_function__") or hasattr(cls, "__array_ufunc__") or id(x) in inside:
+        return x
+    try:
+        items = list(x)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:  # any: it is no sequence then, to NumPy either
+        return x
+    return [listed(item, (*inside, id(x))) for item in items]
+
+
+def operand(x: Any) -> Any:
+    """An argument as an array or number: a list becomes an array."""
+    x = listed(x)
+    if isinstance(x, list | tuple):
+        return np.asarray(x) if find_traced(x) is None else stacked([operand(item) for item in x])
+    return x
+
+
+def stacked(rows: Sequence[Any]) -> Any:
+    """The array that NumPy makes of a list: in C order, whatever order its rows lie in."""
+    y = np.stack(rows)
+    return np.copy(y, order="C") if any(isinstance(row, np.ndarray) and row.ndim > 1 for row in rows) else y
+
+
+def itemized(dx: Any, x: Any) -> Any:
+    """The cotangent of a list that was used as an array: a tuple, as of every list."""
+    if not isinstance(typeof(dx), ArrayType):
+        return dx
+    if isinstance(x, list | tuple):
+        return tuple(itemized(dx[i], item) for i, item in enumerate(x))
+    return dx if is_inexact(x) else None
+
+
+def conj(x: Any) -> Any:
+    """Complex conjugate; the value itself if it is real."""
+    return np.conj(x) if typeof(x).dtype.kind == "c" else x  # type: ignore[union-attr]
+
+
+def unbroadcast(dx: Any, x: Any) -> Any:
+    """The cotangent ``dx`` of a broadcast ``x``, brought back to the shape, dtype and realness of ``x``."""
+    if isinstance(x, list | tuple):
+        return itemized(unbroadcast(dx, operand(x)), x)
+    have, want = typeof(dx), typeof(x)
+    assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
+    if have.shape != want.shape:
+        lead = have.ndim - want.ndim
+        axes = (*range(lead), *(i + lead for i, n in enumerate(want.shape) if n == 1 and have.shape[i + lead] != 1))
+        if axes:
+            dx = np.sum(dx, axis=axes, keepdims=want.ndim > 0)
+            dx = np.reshape(dx, want.shape) if lead and want.ndim else dx
+        if typeof(dx).shape != want.shape:  # type: ignore[union-attr]
+            dx = np.broadcast_to(dx, want.shape)
+    return like(dx, x)
+
+
+def like(dx: Any, x: Any) -> Any:
+    """``dx`` with the dtype of ``x``: the real part if ``x`` is real, float32 if ``x`` is."""
+    if isinstance(x, list | tuple):
+        return itemized(like(dx, operand(x)), x)
+    have, want = typeof(dx), typeof(x)
+    assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
+    if have.dtype.kind == "c" and want.dtype.kind != "c":
+        dx, have = np.real(dx), ArrayType(np.empty(0, have.dtype).real.dtype, have.shape, have.kind)
+    return dx if have.dtype == want.dtype else astype(dx, want.dtype)
+
+
+@dispatching
+def astype(x: Any, dtype: Any) -> Any:
+    """``x`` as another dtype (NumPy's ``astype`` for arrays and numbers)."""
+    y = at_users_line(np.ndarray.astype, (np.asarray(x), dtype))
+    return y if isinstance(x, np.ndarray) else y[()]
+
+
+@dispatching
+def as_array(x: Any) -> Any:
+    """A number as a 0-d array; an array as it is."""
+    return np.asarray(x)
+
+
+def getfield(structure: Any, key: Any) -> Any:
+    """One item of a container on the tape."""
+    return item(structure, key)
+
+
+def as_cotangent(given: Any, dtype: np.dtype[Any], is_array: bool) -> Any:
+    """A number, an array, or numbers in nested lists as a cotangent of this dtype."""
+    if isinstance(given, list | tuple):
+        given = np.stack([as_cotangent(x, dtype, is_array) for x in given])
+    given = astype(given, dtype)
+    return as_array(given) if is_array else given
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the same shape and dtype, as a plain array or NumPy scalar."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
+
+
+def filled(dy: Any, y: Any) -> Any:
+    """The cotangent of a structure, with zeros for the items that nothing flows back to."""
+    items = items_of(y)
+    if items is None:
+        if dy is not None or not is_inexact(y):
+            return dy
+        return np.zeros_like(y) if isinstance(y, np.ndarray) else zeros_like(y)
+    parts = [
+        filled(None if dy is None else item(dy, key), x) for key, x in zip(keys_of(y), items, strict=True)
+    ]
+    return tuple(parts) if isinstance(y, list) else with_items(y, parts)
+
+
+def add(a: Any, b: Any) -> Any:
+    """Sum of two cotangents; ``None`` is zero, containers are added item by item."""
+    if a is None:
+        return b
+    if b is None:
+        return a
+    if isinstance(typeof(a), ArrayType):
+        return np.add(a, b)
+    keys = list(keys_of(a))
+    if not keys or keys != list(keys_of(b)):
+        raise RuleError(f"two cotangents of one value do not have the same structure: {typeof(a)} and {typeof(b)}")
+    return with_items(a, [add(item(a, key), item(b, key)) for key in keys])
+
+
+__all__ = [
+    "MISSING", "add", "as_array", "astype", "conj", "getfield", "is_inexact", "like", "strong_multiply", "unbroadcast",
+    "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Reverse mode: ``to_rrules``, ``backprop`` and ``finish`` make the gradient tape."""

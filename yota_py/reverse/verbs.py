@@ -1,0 +1,308 @@
+"""From a primal tape to its gradient tape, in three verbs: ``to_rrules``, ``backprop``, ``finish``.
+
+*z* is the function's result, *y* an operation's value, *x* its arguments, *dy* and *dx* their cotangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..base.containers import NAMESPACE, item
+from ..base.types import ArrayType, StructType, TupleType, Type, typeof
+from ..base.unwinding import quietly
+from ..errors import MissingRuleError, NonScalarOutputError, OutputError, RuleError
+from ..registry.registry import apply_rule, primitive_of
+from ..registry.tangents import MISSING, add, getfield, zeros_like
+from ..registry.writes import ReadOnly, written_into
+from ..tape.operations import Call, Guard, Input, Variable, operands, paths, substitute, user_site
+from ..tape.recorder import Recorder, is_large
+from ..tape.show import name_of
+from ..tape.tape import Tape
+from ..tape.trees import flatten, unflatten
+from .seeds import seed_for, seed_inputs, seed_leaves
+
+# --------------------------------------------------------------------------------- the three verbs
+
+
+def rrule(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes."""
+    entry = primitive_of(fn)
+    if entry is None or not entry.users_rule:
+        return apply_rule(fn, args, kwargs, None)
+    y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None)
+    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
+
+
+def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
+    """A call of a user's function, which may not write into what others hold as well."""
+    locked = ReadOnly()
+    try:
+        return locked.undone(fn(*locked.of(args)))
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise written_into(name, users=True) from None
+        raise
+
+
+@dataclass(slots=True)
+class Linearized:
+    """A gradient tape in the making: primal variables mapped to its own, and to their pullbacks."""
+
+    primal: Tape
+    out: Recorder
+    env: dict[Variable, Variable] = field(default_factory=dict)
+    pullbacks: dict[Variable, Variable] = field(default_factory=dict)
+    active: set[Variable] = field(default_factory=set)
+
+    def values(self, source: Recorder, results: Sequence[Any]) -> list[Any]:
+        """The values of primal results."""
+
+        def value(var: Variable) -> Any:
+            return self.out[self.env[var]] if source[var] is None else source[var]
+
+        return [substitute(z, value) for z in results]
+
+    def copy(self) -> Linearized:
+        """The same forward part, to be continued with other seeds."""
+        out = Recorder(replace(self.out.tape, ops=list(self.out.tape.ops)))
+        out.values = list(self.out.values)
+        return replace(self, out=out)
+
+
+def active_variables(tape: Tape) -> set[Variable]:
+    """Variables through which a derivative flows from an active input to a result."""
+    forward: set[Variable] = set()
+    for var, op in tape:
+        if isinstance(op, Input):
+            if op.active:
+                forward.add(var)
+        elif isinstance(op, Call) and _differentiable(op, tape) and any(x in forward for x in operands(op)):
+            forward.add(var)
+    needed = {var for _, var in paths(tape.results) if var in forward}
+    for i in range(len(tape), 0, -1):
+        if (var := Variable(i)) in needed:
+            needed.update(x for x in operands(tape[var]) if x in forward)
+    return needed
+
+
+def _differentiable(op: Call, tape: Tape) -> bool:
+    entry = primitive_of(op.fn)
+    if entry is not None and entry.nondiff:
+        return False
+    return not isinstance(op.type, ArrayType) or op.type.inexact
+
+
+@quietly  # tracing has warned already
+def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
+    """Replace each call that a derivative flows through by its rrule and two getfields; keep the rest.
+
+    It is written to the recorder ``out``, which is empty and by default a new one.
+    """
+    tape = source.tape
+    out = out or Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
+    lin = Linearized(tape, out, active=active_variables(tape))
+    for var, op in tape:
+        if isinstance(op, Call):
+            args, kwargs = substitute((op.args, dict(op.kwargs)), lin.env.__getitem__)
+            if var in lin.active:
+                triple = out.call(rrule, (op.fn, *args), kwargs, site=op.site)
+                lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
+                _check_value(op, out.tape[lin.env[var]].type)
+                lin.pullbacks[var] = out.call(getfield, (triple, 1))
+            else:
+                lin.env[var] = out.take(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
+        elif isinstance(op, Guard):
+            lin.env[var] = out.take(replace(op, var=lin.env[op.var]), source[var])
+        else:
+            lin.env[var] = out.take(op, source[var])
+    out.tape.leaves = [substitute(leaf, lin.env.__getitem__) for leaf in tape.leaves]
+    results = {var for _, var in paths(tape.results)}
+    for var in lin.pullbacks.keys() - results:  # pullbacks hold what they need
+        if is_large(out[y := lin.env[var]]):
+            out.values[y.id] = out.values[y.id - 1] = None
+    return lin
+
+
+@quietly
+def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dict[Variable, Variable]:
+    """Walk back from the seeded results, calling pullbacks and adding where a variable has several paths.
+
+    ``seeds`` pairs primal result variables with cotangents on the gradient tape. Returns the cotangent of each
+    active input that has one.
+    """
+    cotangents: dict[Variable, Variable] = {}
+    for z, dz in seeds:
+        _accumulate(lin, cotangents, z, dz)
+    for i in range(len(lin.primal), 0, -1):
+        y = Variable(i)
+        if y not in cotangents or y not in lin.pullbacks:
+            continue
+        op = lin.primal[y]
+        assert isinstance(op, Call)
+        dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
+        _check_cotangents(op, lin.out[dxs])
+        taken: dict[tuple[Any, ...], Variable] = {}  # what has been taken out of the cotangents, by its path
+        for path, x in paths(op.args):
+            if x not in lin.active:
+                continue
+            dx, value = dxs, lin.out[dxs]
+            for depth, key in enumerate(path, 1):
+                if (value := _part(op, value, key)) is None:
+                    break
+                if value is MISSING:
+                    raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
+                                           f"{path[0]}. Make it a constant, or give the function a rule of your own")
+                if path[:depth] not in taken:
+                    taken[path[:depth]] = lin.out.call(getfield, (dx, key))
+                dx = taken[path[:depth]]
+            if value is None:
+                continue
+            lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")
+            _check_type(op, typeof(value), lin.primal[x].type)
+            _accumulate(lin, cotangents, x, dx)
+        value = None
+        for done in (lin.pullbacks[y], cotangents[y], dxs):  # nobody reads them again
+            if isinstance(lin.out.tape[done], Call):
+                lin.out.values[done.id] = None
+    return {x: dx for x, dx in cotangents.items() if isinstance(lin.primal[x], Input)}
+
+
+def finish(
+    lin: Linearized, cotangents: Mapping[Variable, Variable], argnums: int | Sequence[int] | None = None
+) -> Recorder:
+    """Complete the tape: its results are ``(value, grads)``, with zeros for an input that has no influence."""
+    out, tape = lin.out, lin.out.tape
+    grads: list[Any] = []
+    for leaf in lin.primal.leaves:
+        op = lin.primal[leaf] if isinstance(leaf, Variable) else None
+        if not (isinstance(op, Input) and op.active):
+            grads.append(None)
+        elif leaf in cotangents:
+            grads.append(cotangents[leaf])
+        else:
+            grads.append(out.call(zeros_like, (lin.env[leaf],), note=f"{op.name} has no influence"))
+    assert lin.primal.in_spec is not None and lin.primal.out_spec is not None
+    types = [lin.primal[x].type if isinstance(x, Variable) else typeof(x) for x in lin.primal.leaves]
+    tape.gradient_types = select(types, lin.primal.in_spec, argnums)[0]
+    grads, grads_spec = select(grads, lin.primal.in_spec, argnums)
+    tape.results = [substitute(z, lin.env.__getitem__) for z in lin.primal.results] + grads
+    tape.out_spec = optree.treespec_tuple([lin.primal.out_spec, grads_spec], none_is_leaf=True, namespace=NAMESPACE)
+    return out
+
+
+def select(
+    leaves: Sequence[Any], in_spec: optree.PyTreeSpec, argnums: int | Sequence[int] | None
+) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Of one value per leaf of ``(args, kwargs)``: those of the wanted positional arguments, and their structure."""
+    args_spec = in_spec.child(0)
+    args = unflatten(args_spec, leaves[: args_spec.num_leaves])
+    if argnums is None:
+        return flatten(args)
+    return flatten(args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums))
+
+
+def _accumulate(lin: Linearized, cotangents: dict[Variable, Variable], x: Variable, dx: Variable) -> None:
+    known = cotangents.get(x)
+    if known is not None:
+        both_arrays = all(isinstance(lin.out.tape[d].type, ArrayType) for d in (known, dx))
+        dx = lin.out.call(np.add if both_arrays else add, (known, dx), note=f"d{lin.env[x]}: several paths")
+    cotangents[x] = dx
+
+
+def _noted(op: Any, note: str) -> Any:
+    return op if op.note else replace(op, note=note)
+
+
+def _check_cotangents(op: Call, dxs: Any) -> None:
+    if not isinstance(dxs, tuple | list) or len(dxs) != len(op.args):
+        count = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else None
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per "
+                        f"positional argument ({len(op.args)} here), it returned {count or f'a {type(dxs).__name__}'}")
+
+
+def _part(op: Call, dx: Any, key: Any) -> Any:
+    """The cotangent of one item of a container that is an argument."""
+    try:
+        return item(dx, key)
+    except LookupError:
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave {typeof(dx)} for an argument that "
+                        f"has an item {key!r}: it must have the same structure, with None for zero") from None
+
+
+def _check_value(op: Call, have: Type) -> None:
+    """The rule's value has the structure of the function's: derivatives go back through its items."""
+    if have is not op.type and not _alike(have, op.type):
+        given, want = (f"{t} ({_kind(t)})" if str(have) == str(op.type) else t for t in (have, op.type))
+        raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {given}, the function itself {want}; both "
+                        "must return the same")
+
+
+def _kind(t: Type) -> str:
+    names = {"python": "a number of Python's", "scalar": "a NumPy scalar", "array": "an array"}
+    return names[t.kind] if isinstance(t, ArrayType) else ", ".join(map(_kind, getattr(t, "items", ())))
+
+
+def _alike(a: Type, b: Type) -> bool:
+    if isinstance(a, ArrayType) and isinstance(b, ArrayType):
+        return a == b or (a.dtype == b.dtype and {a.kind, b.kind} == {"python", "scalar"})  # one stands for the other
+    if isinstance(a, TupleType | StructType) and type(a) is type(b):
+        keys = not isinstance(a, StructType) or (a.name, a.keys) == (b.name, b.keys)  # type: ignore[union-attr]
+        return keys and len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))  # type: ignore[union-attr]
+    return a == b
+
+
+def _check_type(op: Call, have: Type, want: Type) -> None:
+    if not isinstance(want, ArrayType):  # of a container: what is taken out of it is checked
+        return
+    if not isinstance(have, ArrayType):
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
+                        "it must be a number or an array, or None for zero")
+    if (have.shape, have.dtype) != (want.shape, want.dtype):
+        raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave a cotangent {have} for an argument {want}; "
+                        "tangents.unbroadcast(dx, x) brings it to shape and dtype")
+
+
+@quietly  # the function itself has warned already, while it was traced
+def differentiate(
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
+    out: Recorder | None = None,
+) -> Recorder:  # fmt: skip
+    """The whole path on a recorded call: the gradient tape with its values; its results are ``(value, grads)``.
+
+    With ``has_aux`` the function returns ``(value, aux)`` and only ``value`` is differentiated; ``out`` as in
+    ``to_rrules``.
+    """
+    tape, site = source.tape, user_site()
+    assert tape.out_spec is not None
+    wanted, spec = tape.results, tape.out_spec
+    if has_aux:
+        if spec.type is not tuple or spec.num_children != 2:
+            raise OutputError(f"{site}: with has_aux, {tape.name} must return a tuple (value, aux)")
+        spec = spec.child(0)
+        wanted = wanted[: spec.num_leaves]
+    lin = to_rrules(source, out)
+    leaves = lin.values(source, wanted)
+    if seed is None:
+        if len(leaves) != 1:
+            raise NonScalarOutputError(
+                f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= with the "
+                "output's structure (value_and_grad has has_aux for extra outputs)"
+            )
+        seeds: list[Variable | None] = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
+    else:
+        given = seed_leaves(seed, leaves, spec, site, tape.name)
+        seeds = seed_inputs(lin.out, seed, given, spec)
+    return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
+
+
+def seed_pairs(
+    lin: Linearized, results: Sequence[Any], seeds: Sequence[Variable | None]
+) -> list[tuple[Variable, Variable]]:
+    """Results that a derivative flows to, with their seeds."""
+    pairs = zip(results, seeds, strict=True)
+    return [(z, dz) for z, dz in pairs if dz is not None and isinstance(z, Variable) and z in lin.active]

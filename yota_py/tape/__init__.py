@@ -1,0 +1,1 @@
+"""The tape: its operations, how it is recorded, printed, checked and played."""

@@ -1,0 +1,178 @@
+"""Variables and the four kinds of operation that a tape is made of, all immutable.
+
+An operation's variable ``%id`` is its position on the tape, counted from 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..base.containers import LEAVES, items_of, keys_of, mapped
+from ..base.ownership import is_library_frame
+from ..base.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The result of one operation; prints as ``%id``."""
+
+    id: int
+
+    def __repr__(self) -> str:
+        return f"%{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A line of the user's code: where an operation was recorded."""
+
+    filename: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        name = self.filename.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}:{self.line}"
+
+
+def user_site() -> Site | None:
+    """The innermost frame of the call stack that is the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_library_frame(frame):
+            return site_of(frame.f_code, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def levels_to_user() -> int:
+    """How many frames up from the caller the user's code is: the ``stacklevel`` of warnings."""
+    levels, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_library_frame(frame):
+        levels, frame = levels + 1, frame.f_back
+    return levels
+
+
+def site_of(code: CodeType, line: int | None = None) -> Site:
+    """The site of a code object, by default its first line."""
+    return _site(code.co_filename, line or code.co_firstlineno, code.co_name)
+
+
+@lru_cache(maxsize=4096)
+def _site(filename: str, line: int, function: str) -> Site:
+    return Site(filename, line, function)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An argument's leaf; ``active`` if its derivative is wanted."""
+
+    name: str
+    type: Type
+    active: bool = True
+    site: Site | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that does not depend on the inputs; ``captured`` numbers those that the function reads from elsewhere,
+    the user's own arrays (held by reference) and numbers: a compiled tape is given them at each call."""
+
+    value: Any
+    type: Type
+    note: str = ""
+    site: Site | None = None
+    captured: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``fn(*args, **kwargs)``, where ``fn`` is a function or the variable of a pullback.
+
+    Variables may stand in containers (nested ones, too) and slices of ``args`` and ``kwargs``.
+    """
+
+    fn: Callable[..., Any] | Variable
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    type: Type
+    site: Site | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``).
+
+    ``number`` counts the decisions of the traced function; those that rules take have none.
+    """
+
+    var: Variable
+    expected: Any
+    test: Callable[[Any], Any]
+    type: Type
+    site: Site | None = None
+    note: str = ""
+    number: int = -1
+
+
+Operation: TypeAlias = Input | Constant | Call | Guard
+
+
+def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
+    """The same containers and slices with each variable replaced by ``lookup(variable)``."""
+    if isinstance(structure, Variable):
+        return lookup(structure)
+    cls = type(structure)
+    if cls in LEAVES and cls is not slice:
+        return structure
+    if cls is tuple:
+        return tuple([substitute(item, lookup) for item in structure])
+    if cls is dict:
+        return {key: substitute(item, lookup) for key, item in structure.items()}
+    if cls is slice:
+        return slice(*(substitute(part, lookup) for part in (structure.start, structure.stop, structure.step)))
+    return mapped(lambda item: substitute(item, lookup), structure)
+
+
+def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Variable]]:
+    """Each variable of a structure with the path of keys that leads to it."""
+    if isinstance(structure, Variable):
+        yield prefix, structure
+    elif type(structure) is slice:
+        yield from paths((structure.start, structure.stop, structure.step), prefix)
+    elif (items := items_of(structure)) is not None:
+        for key, item in zip(keys_of(structure), items, strict=True):
+            yield from paths(item, (*prefix, key))
+
+
+def operands(op: Operation) -> Iterator[Variable]:
+    """The variables that an operation reads."""
+    if isinstance(op, Call):
+        if isinstance(op.fn, Variable):
+            yield op.fn
+        for arg in op.args:
+            if isinstance(arg, Variable):
+                yield arg
+            elif (cls := type(arg)) is slice or (cls not in LEAVES and items_of(arg) is not None):
+                yield from (var for _, var in paths(arg))
+        if op.kwargs:
+            yield from (var for _, var in paths(dict(op.kwargs)))
+    elif isinstance(op, Guard):
+        yield op.var
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether a guard's test gave what was expected (arrays element by element); zeros have signs."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        floats = np.result_type(a).kind == np.result_type(b).kind == "f"
+        return bool(np.array_equal(a, b) and (not floats or np.array_equal(np.signbit(a), np.signbit(b))))
+    return bool(a == b) and not (isinstance(a, float | complex | np.inexact) and a == 0 and str(a) != str(b))

@@ -1,0 +1,153 @@
+"""Structures of containers, flattened to their leaves with optree."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..base.containers import NAMESPACE, has_gone, is_container, is_registered
+from ..base.dispatch import is_traced
+from ..base.types import ARITHMETIC, is_inexact, overrides
+from ..errors import LostDerivativeError
+from .operations import user_site
+
+Leaf = Any
+
+
+def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyTreeSpec]:
+    """Leaves and structure of a container; ``None`` is a leaf. With ``objects``, those of classes that the user has
+    registered with optree are leaves as well."""
+    try:
+        leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+    except RecursionError:
+        raise RecursionError(f"{user_site()}: {_too_deep(tree)} contains itself, or is nested too deep, and cannot be "
+                             "taken apart; pass containers of numbers and arrays") from None
+    ordered, registered = _holds(spec)
+    if ordered and (rebuilt := _rebuilt(tree)) is not tree:
+        return flatten(rebuilt, objects=objects)
+    if objects and registered:
+        leaves, spec = optree.tree_flatten(
+            tree, lambda part: is_registered(type(part)), none_is_leaf=True, namespace=NAMESPACE
+        )
+    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf)) and not is_registered(type(leaf))}
+    new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
+    return flatten(tree, objects=objects) if new else (leaves, spec)
+
+
+def _too_deep(tree: Any) -> str:
+    """The argument of a call that cannot be flattened; else the tree itself."""
+    if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], tuple) and isinstance(tree[1], dict):
+        for name, value in (*enumerate(tree[0]), *tree[1].items()):
+            try:
+                optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
+            except RecursionError:
+                return f"argument {name}"
+    return f"a {type(tree).__name__}"
+
+
+def outline(spec: optree.PyTreeSpec) -> str:
+    """A structure as a text, in which each leaf is a star: ``(*, {'a': *})``."""
+    return str(spec).removeprefix("PyTreeSpec(").partition(", NoneIsLeaf")[0]
+
+
+def as_call(spec: optree.PyTreeSpec) -> str:
+    """The structure of the arguments of a call: ``(*, k=[*])``."""
+    args, kwargs = spec.children()
+    named = (f"{name}={outline(value)}" for name, value in zip(kwargs.entries(), kwargs.children(), strict=True))
+    return f"({', '.join([*map(outline, args.children()), *named])})"
+
+
+@lru_cache(maxsize=4096)
+def _holds(spec: optree.PyTreeSpec) -> tuple[bool, bool]:
+    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered."""
+    if spec.is_leaf():
+        return False, False
+    below = [_holds(child) for child in spec.children()]
+    own = (spec.type is OrderedDict, is_registered(spec.type) if spec.type is not None else False)
+    return any(part[0] for part in (own, *below)), any(part[1] for part in (own, *below))
+
+
+def _rebuilt(tree: Any) -> Any:
+    """A container whose ``OrderedDict``s have all been filled in their order. What ``move_to_end`` has moved stands
+    elsewhere in the dict below, the order of which is optree's."""
+
+    moved = False
+
+    def is_moved(part: Any) -> bool:
+        return type(part) is OrderedDict and [*part] != [*dict.__iter__(part)]
+
+    def rebuild(part: Any) -> Any:
+        nonlocal moved
+        if not is_moved(part):
+            return part
+        moved = True
+        return OrderedDict((key, _rebuilt(value)) for key, value in part.items())
+
+    rebuilt = optree.tree_map(rebuild, tree, is_leaf=is_moved, none_is_leaf=True, namespace=NAMESPACE)
+    return rebuilt if moved else tree
+
+
+def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
+    """The items of a container, whatever they hold, and what puts them together again; of others, themselves."""
+    if dataclasses.is_dataclass(type(tree)):
+        is_container(type(tree))  # and it is known from now on
+    outside = True
+
+    def is_item(_: Any) -> bool:
+        nonlocal outside
+        first, outside = outside, False
+        return not first
+
+    tree = OrderedDict(tree) if type(tree) is OrderedDict else tree  # see _rebuilt
+    return optree.tree_flatten(tree, is_item, none_is_leaf=True, namespace=NAMESPACE)
+
+
+def unflatten(spec: optree.PyTreeSpec, leaves: Sequence[Leaf]) -> Any:
+    """The container of this structure."""
+    return optree.tree_unflatten(spec, leaves)
+
+
+def is_traceable(leaf: Leaf) -> bool:
+    """Whether a leaf becomes an input of the tape; ints, bools, strings and the like are static."""
+    if has_gone(leaf):
+        return False
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind in "fcbiu"
+    return is_inexact(leaf)
+
+
+def check_leaf(leaf: Leaf, name: str) -> Leaf:
+    """An argument's leaf, as it is traced; raises for arrays of objects, for subclasses of ``ndarray``, and of Python's
+    numbers if they compute in their own way."""
+    if is_traced(leaf):
+        return leaf
+    if has_gone(leaf):  # the function is given it, and the tape has nothing to say of it
+        return None
+    if not isinstance(leaf, np.ndarray):
+        if overrides(type(leaf), *ARITHMETIC):
+            raise TypeError(
+                f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from a "
+                "number's; pass float(...) of it"
+            )
+        return leaf
+    if leaf.dtype.hasobject:
+        raise LostDerivativeError(
+            f"{user_site()}: the argument {name} is an array of Python objects (dtype=object); pass a numeric array, "
+            "or a list or dict of numbers and arrays"
+        )
+    if isinstance(leaf, np.memmap):
+        leaf = leaf.view(np.ndarray)
+    if not leaf.dtype.isnative:
+        leaf = leaf.astype(leaf.dtype.newbyteorder("="))
+    if type(leaf) is not np.ndarray:
+        raise TypeError(
+            f"{user_site()}: the argument {name} is a {type(leaf).__name__}, whose arithmetic differs from an array's; "
+            "pass np.asarray(...) of it"
+        )
+    return leaf

@@ -1,0 +1,66 @@
+"""What is made of a gradient tape on its way to machine code, compared with the tape itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.types import ArrayType
+from ..engine.compile import compile_recorded
+from ..engine.run.refusal import Refusal
+from ..engine.schedule.classify import checkable
+from ..passes.lower import lower
+from ..passes.pipeline import optimise
+from ..tape.operations import Constant, Input
+from ..tape.recorder import Recorder
+from ..tape.verify import verify
+from .finite import close, copied, equal, of_type
+
+Disagreement = tuple[str, list[tuple[str, Any]]]  # what is wrong, and figures with their labels
+
+
+def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
+    """The lowered tape after all passes, verified after each, played with NumPy."""
+    return optimise(verify(lower(gradient).tape), verify).play_flat
+
+
+def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
+    """The compiled program."""
+    program, tape = compile_recorded(gradient), gradient.tape
+    captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
+    values = [captured[number] for number in sorted(captured)]
+
+    def run(inputs: Sequence[Any]) -> list[Any]:
+        results = program(*inputs, *values)
+        assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
+        return results  # type: ignore[no-any-return]  # a list, as its structure says
+
+    return run
+
+
+# From a gradient tape with its values to a function from input values to the flat list of results.
+EVALUATORS: dict[str, Callable[[Recorder], Callable[[Sequence[Any]], list[Any]]]] = {
+    "lowered": lowered,
+    "compiled": compiled,
+}
+
+
+def disagreements(gradient: Recorder, inputs: Sequence[Sequence[Any]]) -> Iterator[Disagreement]:
+    """Where an evaluator, called with several inputs in turn, differs from the tape or writes into its inputs."""
+    types = [op.type for op in gradient.tape.ops if isinstance(op, Input)]
+    inputs = [[of_type(x, t) for x, t in zip(given, types, strict=True)] for given in inputs]
+    if not checkable(lower(gradient).tape):
+        return  # decisions that kernels cannot check: never compiled
+    eps = max((float(np.finfo(t.dtype).eps) for t in types if isinstance(t, ArrayType) and t.inexact), default=0.0)
+    for name, make in EVALUATORS.items():
+        evaluate = make(gradient)
+        for given in inputs:
+            before = copied(given)
+            for i, (have, want) in enumerate(zip(evaluate(given), gradient.tape.play_flat(given), strict=True)):
+                if np.shape(have) != np.shape(want) or not close(have, 0 * have if want is None else want, 1e3, eps):
+                    what = f"result {i} (values, then gradients) of the {name} tape differs"
+                    yield what, [("tape", want), (name, have)]
+            if not all(map(equal, given, before)):
+                yield f"the {name} tape has written into its inputs", []

@@ -1,0 +1,116 @@
+"""Numbers for tests: random directions, finite differences, comparison up to rounding, printing of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..base.containers import mapped
+from ..base.types import ArrayType, StructType, TupleType, typeof
+from ..tape.trees import flatten, unflatten
+
+_STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
+
+
+def differences(loss: Callable[[float], Any]) -> list[float]:
+    """Central differences at several steps, and Richardson's extrapolation of the larger ones."""
+    narrow = typeof(loss(0.0)).dtype.itemsize < 8  # type: ignore[union-attr]
+    steps = _STEPS["narrow" if narrow else "wide"]
+    central = {h: float((loss(h) - loss(-h)) / (2 * h)) for h in steps}
+    halves = {h: float((loss(h / 2) - loss(-h / 2)) / h) for h in steps[:3]}
+    return [*central.values(), *((4 * halves[h] - central[h]) / 3 for h in halves)]
+
+
+def copied(tree: Any) -> Any:
+    """The same with copies of the arrays in it."""
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
+
+
+def leaves_of(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
+    """Each leaf with the path of keys that leads to it."""
+    leaves, spec = flatten(tree)
+    return list(zip(optree.treespec_paths(spec), leaves, strict=True))
+
+
+def random_like(x: Any, rng: np.random.Generator, into_none: bool = False) -> Any:
+    """Random numbers away from zero, of the type of ``x``; ``None`` for what has no derivative, if so wanted."""
+    t = typeof(x)
+    if isinstance(t, TupleType):
+        return tuple(random_like(item, rng, into_none) for item in x)
+    if isinstance(t, StructType):
+        return mapped(lambda item: random_like(item, rng, into_none), x)
+    if not (isinstance(t, ArrayType) and t.inexact):
+        return None
+
+    def draw() -> Any:
+        return rng.uniform(0.5, 1.5, t.shape) * rng.choice([-1.0, 1.0], t.shape)
+
+    return of_type(draw() + 1j * draw() if t.dtype.kind == "c" else draw(), t)
+
+
+def of_type(value: Any, t: Any) -> Any:
+    """A number or array as the kind of value that an array type says: array, NumPy's scalar or Python's number."""
+    array = np.asarray(value, t.dtype)
+    return array if t.kind == "array" else array.item() if t.kind == "python" else array[()]
+
+
+def moved(x: Any, v: Any, h: float) -> Any:
+    """``x + h * v``, of the type of ``x``."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return of_type(np.asarray(x) + h * np.asarray(v), t)
+
+
+def product(dy: Any, y: Any) -> Any:
+    """Re(sum(conj(dy) * y))"""
+    return np.sum(np.real(np.conj(dy) * y) if np.iscomplexobj(dy) or np.iscomplexobj(y) else dy * y)
+
+
+def widened(x: Any) -> Any:
+    """The same in float64 or complex128."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    return x if t.kind == "python" else of_type(x, ArrayType(np.result_type(t.dtype, np.float64), t.shape, t.kind))
+
+
+def equal(a: Any, b: Any) -> bool:
+    """The same numbers; NaN equals NaN."""
+    if a is None or b is None:
+        return a is b
+    return bool(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc"))
+
+
+def close(a: Any, b: Any, ulps: float, eps: float = 0.0) -> bool:
+    """Equal up to so many units of rounding of the largest element."""
+    have, want = np.asarray(a), np.asarray(b)
+    if have.dtype.kind not in "fc":
+        return equal(have, want)
+    eps = max(eps, float(np.finfo(have.dtype).eps))
+    finite = np.abs(want[np.isfinite(want)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(have, want, rtol=ulps * eps, atol=ulps * eps * scale, equal_nan=True))
+
+
+def describe(value: Any) -> str:
+    """An argument for messages: large arrays by their type."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(describe, value))}]"
+    t = typeof(value)
+    if isinstance(t, ArrayType) and t.kind == "array":
+        return f"{t}={value!r}" if t.size <= 3 else str(t)
+    return repr(value)
+
+
+def kind_of(t: Any) -> str:
+    """A type with its kind (array, scalar, python), for messages."""
+    return f"{t} ({t.kind})" if isinstance(t, ArrayType) else str(t)
+
+
+def figure(value: Any) -> str:
+    """A value for messages, in full up to twenty elements."""
+    return np.array2string(value, threshold=20) if isinstance(value, np.ndarray) else str(value)

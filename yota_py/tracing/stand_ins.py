@@ -1,0 +1,252 @@
+"""Functions that do not dispatch on their arguments, replaced while a trace is active.
+
+``math.sin``, ``np.array([...])`` and what a rule registers with ``registry.patch`` are exchanged in their modules for
+stand-ins when the first trace starts and put back when the last one ends. A stand-in answers as the original unless
+this thread is tracing, no primitive is running on values, and the caller is certain to be the user's code: C code,
+which has no frame to tell it by, takes what it gets for an array's memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import lru_cache, partial, wraps
+from types import FunctionType, MethodDescriptorType, ModuleType
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from ..base import locks
+from ..base.callsites import calls
+from ..base.dispatch import find_traced, is_traced, original, originals
+from ..base.ownership import is_library_frame
+from ..base.unwinding import Passing, state
+from ..registry.registry import finders, listeners, makers, methods, patched
+from .disguise import BY_ORIGINAL
+from .showing import MODULES, Showing
+
+Owner: TypeAlias = ModuleType | type
+
+
+def tracing() -> bool:
+    """Whether this thread is inside a trace."""
+    return bool(state.traces)
+
+
+class _Suspended:
+    """The block in which a primitive runs on values: the stand-ins answer as the originals."""
+
+    def __enter__(self) -> None:
+        state.suspended += 1
+
+    def __exit__(self, *error: object) -> None:
+        state.suspended -= 1
+
+
+suspended = _Suspended()
+
+
+class Installed(Passing):
+    """Stand-ins in the places of their originals for the time of a trace."""
+
+    _users: ClassVar[set[Installed]] = set()
+    _exchanged: ClassVar[dict[tuple[Owner, str], Any]] = {}  # the originals
+    _are_all: ClassVar[bool] = False  # exchanged
+
+    def __init__(self, trace: Any) -> None:
+        self._trace = trace
+        self._depth, self._suspended = len(state.traces), state.suspended
+
+    def begin(self) -> Callable[[], bool]:
+        """What tells whether all is as at the beginning: the block has caught no exception that came in between."""
+        with locks.stand_ins:
+            self._users.add(self)
+            if not self._are_all:
+                for (owner, name), stand_in in _stand_ins().items():
+                    self._exchanged.setdefault((owner, name), vars(owner)[name])
+                    setattr(owner, name, stand_in)
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is ModuleType:
+                        module.__class__ = Showing
+                Installed._are_all = True
+        state.traces.append(self._trace)
+        return lambda: self.is_innermost() and state.suspended == self._suspended
+
+    def end(self) -> None:
+        self._trace.alive = False
+        del state.traces[self._depth :]
+        state.suspended = self._suspended
+        with locks.stand_ins:
+            self._users.discard(self)
+            if not self._users:
+                Installed._are_all = False
+                for name in MODULES:
+                    if type(module := sys.modules.get(name)) is Showing:
+                        module.__class__ = ModuleType  # type: ignore[assignment]
+                while self._exchanged:
+                    (owner, name), original = next(reversed(self._exchanged.items()))
+                    setattr(owner, name, original)
+                    del self._exchanged[owner, name]
+
+
+def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
+    """The stand-in for what imports a module for the first time: what runs then does not run in the next call, and
+    other modules get what it leaves."""
+
+    @wraps(find_and_load)
+    def stand_in(name: str, *args: Any) -> Any:
+        if not state.traces or state.suspended:
+            return find_and_load(name, *args)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("importlib."):
+            frame = frame.f_back
+        traces = [trace for trace in state.traces if trace.imports is not None]
+        if not is_library_frame(frame):
+            for trace in traces:
+                trace.imports.begin(trace, name)
+        try:
+            with state.unwatched:
+                with suspended:
+                    module = find_and_load(name, *args)
+                for trace in traces:
+                    trace.imports.look()
+        except Exception:
+            for trace in traces:
+                trace.imports.fail(trace, name)
+            raise
+        return module
+
+    return stand_in
+
+
+MEMO = type(lru_cache(lambda: None))
+def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
+    """For a compiler that reads a name in the user's code: it finds what stands there without us."""
+
+    @wraps(read)
+    def stand_in(self: Any, key: Any) -> Any:
+        value = read(self, key)
+        return value.current()[1] if is_traced(value) else original(value)
+
+    return stand_in
+
+
+_IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
+_gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
+_by_original: dict[int, Any] = dict(BY_ORIGINAL)
+_places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
+_traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
+_known: set[tuple[Owner, str]] = set()  # places where that is so still
+_retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
+listeners.append(_known.clear)
+
+
+def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
+    """All of them, made when somebody asks and something has been patched since."""
+    with locks.stand_ins:
+        if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
+            for name in ("get_global_value", "get_closure_value"):
+                if (compiler, name) not in _gates:
+                    _gates[compiler, name] = _seeing_through(vars(compiler)[name])
+        for place, traced in patched.items() if len(patched) != len(_known) else ():
+            if _traced.get(place) is not traced:
+                owner, name = place
+                make = _method_gate if isinstance(owner, type) else _gate
+                if place in _gates:
+                    _retired.append(_gates[place])
+                fn = original(getattr(owner, name))
+                _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                _by_original[id(fn)] = gate
+                _places.setdefault(id(fn), place)
+                _traced[place] = traced
+            _known.add(place)  # when the rest is done
+        return _gates
+
+
+def stand_in_for(value: Any) -> Any:
+    """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
+    that has it; ``None`` if there is none."""
+    _stand_ins()
+    gate = _by_original.get(id(value))
+    return gate if gate is not None and original(gate) is value else None
+
+
+def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
+    """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
+    if isinstance(f, MEMO):  # it must not remember traced values
+        return noticing(f.__wrapped__)
+    if isinstance(f, partial) and not isinstance(f, FunctionType):
+        return partial(noticing(f.func), *f.args, **f.keywords)
+    if isinstance(f, MethodDescriptorType) and issubclass(f.__objclass__, (np.ndarray, np.generic)):
+        return methods.get(f.__name__, f)
+    _stand_ins()
+    place = _places.get(id(original(f)))
+    return f if place is None else patched[place]
+
+
+def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    in_math = getattr(fn, "__module__", "") in ("math", "cmath")
+    is_method = not isinstance(getattr(fn, "__self__", sys), ModuleType)  # np.random.choice: what it gives varies
+
+    @wraps(fn)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if not state.traces or state.suspended:
+            return fn(*args, **kwargs)
+        frame = sys._getframe(1)
+        if is_library_frame(frame):
+            return fn(*args, **kwargs)
+        if in_math:
+            return traced(*args, **kwargs)
+        if not calls(frame, stand_in, fn.__name__):  # C code that the user's line has called, which wants real arrays
+            return fn(*args, **kwargs)
+        result = traced(*args, **kwargs)
+        if is_method:
+            state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
+        if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
+            return result
+        return as_constant(result)  # made from nothing but numbers
+
+    originals[id(stand_in)] = fn
+    return stand_in
+
+
+def as_constant(array: np.ndarray) -> Any:
+    """An array that is known to be the same next time, as it stands on the tapes of all traces."""
+    if state.suspended:
+        return array
+    constant: Any = array
+    for trace in state.traces:
+        constant = trace.tracer(trace.constant(constant))
+    return constant
+
+
+def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
+    finds: Callable[..., bool] = finders.get(traced, _has_traced)
+
+    @wraps(fn)
+    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not state.traces or state.suspended or not finds((*args, *kwargs.values())):
+            return fn(self, *args, **kwargs)
+        return traced(self, *args, **kwargs)
+
+    originals[id(stand_in)] = fn
+    return stand_in
+
+
+def _has_traced(values: tuple[Any, ...]) -> bool:
+    return find_traced(values) is not None
+
+
+def _reads_array(values: Any) -> bool:
+    return any(isinstance(v, np.ndarray) or (isinstance(v, tuple | list) and _reads_array(v)) for v in values)
+
+
+# Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
+for _module, _names in (
+    (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
+         "hanning hamming blackman bartlett kaiser"),
+    (np.fft, "fftfreq rfftfreq"),
+):  # fmt: skip
+    for _name in _names.split():
+        patched.setdefault((_module, _name), getattr(_module, _name))

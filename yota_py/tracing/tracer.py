@@ -1,0 +1,394 @@
+"""Tracers: values that record what is done with them.
+
+A tracer carries the actual value beside its variable (*concolic* tracing), so ordinary Python control flow runs and
+errors happen where they would in NumPy. Nesting is by values that are themselves tracers. What is recorded, and
+where, is the business of ``trace.py``.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..base.callsites import asks_for, called_name, subscripts
+from ..base.containers import items_of, mapped
+from ..base.dispatch import decided, is_traced
+from ..base.types import ArrayType, Type, typeof
+from ..base.unwinding import state
+from ..errors import LostDerivativeError, MissingRuleError, YotaError
+from ..registry.registry import conversions, methods, properties, readings, setters
+from ..tape.operations import Constant, Variable, user_site
+from . import hints
+from .ledger import Ledger
+
+T = TypeVar("T")
+
+_OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
+
+
+class Tracer:
+    """A value that records what is done with it; looks like its value where that is harmless.
+
+    A view remembers how it looks at its parent (``_look``), and at which version of the array that owns the memory
+    (``_root``) it did so; assignments (``mutation.py``) raise that version. Operators stand in ``operators.py``.
+    """
+
+    __slots__ = ("_look", "_owner", "_trace", "_value", "_var", "_version")
+    __array_priority__ = 1000.0
+    __yota_record__: ClassVar[Callable[..., Any]]  # ``trace.record``: what functions that dispatch call
+
+    def __init__(self, trace: Ledger, var: Variable, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
+                                      "Use a numeric dtype, or a list or dict as container.")
+        self._trace, self._var, self._value = trace, var, value
+        self._look: Any = None  # a ``Look``, if this is a view
+        self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
+        self._version = 0
+
+    # -- what the other modules ask
+
+    @property
+    def _root(self) -> Tracer:
+        return self if self._owner is None else self._owner
+
+    def current(self) -> tuple[Variable, Any]:
+        """The variable and the value that this tracer stands for now."""
+        if self._look is not None and self._version != self._root._version:
+            for view in reversed([*self.lookers()]):
+                view.point_to(view._look.again())
+        return self._var, self._value
+
+    def lookers(self) -> Iterator[Tracer]:
+        """This view, what it is a view of, and so on, up to what stands for the latest version."""
+        at = self
+        while at._look is not None and at._version != at._root._version:
+            yield at
+            at = at._look.parent
+
+    def point_to(self, other: Tracer) -> None:
+        """Stand for what another tracer stands for now."""
+        self._var, self._value, self._version = other._var, other._value, self._root._version
+
+    def look_at(self, look: Any) -> None:
+        """Become a view."""
+        root = look.parent._root
+        self._look, self._owner, self._version = look, root, root._version
+
+    def is_written(self) -> bool:
+        """Whether something has been assigned to the array that owns this one's memory."""
+        return self._root._version > 0
+
+    def __yota_type__(self) -> Type:
+        return typeof(self._value)
+
+    def describe(self) -> str:
+        """Variable, type and origin, for messages."""
+        op = self._trace.tape[self._var]
+        where = f", made at {op.site}" if op.site is not None else ""
+        return f"a traced value ({self._var} of {self._trace.tape.name} :: {typeof(self._value)}{where})"
+
+    def is_captured(self) -> bool:
+        """Whether this is, or looks into, an array that the function reads from elsewhere."""
+        op = self._trace.tape[self._root._var]
+        return isinstance(op, Constant) and op.captured is not None
+
+    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
+    def __class__(self) -> Any:
+        return self._value.__class__
+
+    # -- decisions that Python takes: guarded
+
+    def __bool__(self) -> bool:
+        return self._decide(bool)
+
+    def __int__(self) -> int:
+        return self._decide(int)
+
+    def __index__(self) -> int:
+        return self._decide(operator.index)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return self._decide(round)
+        if isinstance(self, np.ndarray | np.generic):
+            return np.round(self, digits)  # type: ignore[call-overload]
+        return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise
+
+    def __floor__(self) -> int:
+        return int(np.floor(self))
+
+    def __ceil__(self) -> int:
+        return int(np.ceil(self))
+
+    def __trunc__(self) -> int:
+        return int(self)
+
+    def __hash__(self) -> int:
+        if self._trace.hashed is None:  # it is taken out of a dict
+            return hash(shadow(self))
+        self._trace.hashed.append(self)
+        return hash(self._decide(decided))  # which becomes a key itself
+
+    def _decide(self, test: Callable[[Any], T]) -> T:
+        if not self.is_here():
+            return test(shadow(self))
+        if not self._trace.alive:
+            raise leaked(self, "a decision")
+        return self._trace.guard(self, test)
+
+    # -- what would lose the derivative: refused, unless there is none
+
+    def __float__(self) -> float:
+        if self.carries():
+            what, instead = hints.of_number(sys._getframe(1))
+            raise lost(what, self, instead)
+        return self._decide(float)
+
+    def __complex__(self) -> complex:
+        if self.carries():
+            raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
+        return self._decide(complex)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.carries():
+            raise lost("a conversion to a plain array", self, hints.of_conversion(isinstance(self, np.ndarray)))
+        if self._trace.effects and isinstance(self, np.ndarray):
+            self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
+        heed_layout()
+        if (made := conversions.get(sys._getframe(1).f_code)) is not None:
+            return made(self)
+        return np.array(self._decide(decided), dtype=dtype)
+
+    def is_here(self) -> bool:
+        """Whether this thread is the one that traces it."""
+        return self._trace.thread == threading.get_ident()
+
+    def carries(self) -> bool:
+        """Whether a derivative would be lost with this tracer, also one of a trace around its own."""
+        var, value = self.current()
+        return self._trace.is_active(var) or (isinstance(value, Tracer) and value.carries())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.carries():
+            return self._decide(decided).__reduce_ex__(protocol)
+        raise lost("pickling", self, f"save values outside the differentiated function; {hints.PLAIN}")
+
+    def __reduce__(self) -> Any:
+        return self.__reduce_ex__(2)
+
+    def __conform__(self, protocol: Any) -> Any:
+        """SQLite's question for a value that it knows."""
+        if self.carries():
+            raise lost("a conversion for SQLite", self, hints.PLAIN)
+        return self._decide(decided)
+
+    def __copy__(self) -> Any:
+        if not self._trace.alive:
+            raise leaked(self, "a copy")
+        return self.__yota_record__(np.copy, (self,), {}) if isinstance(self, np.ndarray) else self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__copy__()
+
+    # -- printing and attributes
+
+    def __repr__(self) -> str:
+        return self._text(repr)
+
+    def __str__(self) -> str:
+        return self._text(str)
+
+    def __format__(self, spec: str) -> str:
+        return self._text(lambda value: format(value, spec))
+
+    def _text(self, test: Callable[[Any], str]) -> str:
+        """A text may be compared, so it is a decision, but for ``print`` and for a tracer that outlived its trace.
+
+        ``print`` shows as well the variable of a value that carries a derivative.
+        """
+        if not self._trace.alive:
+            return test(shadow(self))
+        if called_name(sys._getframe(2)) != "print":
+            return self._decide(test)
+        self._trace.problems.append("it prints")
+        return f"{test(shadow(self))} ({self.current()[0]})" if self.carries() else test(shadow(self))
+
+    def __getattr__(self, name: str) -> Any:
+        special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be
+        if special or not hasattr(self._value, name):
+            raise AttributeError(f"{self.__class__.__name__!r} object has no attribute {name!r}")
+        if name in _OF_SHAPE:
+            return getattr(self._value, name)
+        if (fn := methods.get(name)) is not None:
+            return _Method(fn, self)
+        if (fn := properties.get(name)) is not None:
+            return fn(self)
+        if isinstance(self, np.ndarray):
+            if (reading := readings.get(name)) is not None:
+                return reading(self)
+        elif not self.carries():
+            if not callable(getattr(self._value, name)):
+                return getattr(decided(self), name)
+            return lambda *args: self._decide(operator.methodcaller(name, *args))
+        raise unsupported(f"x.{name}", hints.of_attribute(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Tracer.__slots__:
+            object.__setattr__(self, name, value)
+        elif (setter := setters.get(name)) is not None:
+            setter(self, value)
+        else:
+            plain = shadow(self)
+            setattr(plain.copy() if isinstance(plain, np.ndarray) else plain, name, shadow(value))  # raises its error
+            raise unsupported(f"x.{name} = ...")
+
+
+class _Method(partial[Any]):
+    """A method of an array, and no partial that the user has made."""
+
+
+_Method.__name__ = "method"  # in messages
+
+
+def _getitem(self: Tracer, index: Any) -> Any:
+    return self.__yota_record__(operator.getitem, (self, guarded_masks(index)), {})
+
+
+class ScalarTracer(Tracer):
+    """The tracer of a NumPy scalar, which has an index (``x[None]``) but no length."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int and not subscripts(sys._getframe(1)):  # an IndexError would end an iteration
+            raise TypeError(f"{self.__class__.__name__!r} object is not iterable, and has no items")
+        return _getitem(self, index)
+
+
+class ArrayTracer(Tracer):
+    """The tracer of an array: a container, which a number is not."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if np.ndim(self) == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    __getitem__ = _getitem
+
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(self == item))
+
+
+# Methods that not every value has. ``isinstance(x, SupportsIndex)`` asks the class of a tracer too, so there is one for
+# each class of values, with the methods of it.
+_CONVERSIONS = {name: vars(Tracer)[name] for name in (
+    "__int__", "__index__", "__float__", "__complex__", "__round__", "__floor__", "__ceil__", "__trunc__",
+)}  # fmt: skip
+for _name in _CONVERSIONS:
+    delattr(Tracer, _name)
+
+
+@lru_cache(maxsize=1024)
+def tracers_of(cls: type) -> type[Tracer]:
+    """The class of tracers of values of a class."""
+    base = ArrayTracer if issubclass(cls, np.ndarray) else ScalarTracer if issubclass(cls, np.generic) else Tracer
+    own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
+    own["__getattr__"] = Tracer.__getattr__  # inherited, it is lost for good if C code asks while an error is set
+    if cls.__hash__ is None:
+        own["__hash__"] = None
+    name = f"numpy.{cls.__name__}" if cls.__module__ == "numpy" else cls.__name__
+    return type(name, (base,), {"__slots__": (), "__module__": __name__, **own})  # as messages name it
+
+
+def make_tracer(trace: Ledger, var: Variable, value: Any) -> Tracer:
+    """A tracer of the kind that the value needs."""
+    cls: Any = value.__class__  # of a traced value, that of what it stands for
+    return tracers_of(cls)(trace, var, value)
+
+
+def tracers_in(structure: Any) -> list[Tracer]:
+    """All tracers among arguments, also in containers."""
+    found: list[Tracer] = []
+    pending = [structure]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Tracer):
+            found.append(item)
+        elif is_traced(item):  # a ``Foreign``
+            found.append(item.array)
+        elif items := items_of(item):
+            pending.extend(reversed(items))
+    return found
+
+
+def shadow(structure: Any) -> Any:
+    """The plain values behind tracers, for functions that look at shapes and dtypes only."""
+    while is_traced(structure):
+        structure = structure.current()[1]
+    return mapped(shadow, structure)
+
+
+def heed_layout() -> None:
+    """What is traced depends on how the arrays that it reads lie in memory: another call relies on that."""
+    for trace in state.traces:
+        trace.heeds_layout = True
+
+
+def elsewhere(structure: Any) -> Any:
+    """Arguments with the tracers of other threads replaced by their values."""
+    if isinstance(structure, Tracer):
+        return structure if structure.is_here() else shadow(structure)
+    return mapped(elsewhere, structure)
+
+
+def guarded_masks(index: Any) -> Any:
+    """A traced boolean mask in an index decides a shape: its value becomes a guard."""
+    if isinstance(index, tuple):
+        return tuple(map(guarded_masks, index))
+    return decided(index) if kind_of_tracer(index) == "b" else index
+
+
+def kind_of_tracer(value: Any) -> str:
+    """The kind of dtype (``"f"``, ``"i"``, ``"b"``, …) of a traced value; empty if it is not traced."""
+    t = typeof(value) if isinstance(value, Tracer) else None
+    return t.dtype.kind if isinstance(t, ArrayType) else ""
+
+
+def leaked(tracer: Tracer, what: str) -> YotaError:
+    """The error for a tracer that outlived its trace."""
+    return YotaError(
+        f"{user_site()}: {what} got {tracer.describe()} after its trace had ended. A traced value lives only while the "
+        "function runs: return it instead of storing it."
+    )
+
+
+def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
+    """The error for ``what`` would lose a derivative; ``instead`` is the way out, unless the trace has ended."""
+    if not tracer._trace.alive:
+        return leaked(tracer, what)
+    error = tracer._trace.lost = LostDerivativeError(
+        f"{user_site()}: {hints.without_rule()}{what} of a traced value would drop its derivative "
+        f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
+    )
+    return error
+
+
+def unsupported(what: str, instead: str = "Rewrite the line as a function of values: y = f(x)") -> MissingRuleError:
+    """The error for a use of a traced value that nothing follows."""
+    return MissingRuleError(f"{user_site()}: {hints.without_rule()}{what} is not supported on a traced value. "
+                            f"{instead}.")

@@ -1,0 +1,309 @@
+"""The recording of a call: operations on tracers, appended to a tape with their values.
+
+``Trace`` is one recording; ``record`` finds the recording that a call belongs to. Traces nest: an operation belongs to
+the innermost one among its arguments, and to that one the tracers of the outer ones are constants.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..base import locks
+from ..base.containers import LEAVES, filled, items_of, keys_of, mapped, with_items
+from ..base.dispatch import decided, find_held
+from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
+from ..base.ownership import in_rules, is_library, named_module
+from ..base.types import ArrayType, OpaqueType, typeof
+from ..base.unwinding import Quiet, state
+from ..errors import LostDerivativeError
+from ..registry.registry import deciding, missing_rule, primitive_of, raising, rewriting
+from ..registry.tangents import astype, getfield
+from ..registry.writes import ReadOnly, written_into
+from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, user_site
+from ..tape.recorder import is_large
+from ..tape.show import name_of
+from .arguments import extents, held_in, is_flag, positional
+from .foreign import Foreign, has_foreign, meet, refused
+from .ledger import Ledger, Status
+from .stand_ins import as_constant, suspended
+from .tracer import Tracer, elsewhere, heed_layout, leaked, make_tracer, shadow, tracers_in
+from .views import follow_views
+
+T = TypeVar("T")
+
+_NOTHING = nullcontext()
+
+LARGE = 2.0**53  # whole numbers below it are computed exactly
+NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
+_WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
+
+
+class Trace(Ledger):
+    """A recording in progress, and the tracers of its values."""
+
+    __slots__ = ()
+
+    def tracer(self, var: Variable) -> Tracer:
+        """A tracer for an input or constant of this recording."""
+        op = self.tape[var]
+        if isinstance(op, Input):
+            self._status[var] = Status.ACTIVE if op.active else Status.INACTIVE
+        elif isinstance(op, Constant) and op.captured is not None:
+            self._status[var] = Status.INACTIVE
+        else:
+            return make_tracer(self, var, self[var])
+        root = self.roots[var] = make_tracer(self, var, self[var])
+        return root
+
+    @property
+    def written(self) -> list[Variable]:
+        """The inputs and captured arrays that the function has written into."""
+        return [var for var, root in self.roots.items() if root.is_written()]
+
+    def capture(self, value: Any) -> Tracer:
+        """A tracer for an array or number that the function reads from elsewhere, by reference."""
+        op = Constant(value, typeof(value), "captured", captured=self.captured)
+        self.captured += 1
+        return self.tracer(self.append(op, value))
+
+    def foreign(self, value: np.ndarray) -> Variable:
+        """The variable of a plain array that turns up among the arguments of a traced call."""
+        known = self._foreign.get(id(value))
+        if known is None or not np.array_equal(known[1], value, equal_nan=value.dtype.kind in "fc"):
+            if type(value) is not np.ndarray:
+                raise TypeError(f"{user_site()}: a {type(value).__name__} meets a traced value; its arithmetic differs "
+                                "from an array's, pass np.asarray(...) of it")
+            if not in_rules():
+                why = "an array comes from somewhere that cannot be followed"
+                self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS if state.suspended else why}")
+            now = np.array(value)  # the function may write into it later
+            known = self._foreign[id(value)] = value, now, self.constant(now)
+        return known[2]
+
+    def split(self, structure: Any) -> tuple[Any, Any]:
+        """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
+        if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
+            return structure.current() if structure._trace is self else (structure, structure)
+        if isinstance(structure, np.ndarray):
+            return self.foreign(structure), structure
+        if isinstance(structure, slice):
+            # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
+            parts = (structure.start, structure.stop, structure.step)
+            structure = slice(*(operator.index(part) if isinstance(part, Tracer) else part for part in parts))
+        if not (items := items_of(structure)):
+            return structure, structure
+        pairs = [self.split(item) for item in items]
+        return filled(structure, [p[0] for p in pairs]), filled(structure, [p[1] for p in pairs])
+
+    def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
+        entry = primitive_of(fn)
+        if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
+            args, kwargs = (args[0], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
+        elif kwargs:
+            kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
+        names, values = self.split(args)
+        keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
+        locked = ReadOnly() if entry is None or entry.users else None
+        heeding = state.heeding(fn) if entry is None or not entry.known else _NOTHING
+        if locked is not None:
+            values, keyvalues = locked.of(values), locked.of(keyvalues)
+        try:
+            with suspended, heeding:
+                value = self.compute(fn, values, keyvalues)
+            if locked is not None:
+                value = locked.undone(value)
+        except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
+            self.problems.append(f"{name_of(fn)} raised an exception")
+            if locked is not None and "read-only" in str(error):
+                raise written_into(name_of(fn), users=entry is not None) from None
+            raise
+        if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
+            raise refused(opaque[0], "NumPy makes Python objects of the two")
+        if self.sets_errors and raises_errors():
+            self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
+        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._trace is self]):
+            value = self._settled(fn, value, own)
+        if type(value) is np.ndarray and value.dtype.kind not in "fciub" and not self.effects:
+            given = tracers_in((args, kwargs))
+            if not any(t.carries() or np.may_share_memory(shadow(t), value) for t in given):
+                decided(given)  # nobody can follow it
+                return value
+        if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
+            for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
+                if isinstance(x, Tracer) and x._trace is self and x.current()[1] is value:
+                    decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
+                    return x
+        op = Call(fn, names, keywords, typeof(value), self.origin())
+        status = max((self.status(x) for x in operands(op)), default=Status.CONSTANT)
+        if entry is not None and entry.nondiff:
+            status = min(status, Status.INACTIVE)
+        result = self.wrap(self.append(op, value), value, status)
+        if value is None:
+            self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
+        follow_views(result, fn, args, kwargs)
+        return self._truth(result) if isinstance(value, bool) and isinstance(result, Tracer) else result
+
+    def _truth(self, condition: Tracer) -> Any:
+        """A traced condition of Python's: a decision at once, where it may be asked whether it is True itself."""
+        outermost = state.traces[0] if state.traces else self
+        if outermost.truths:
+            return self.guard(condition, bool)
+        outermost.truths = False
+        return condition
+
+    def _settled(self, fn: Callable[..., Any], value: Any, own: Sequence[Tracer]) -> Any:
+        """The plain result of a function that has found traced values elsewhere than among its arguments."""
+        if any(t.carries() for t in own):
+            raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
+                                      "its arguments, so that their derivatives would be lost. Pass them as arguments")
+        self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
+        return _without(own, value)
+
+    def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The value of a call."""
+        plain = state.traces and state.traces[0] is self  # in others, values may be traced ones of those around them
+        return at_users_line(fn, args, kwargs) if plain else fn(*args, **kwargs)
+
+    def of_values(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The value of a call that cannot be recorded: a constant, and its arguments are decisions."""
+        if self.effects:
+            self.refuse(f"this form of {name_of(fn)}, which reads plain values")
+        with suspended:
+            result = self.compute(fn, decided(args), decided(dict(kwargs)))
+        return _as_constants(result)
+
+    def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
+        """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
+        if self.status(result._var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
+            return
+        small = False
+        if fn in (operator.add, operator.sub, operator.mul):
+            size = self.record(np.abs, (fn(astype(x, np.float64), astype(y, np.float64)),), {})
+            small = self.guard(self.record(np.less, (size, LARGE), {}), bool)
+        if not small and fn not in (operator.mod, operator.floordiv, operator.and_, operator.or_, operator.rshift):
+            self.problems.append(f"{self.origin()}: a whole number may become too large")
+
+    def wrap(self, var: Variable, value: Any, status: Status) -> Any:
+        """Tracers for a recorded value; containers are opened with ``getfield``."""
+        t = typeof(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fciub" and status != Status.CONSTANT:
+            raise LostDerivativeError(f"{self.origin()}: {self._maker(var)} makes an array of dtype {value.dtype} of "
+                                      "traced values, where nobody can follow them. Use an array of numbers per field")
+        if status == Status.ACTIVE and is_large(value):
+            self.values[var.id] = None  # its derivative computes it again
+        self._status[var] = min(status, Status.INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
+        if (items := items_of(value)) is not None:
+            wrapped = []
+            for key, item in zip(keys_of(value), items, strict=True):
+                field = self.append(Call(getfield, (var, key), {}, typeof(item)), item)
+                wrapped.append(self.wrap(field, item, status))
+            return with_items(value, wrapped)
+        if not isinstance(t, ArrayType):
+            if status == Status.ACTIVE and not isinstance(value, _WITHOUT_NUMBERS):
+                raise LostDerivativeError(
+                    f"{self.origin()}: {self._maker(var)} returned an object of type {type(value).__name__} made from "
+                    "traced values, whose derivative would be lost in it. Return numbers and arrays, also in tuples, "
+                    "lists, dicts and dataclasses, or make the class known to optree (namespace 'yota_py')"
+                )
+            if status != Status.CONSTANT and value is not None:
+                self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
+            return value
+        return make_tracer(self, var, value)
+
+    def _maker(self, var: Variable) -> str:
+        """The name of the function whose result a variable is, or is a part of."""
+        op = self.tape[var]
+        while isinstance(op, Call) and op.fn is getfield:
+            op = self.tape[op.args[0]]
+        return name_of(op.fn) if isinstance(op, Call) else str(var)
+
+    def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
+        """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
+        var, value = tracer.current()
+        try:
+            answer = test(value)
+        except Exception as error:  # any: the function may catch it, as in ``record``
+            self.problems.append(f"{self.origin()}: {name_of(test)} raised {type(error).__name__}")
+            raise
+        if self.status(var) != Status.CONSTANT:
+            site = self.origin()
+            with locks.recording:  # numbers count in the order of the tape
+                super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
+            if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
+                self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]
+        return answer
+
+
+def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call with traced arguments in the innermost trace among them."""
+    with state.unwatched:
+        return _record(fn, args, kwargs)
+
+
+def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    entry = primitive_of(fn)
+    if entry is not None and entry.immediate:  # shapes and dtypes only
+        if entry.of_layout:
+            heed_layout()
+        with suspended:
+            return fn(*shadow(args), **shadow(dict(kwargs)))
+    if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
+        return meet(fn, args, kwargs)
+    tracers = tracers_in((args, kwargs))
+    if not tracers:
+        raise held_in(fn, args, kwargs)
+    if not all(t.is_here() for t in tracers):
+        working = [t._trace for t in tracers if t.carries() and t._trace.alive]
+        if not working:  # arrays that another thread's trace watches
+            return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
+        working[0].problems.append("it computes in threads of its own")
+    trace: Any = max((t._trace for t in tracers), key=lambda t: t.level)
+    rewrite = rewriting.get(fn) if entry is not None else None
+    if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
+        return result
+    if entry is not None and entry.inline and entry.lowering is not None:
+        trace.split((args, dict(kwargs)))  # looks where arrays come from
+        result = entry.lowering(*args, **kwargs)
+        return trace.of_values(fn, args, kwargs) if result is NotImplemented else result
+    for tracer in tracers:
+        if not tracer._trace.alive:
+            raise leaked(tracer, name_of(fn))
+    no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
+    if no_rule and trace.derived and any(t.carries() for t in tracers):
+        if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
+            with Quiet():
+                fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
+        raise missing_rule(fn)
+    if find_held((args, kwargs)) is not None:
+        raise held_in(fn, args, kwargs)
+    differentiable = entry is not None and not no_rule and not entry.nondiff
+    if kwargs and differentiable and any(t.carries() for t in tracers_in(dict(kwargs))):
+        args, kwargs = positional(fn, entry, args, kwargs)
+    if entry is not None and (decides := deciding.get(fn)) is not None:
+        bool(decides(*args))
+    result = trace.record(fn, args, kwargs)
+    if entry is not None and (raises := raising.get(fn)) is not None:
+        bool(raises(result, *args))  # a decision, if it depends on what is traced
+    return result
+
+
+def _as_constants(result: Any) -> Any:
+    return as_constant(result) if type(result) is np.ndarray else mapped(_as_constants, result)
+
+
+def _without(tracers: Sequence[Tracer], value: Any) -> Any:
+    """A result with the values behind these tracers."""
+    if any(value is t for t in tracers):
+        return value.current()[1]
+    return mapped(lambda item: _without(tracers, item), value)
+
+
+for _cls in (Tracer, Foreign):  # here, because they do not know how they are recorded
+    _any: Any = _cls
+    _any.__yota_record__ = staticmethod(record)
