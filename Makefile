@@ -7,11 +7,12 @@ TORCH ?= torch==2.13.0
 
 # Tests with random programs, as many as YOTA_SEQUENCES says. Interrupts come at every bytecode: in processes of their own,
 # since others load libraries whose methods are exchanged in each trace.
-STRESS = $(filter-out tests/test_interrupts.py,$(shell grep -l YOTA_SEQUENCES tests/test_*.py))
+INTERRUPTS = tests/whole/test_interrupts.py
+STRESS = $(filter-out $(INTERRUPTS),$(shell grep -rl --include='test_*.py' YOTA_SEQUENCES tests))
 
 # Left out with other versions of the libraries, where they would find nothing else: three whole suites take more than
 # an hour on two cores.
-LONG = $(wildcard $(addprefix tests/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
+LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
 	threads.py depth.py memory.py peak_memory.py audit*.py))
 SHORT = $(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(LONG))
 
@@ -52,7 +53,7 @@ test-short: $(VENV)/.installed-test
 	$(SHORT)
 
 stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences, all pairs of dtypes, a memory checker
-	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/test_interrupts.py
+	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(INTERRUPTS)
 	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(STRESS)
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
@@ -68,7 +69,7 @@ mypy: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 docs-check: $(VENV)/.installed-test ## run every example in the documentation
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -m pytest tests/project/test_docs.py
 
 clean: ## remove caches and results, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/examples/out benchmarks/results

@@ -15,7 +15,7 @@ SEQUENCES = os.environ.get("YOTA_SEQUENCES")
 CALLS = 50 * int(SEQUENCES) if SEQUENCES else 300
 START = f"""
 import sys, warnings
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
 warnings.simplefilter("ignore")
 import ctypes, numpy as np, guarded
 """

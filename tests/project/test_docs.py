@@ -14,7 +14,7 @@ import pytest
 import yota_py
 
 pytestmark = pytest.mark.audited
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)")
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")

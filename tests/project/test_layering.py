@@ -16,7 +16,7 @@ import pytest
 import yota_py
 from yota_py.registry.registry import patched
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Bottom to top: a room, which is a folder or a file of ``yota_py``, imports from itself and from those before it.
 ROOMS = [

@@ -20,7 +20,7 @@ from yota_py import gradient
 from yota_py.base.signatures import IN_C, signature_of
 from yota_py.registry.registry import Sample, primitives
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 BOUNDS = dict(bound.split(">=") for bound in PROJECT["project"]["dependencies"])
 OLDEST_PYTHON = PROJECT["project"]["requires-python"].removeprefix(">=")

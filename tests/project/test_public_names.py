@@ -14,7 +14,7 @@ import yota_py
 from yota_py import api, errors
 from yota_py.testing import checks as testing
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def public_functions(module: object) -> set[str]:
