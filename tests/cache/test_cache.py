@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import WEIGHTS, agree, entries, is_compiled
+from agreement import agree
+from caching import WEIGHTS, entries, is_compiled
 
 from yota_py import grad, value_and_grad
 from yota_py.cache.functions import MAX_SIGNATURES

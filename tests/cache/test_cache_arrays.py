@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import Box, agree, entries, follows, function, in_a_process, rebind, write
+from agreement import agree
+from caching import Box, entries, follows, function, in_a_process, rebind, write
 from numpy.testing import assert_allclose
 from scipy import stats
 

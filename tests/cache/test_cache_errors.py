@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import Box, agree, entries, follows, function, in_a_process, is_compiled
+from agreement import agree
+from caching import Box, entries, follows, function, in_a_process, is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import grad

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import SCALE, WEIGHTS, agree, follows, function, rebind, write
+from agreement import agree
+from caching import SCALE, WEIGHTS, follows, function, rebind, write
 
 from yota_py import grad
 

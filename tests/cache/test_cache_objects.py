@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import Box, agree, follows, function, write
+from agreement import agree
+from caching import Box, follows, function, write
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import agree
+from agreement import agree
 
 from yota_py import config, errors, explain, grad, gradient, jit, value_and_grad
 from yota_py.base.shelf import Shelf

@@ -124,7 +124,7 @@ def interpreted(step: Callable[..., Any]) -> tuple[Descent, list[float]]:
     return model, losses
 
 
-def agree(model: Descent, losses: list[float], step: Callable[..., Any]) -> None:
+def ends_like_interpreted(model: Descent, losses: list[float], step: Callable[..., Any]) -> None:
     """Losses on the way, and where it ends, are those of interpreted steps."""
     wanted, wanted_losses = interpreted(step)
     assert_allclose(losses, wanted_losses, rtol=1e-9)
@@ -142,21 +142,21 @@ def test_value_and_grad_then_numpy_in_place() -> None:
     model = Descent()
     losses = train(model.in_place)
     ran_compiled(both)
-    agree(model, losses, Descent.in_place)
+    ends_like_interpreted(model, losses, Descent.in_place)
 
 
 def test_grad_then_numpy_in_place() -> None:
     model = Descent()
     losses = train(model.by_grad)
     ran_compiled(misfit)
-    agree(model, losses, Descent.in_place)
+    ends_like_interpreted(model, losses, Descent.in_place)
 
 
 def test_value_and_grad_then_numpy_with_momentum() -> None:
     model = Momentum()
     losses = train(model.step)
     ran_compiled(both)
-    agree(model, losses, Momentum.step)
+    ends_like_interpreted(model, losses, Momentum.step)
 
 
 @pytest.mark.parametrize("step", [Descent.in_place, Descent.by_grad, Descent.rebinding])
@@ -164,14 +164,14 @@ def test_jit_of_a_step(step: Callable[..., Any]) -> None:
     model = Descent()
     losses = train(jit(step.__get__(model)))
     ran_compiled(step)
-    agree(model, losses, Descent.in_place)
+    ends_like_interpreted(model, losses, Descent.in_place)
 
 
 def test_jit_of_a_step_with_momentum() -> None:
     model = Momentum()
     losses = train(jit(model.step))
     ran_compiled(Momentum.step)
-    agree(model, losses, Momentum.step)
+    ends_like_interpreted(model, losses, Momentum.step)
 
 
 def test_the_optimiser_keeps_its_own_arrays() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ways import CALLS, Ways, agree, agrees, arrays_of, assert_close, compiled, moved, seeds_for
+from ways import CALLS, Ways, agrees, arrays_of, assert_close, compiled, evaluate, moved, seeds_for
 
 import yota_py
 from yota_py import grad
@@ -85,7 +85,7 @@ def test_an_index_out_of_bounds_is_refused() -> None:
     ways, seeds = compiled(lambda x, k: x[k] * 2, np.arange(5.0), np.array([0, 1]))
     for bad in ([0, 5], [-6, 0], [0, 2**40]):
         assert ways.program(np.arange(5.0), np.array(bad), *seeds) is Refusal.OUT_OF_BOUNDS
-        assert agree(ways, [np.arange(5.0), np.array([-5, 4]), *seeds])
+        assert evaluate(ways, [np.arange(5.0), np.array([-5, 4]), *seeds])
         with pytest.raises(IndexError, match="out of bounds"):
             grad(lambda x, k: np.sum(x[k]), np.arange(5.0), np.array(bad))
 
@@ -168,7 +168,7 @@ def test_special_values_pass_through(dtype: str) -> None:
     x, y = np.repeat(special, special.size), np.tile(special, special.size)
     ways, seeds = compiled(f, x, y)
     inputs = ways.fit([x, y, *seeds])
-    assert agree(ways, inputs, 1e-6)
+    assert evaluate(ways, inputs, 1e-6)
     for a, b in zip(ways.run(inputs)[2:7], ways.gradient.play_flat(inputs)[2:7], strict=True):
         assert np.array_equal(np.signbit(a) | np.isnan(a), np.signbit(b) | np.isnan(b)), "a zero of the wrong sign"
 
@@ -224,7 +224,7 @@ def test_captured_arrays_are_read_anew() -> None:
     ways, seeds = compiled(f, np.ones(4))
     assert len(ways.captured) == 1 and ways.captured[0] is table
     table[:] = 9
-    assert np.array_equal(agree(ways, [np.ones(4), *seeds])[1], np.full(4, 18.0) * seeds[0])
+    assert np.array_equal(evaluate(ways, [np.ones(4), *seeds])[1], np.full(4, 18.0) * seeds[0])
 
 
 def _with_number(x: Any, a: Any) -> Any:
@@ -297,7 +297,7 @@ def test_what_a_program_keeps_and_counts() -> None:
         assert program.calls == 0
         before = program.nbytes
         for i in range(1, CALLS + 1):
-            agree(ways, [table])
+            evaluate(ways, [table])
             assert program.calls == i and program.nbytes >= before
             assert isinstance(program(table + 5), Refusal) and isinstance(program(1.0), Refusal)
             assert program.calls == i

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ways import CALLS, agree, compiled
+from ways import CALLS, compiled, evaluate
 
 import yota_py
 from yota_py import jit
@@ -45,7 +45,7 @@ def test_the_first_decision_that_differs_is_named() -> None:
         ways, seeds = compiled(_decide, *first)
         for args in calls * CALLS:
             refusal = ways.program(*args, *seeds)
-            if agree(ways, [*args, *seeds]):
+            if evaluate(ways, [*args, *seeds]):
                 assert not isinstance(refusal, Refusal)
             else:
                 numbers.add(refusal.number)
@@ -89,7 +89,7 @@ def test_decisions_of_rules_have_no_number() -> None:
         for _ in range(CALLS):
             refusal = ways.program(*ways.fit([x, *seeds]))
             assert refusal.number == number and refusal is not Refusal.MISFIT
-            assert agree(ways, ways.fit([abs(x) / 11, *seeds]))
+            assert evaluate(ways, ways.fit([abs(x) / 11, *seeds]))
 
 
 @pytest.mark.parametrize("value", [True, 3, 2.5, np.bool_(False), np.int32(-7), np.int64(2**40), np.float32(0.1),
@@ -131,7 +131,7 @@ def test_a_decision_before_an_index_counts_more() -> None:
         for _ in range(CALLS):
             refusal = ways.program(huge, bad, *seeds)
             assert refusal.number == want and (want == 0 or refusal is Refusal.OUT_OF_BOUNDS)
-            assert agree(ways, [x, good, *seeds])
+            assert evaluate(ways, [x, good, *seeds])
 
 
 def test_a_decision_before_a_python_step() -> None:
@@ -157,7 +157,7 @@ def test_a_decision_before_a_python_step() -> None:
         assert ways.program(*ways.fit([-np.ones(3), 0.5, *seeds])).number == 0 and not seen
     for _ in range(CALLS):
         assert ways.program(*ways.fit([np.ones(3), 5.0, *seeds])).number == 1 and seen
-        assert agree(ways, ways.fit([np.full(3, 2.0), 0.25, *seeds]))
+        assert evaluate(ways, ways.fit([np.full(3, 2.0), 0.25, *seeds]))
 
 
 @pytest.mark.parametrize("call", [float, math.frexp, lambda x: struct.pack("d", x), lambda x: [-float(x)]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, programs
 from scipy import special
-from ways import CALLS, Ways, agree, agrees, arrays_of, assert_close, check_types, compiled
+from ways import CALLS, Ways, agrees, arrays_of, assert_close, check_types, compiled, evaluate
 
 from yota_py import grad
 
@@ -28,10 +28,10 @@ def test_random_programs(f: Program) -> None:
         check_types(ways.lowered, ways.fit([*f.draw(0), *seeds]))
     kept: list[list[Any]] = []
     for call in range(CALLS):
-        agree(scalar, scalar.fit(f.draw(call)), f.rtol)
+        evaluate(scalar, scalar.fit(f.draw(call)), f.rtol)
         inputs = ways.fit([*f.draw(call), *seeds])
         before = [np.array(x) for x in inputs]
-        results = agree(ways, inputs, f.rtol)
+        results = evaluate(ways, inputs, f.rtol)
         assert all(np.array_equal(a, b) for a, b in zip(inputs, before, strict=True)), "an input has changed"
         arrays = arrays_of(results)
         for i, x in enumerate(arrays):
@@ -73,7 +73,7 @@ def test_found_by_random_programs(name: str) -> None:
         agrees(f, tuple(args), rtol=1e-7)
         ways = Ways.of(f, tuple(args))
         check_types(ways.lowered, ways.fit(args))
-        agree(ways, ways.fit(args), 1e-3 if "halves" in name else 1e-7)
+        evaluate(ways, ways.fit(args), 1e-3 if "halves" in name else 1e-7)
         first, *later = (grad(f, *args) for _ in range(CALLS))
     for value, grads in later:
         for a, b in zip([value, *grads], [first[0], *first[1]], strict=True):

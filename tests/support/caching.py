@@ -11,28 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.testing import assert_allclose
+from agreement import agree
 
-from yota_py import grad, gradtape
 from yota_py.cache import functions as cache
 from yota_py.cache.variants import Variant
 
 Change = Callable[[], Any]
 SCALE = 1.0
 WEIGHTS = np.arange(1.0, 4.0)
-
-
-def agree(f: Callable[..., Any], *args: Any) -> None:
-    """A call gives the value of plain NumPy, and the value and gradients of a fresh trace."""
-    value, grads = grad(f, *args)
-    fresh, fresh_grads = gradtape(f, *args).play(*args)
-    assert_allclose(value, f(*args), rtol=1e-12, err_msg="value: cached, plain")
-    assert_allclose(value, fresh, rtol=1e-12, err_msg="value: cached, fresh trace")
-    for have, want in zip(grads, fresh_grads, strict=True):
-        if want is None:
-            assert have is None
-        else:
-            assert_allclose(have, want, rtol=1e-10, atol=1e-13, err_msg="gradient: cached, fresh trace")
 
 
 def follows(f: Callable[..., Any], *changes: Change, x: Any = 2.0) -> None:

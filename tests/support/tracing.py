@@ -6,9 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.testing import assert_allclose
-
-from yota_py import grad, gradtape
 
 Function = Callable[[Any], Any]
 NUMBERS = (2.17, 3.31, 0.62, 7.43)
@@ -23,14 +20,3 @@ def slope(f: Function, x: Any) -> Any:
     return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(x.size).reshape(-1, *x.shape)]).reshape(
         x.shape
     )
-
-
-def agree(f: Function, *xs: Any) -> None:
-    """At each input: the value of plain NumPy and of a fresh trace, and the slope of finite differences."""
-    for x in xs:
-        value, (g,) = grad(f, x)
-        fresh, (fresh_g,) = gradtape(f, x).play(x)
-        assert_allclose(value, f(x), rtol=1e-12, err_msg=f"value at {x}")
-        assert_allclose(value, fresh, rtol=1e-12, err_msg=f"fresh value at {x}")
-        assert_allclose(g, fresh_g, rtol=1e-10, atol=1e-13, err_msg=f"fresh gradient at {x}")
-        assert_allclose(g, slope(f, x), rtol=2e-5, atol=1e-6, err_msg=f"slope at {x}")

@@ -114,7 +114,7 @@ def compiled(f: Callable[..., Any], *args: Any) -> tuple[Ways, list[Any]]:
     return ways, list(seeds) if isinstance(seeds, tuple) else [seeds]
 
 
-def agree(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
+def evaluate(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
     """The program's results, which equal those of both tapes; or nothing, where the tapes raise and it refuses."""
     with np.errstate(all="ignore"):
         try:
@@ -160,7 +160,7 @@ def agrees(f: Callable[..., Any], *calls: tuple[Any, ...], rtol: float = 1e-9) -
     ways, seeds = compiled(f, *calls[0])
     for _ in range(CALLS if len(calls) < CALLS else 1):
         for args in calls:
-            assert agree(ways, ways.fit([*args, *seeds]), rtol)
+            assert evaluate(ways, ways.fit([*args, *seeds]), rtol)
     return ways
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import Box, agree, follows, function
+from agreement import agree
+from caching import Box, follows, function
 from numpy.testing import assert_allclose
 
 from yota_py import grad, gradient, jit

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
-from caching import agree
+from agreement import agree
 from steps import runs_as_plain
 
 

@@ -14,7 +14,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 import xarray as xr
-from caching import agree, entries, is_compiled
+from agreement import agree
+from caching import entries, is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import grad, jit, pullback, value_and_grad

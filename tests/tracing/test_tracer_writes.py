@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import ALL, agree
 from numpy.testing import assert_allclose, assert_array_equal
-from tracing import ARRAYS, NUMBERS, Function, agree, slope
+from tracing import ARRAYS, NUMBERS, Function, slope
 
 from yota_py import grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, MutationError, YotaError
@@ -79,7 +80,8 @@ def test_a_list_keeps_its_traced_items() -> None:
             total["y"] += v
         return total["y"] + np.sum(out)
 
-    agree(f, *ARRAYS)
+    for x in ARRAYS:
+        agree(f, x, against=ALL)
 
 
 # ----------------------------------------------------------------------------------------- writes: right or refused
@@ -229,4 +231,5 @@ def test_numbers_are_rebound_not_written() -> None:
         y *= x
         return y + x
 
-    agree(f, *NUMBERS)
+    for x in NUMBERS:
+        agree(f, x, against=ALL)

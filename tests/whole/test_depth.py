@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fresh import agree
+from agreement import agree
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad

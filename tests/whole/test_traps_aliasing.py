@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fresh import Function, agree
+from agreement import agree
+from fresh import Function
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad, gradient, pullback, value_and_grad

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fresh import Function, agree, rounds
+from agreement import agree
+from fresh import Function, rounds
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
