@@ -238,7 +238,7 @@ def _output(value: int, mode: Mode, indices: tuple[int, ...], r: Reference) -> O
 
 
 def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[KernelSpec, list[int]]:
-    """A cluster's kernel; ``escaping`` are the results that others read."""
+    """A cluster's kernel; ``escaping`` is what other steps read."""
     builder = _Builder(cluster.space, memory)
     for item in cluster.items:
         builder.add(item)

@@ -11,7 +11,7 @@ from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES
 from ..kernels.store import ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
+from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Memory, copy_nest, fill_nest, nest_of
 
@@ -57,17 +57,19 @@ class _Planner(Memory):
         self._buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []
         self._reserved: dict[Variable, Place] = {}
+        self._copies: list[tuple[Variable, Place]] = []
+        self._escaping = self._read_outside()
 
     def run(self) -> Plan:
         """The whole plan."""
         self._reserve_guards()
         self._bind_inputs()
         self._reserve_results()
-        last_use = self._last_uses()
-        for at, step in enumerate(self.schedule.steps):
+        for step, unused in zip(self.schedule.steps, self._unused_after(), strict=True):
             self._step(step)
-            for var in [v for v in self._buffers if last_use.get(v, at) <= at]:
-                self._arena.give(*self._buffers.pop(var))
+            for var in unused:
+                if var in self._buffers:
+                    self._arena.give(*self._buffers.pop(var))
             while self._temporaries:
                 self._arena.give(*self._temporaries.pop())
         self._copy_results()
@@ -194,31 +196,32 @@ class _Planner(Memory):
 
     # -- lifetimes
 
-    def _root(self, var: Variable) -> list[Variable]:
-        """A variable and those whose memory it shares."""
-        out = [var]
-        while (base := self.schedule.views.get(out[-1])) is not None:
-            out.append(base)
-        return out
-
-    def _last_uses(self) -> dict[Variable, int]:
+    def _unused_after(self) -> list[list[Variable]]:
+        """Per step, the variables whose memory nothing looks at any more when it is done."""
         last: dict[Variable, int] = {}
         end = len(self.schedule.steps)
         for at, step in enumerate(self.schedule.steps):
-            for var in _reads(self.tape, step):
-                for v in self._root(var):
-                    last[v] = at
-        for _, var in paths(self.tape.results):
-            for v in self._root(var):
-                last[v] = end
-        return last
+            last.update((var, at) for var in (*_writes(step), *_reads(self.tape, step)))
+        last.update((var, end) for _, var in paths(self.tape.results))
+        for view, base in reversed(self.schedule.views.items()):  # a view stands behind its base on the tape
+            if view in last:
+                last[base] = max(last.get(base, 0), last[view])
+        out: list[list[Variable]] = [[] for _ in range(end + 1)]
+        for var, at in last.items():
+            out[at].append(var)
+        return out[:end]
+
+    def _read_outside(self) -> set[Variable]:
+        """What is read by another step than the one that computes it."""
+        home = {var: step for step in self.schedule.steps for var in _writes(step)}
+        out = {var for step in self.schedule.steps for var in _reads(self.tape, step) if home.get(var) is not step}
+        return out | set(self.schedule.views.values()) | {var for _, var in paths(self.tape.results)}
 
     # -- results
 
     def _reserve_results(self) -> None:
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
         computed = {v for step in self.schedule.steps for v in _writes(step)}
-        self._copies: list[tuple[Variable, Place]] = []
         for result in self.tape.results:
             if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
@@ -279,21 +282,7 @@ class _Planner(Memory):
                     self.place(x)  # before the nest: a view may need a copy first
             if item.kind == "scatter":
                 self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
-        self._emit(*nest_of(step, self._escaping(step), self))
-
-    def _escaping(self, step: Cluster) -> set[Variable]:
-        """Results of a cluster that something outside of it reads."""
-        if not hasattr(self, "_readers"):
-            self._readers: dict[Variable, set[int]] = {}
-            for at, other in enumerate(self.schedule.steps):
-                for var in _reads(self.tape, other):
-                    self._readers.setdefault(var, set()).add(at)
-            for base in self.schedule.views.values():
-                self._readers.setdefault(base, set()).add(-1)
-            for _, var in paths(self.tape.results):
-                self._readers.setdefault(var, set()).add(-1)
-        at = next(i for i, other in enumerate(self.schedule.steps) if other is step)
-        return {item.var for item in step.items if self._readers.get(item.var, set()) - {at}}
+        self._emit(*nest_of(step, self._escaping, self))
 
     def _concatenate(self, step: Concatenate) -> None:
         target, at = self.place(step.var), 0
@@ -350,6 +339,3 @@ def _reads(tape: Any, step: Step) -> list[Variable]:
 
 def _writes(step: Step) -> list[Variable]:
     return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]
-
-
-__all__ = ["Item", "KernelCall", "Plan", "make_plan"]

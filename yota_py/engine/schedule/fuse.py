@@ -10,6 +10,7 @@ behind: so the first fault of a run is the one that counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
 from .classify import classify, guarded, view_base
 from .loops import ON_INTEGERS
-from .steps import Cluster, Item, Schedule, Step
+from .steps import Cluster, Item, Schedule
 
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
 
@@ -31,7 +32,7 @@ def fuse(tape: Tape) -> Schedule:
     schedule = Schedule(tape, [], {})
     home: dict[Variable, int] = {}  # the step that computes a variable
     inside: dict[Variable, int] = {}  # the cluster that has it in registers, in its iteration space
-    by_space: dict[tuple[int, ...], list[int]] = {}
+    with_room: dict[tuple[int, ...], list[int]] = {}  # clusters by their spaces
     items: dict[Variable, Item] = {}
     only_padded = _only_padded(tape)
     guards_until = 0  # the step of the last guard so far
@@ -59,15 +60,20 @@ def fuse(tape: Tape) -> Schedule:
                     x in inside and classified.kind in ("map", "reduce", "require") and tape.type_of(x).shape == space
                 )
                 first = max(first, inside[x] if fits else home[x] + 1)
-        at = next((i for i in by_space.get(space, ()) if i >= first and _has_room(schedule.steps[i])), None)
-        if classified.kind == "scatter" or at is None:
+        clusters = with_room.setdefault(space, [])
+        k = bisect_left(clusters, first)
+        if classified.kind != "scatter" and k < len(clusters):
+            at = clusters[k]
+        else:
             at = len(schedule.steps)
             schedule.steps.append(Cluster(space))
             if classified.kind != "scatter":
-                by_space.setdefault(space, []).append(at)
+                clusters.append(at)
         cluster = schedule.steps[at]
         assert isinstance(cluster, Cluster)
         cluster.items.append(classified)
+        if len(cluster.items) == MAX_CLUSTER:
+            clusters.remove(at)
         home[var] = at
         if classified.kind == "require":
             guards_until = at
@@ -138,10 +144,6 @@ def _recomputed(tape: Tape, pad: Item, items: dict[Variable, Item]) -> Item:
         pending.extend(y for y, _ in item.reads if isinstance(y, Variable))
     ordered = tuple(inner[x] for x in sorted(inner, key=lambda x: x.id))
     return replace(pad, reads=tuple(leaves.items()), inner=ordered)
-
-
-def _has_room(step: Step) -> bool:
-    return isinstance(step, Cluster) and len(step.items) < MAX_CLUSTER
 
 
 def _space(tape: Tape, item: Item) -> tuple[int, ...]:
