@@ -6,12 +6,10 @@ transposed. All in Fortran's order: the caller exchanges operands for row-major 
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
+from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const
+
 ROUTINES = {"float64": ("dgemm", "dgemv"), "float32": ("sgemm", "sgemv")}
 
 
@@ -23,40 +21,29 @@ def _address(name: str) -> int:
 
 def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None:
     """Add ``void name(int64 *frame, int64 *words)``: C = op(A) op(B), or y = op(A) x for a ``vector`` product."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR]), name)
+    w = Writer(function)
+    b = w.b
     frame, words = function.args
-    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
 
-    def word(i: int) -> Any:
-        return b.load(b.gep(words, [ir.Constant(I64, i)], source_etype=I64), typ=I64)
+    def pointer(i: int) -> Value:
+        return w.byte(w.word(frame, w.word(words, i), PTR), w.word(words, i + 1))
 
-    def pointer(i: int) -> Any:
-        address = b.load(b.gep(frame, [word(i)], source_etype=I64), typ=I64)
-        return b.inttoptr(b.add(address, word(i + 1)), PTR)
+    def integer(i: int) -> Value:
+        return w.variable(b.trunc(w.word(words, i), I32))
 
-    def cell(value: Any) -> Any:
-        place = b.alloca(value.type)
-        b.store(value, place)
-        return place
+    def flag(i: int) -> Value:
+        transposed = b.icmp_signed("!=", w.word(words, i), const(0))
+        return w.variable(b.select(transposed, ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))))
 
-    def integer(i: int) -> Any:
-        return cell(b.trunc(word(i), I32))
-
-    def flag(i: int) -> Any:
-        return cell(
-            b.select(
-                b.icmp_signed("!=", word(i), ir.Constant(I64, 0)), ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))
-            )
-        )
-
-    one, zero, unit = cell(ir.Constant(element, 1.0)), cell(ir.Constant(element, 0.0)), cell(ir.Constant(I32, 1))
+    one, zero = (w.variable(ir.Constant(ELEMENTS[dtype], number)) for number in (1.0, 0.0))
+    unit = w.variable(ir.Constant(I32, 1))
     a, x, c = pointer(0), pointer(2), pointer(4)
     m, n, k, lda, ldb, ldc = (integer(i) for i in range(6, 12))
     if vector:
         arguments = [flag(12), m, n, one, a, lda, x, ldb, zero, c, unit]
     else:
         arguments = [flag(12), flag(13), m, n, k, one, a, lda, x, ldb, zero, c, ldc]
-    routine = ir.FunctionType(ir.VoidType(), [PTR] * len(arguments)).as_pointer()
+    routine = ir.FunctionType(VOID, [PTR] * len(arguments)).as_pointer()
     b.call(b.inttoptr(ir.Constant(I64, _address(ROUTINES[dtype][vector])), routine), arguments)
     b.ret_void()

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 
 from ..maths.builder import VecMath
+from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
 from .ir import DTYPES, KernelSpec, words_of
-
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
-ELEMENTS: dict[str, ir.Type] = {
-    "float64": ir.DoubleType(),
-    "float32": ir.FloatType(),
-    "int64": I64,
-    "int32": I32,
-    "bool": I1,
-}
-
-Value = Any
 
 
 class Memory:
@@ -34,23 +22,23 @@ class Memory:
         self.uniform: Value = None  # the value of the whole row, if it is one
 
 
-class MemoryEmitter:
+class MemoryEmitter(Writer):
     """The part of a kernel's emission that deals with words, addresses, loads and stores."""
 
-    def __init__(self, builder: ir.IRBuilder, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
-        self.b, self.spec, self.lanes = builder, spec, lanes
+    def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
+        super().__init__(function)
+        self.spec, self.lanes = spec, lanes
         self.frame, self.words = function.args
-        self.math = VecMath(builder, lanes)
-        self.scalar = VecMath(builder, 1)
+        self.math = VecMath(self.b, lanes)
+        self.scalar = VecMath(self.b, 1)
         self._at = 0
         self.outer: list[Value] = []
 
     # -- words and addresses
 
     def _word(self) -> Value:
-        pointer = self.b.gep(self.words, [ir.Constant(I64, self._at)], source_etype=I64)
         self._at += 1
-        return self.b.load(pointer, typ=I64)
+        return self.word(self.words, self._at - 1)
 
     def _memory(self, access: str, indices: int) -> Memory:
         start, rank = self._at, self.spec.rank
@@ -59,11 +47,8 @@ class MemoryEmitter:
         box = [self._word() for _ in range(2 * rank if access in ("pad", "box") else 0)]
         index = [self._word() for _ in range(2 * indices)]
         assert self._at - start == words_of(access, rank, indices)
-        address = self.b.load(self.b.gep(self.frame, [slot], source_etype=I64), typ=I64)
+        address = self.word(self.frame, slot)
         return Memory(self.b.inttoptr(self.b.add(address, offset), PTR), strides, box, index)
-
-    def _offset(self, pointer: Value, byte: Value) -> Value:
-        return self.b.gep(pointer, [byte], source_etype=I8)
 
     def _address(self, m: Memory) -> Value:
         """The address for the current outer indices."""
@@ -71,7 +56,7 @@ class MemoryEmitter:
         for d, i in enumerate(self.outer):
             if m.box:
                 i = self.b.sub(i, m.box[d])
-            pointer = self._offset(pointer, self.b.mul(i, m.strides[d]))
+            pointer = self.byte(pointer, self.b.mul(i, m.strides[d]))
         return pointer
 
     def _enter_row(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
@@ -101,7 +86,7 @@ class MemoryEmitter:
         )
 
     def _iota(self) -> Value:
-        return ir.Constant(I64, 0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
+        return const(0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
 
     # -- memory access
 
@@ -121,7 +106,7 @@ class MemoryEmitter:
         elif i is None or (inner == "zero" and byte is None and not m.box):
             return self._load_one(dtype, m)
         elif inner == "unit" and byte is None:
-            pointer = self._offset(m.row, self.b.mul(i, ir.Constant(I64, DTYPES[dtype])))
+            pointer = self.byte(m.row, self.b.mul(i, const(DTYPES[dtype])))
             value = self._masked_load(pointer, stored, mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
@@ -132,18 +117,16 @@ class MemoryEmitter:
         if self.lanes == 1:
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
         vector = self._vector(stored)
-        fn = self._intrinsic(f"llvm.masked.load.{_suffix(vector)}.p0", vector, [PTR, I32, mask.type, vector])
-        return self.b.call(fn, [pointer, ir.Constant(I32, 1), mask, _zero(vector)])
+        name = f"llvm.masked.load.{_suffix(vector)}.p0"
+        return self.call(name, vector, pointer, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
 
     def _gather(self, row: Value, offsets: Value, stored: ir.Type, mask: Value) -> Value:
         if self.lanes == 1:
-            pointer = self._offset(row, offsets)
+            pointer = self.byte(row, offsets)
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
         vector, pointers = self._vector(stored), self._pointers(row, offsets)
-        fn = self._intrinsic(
-            f"llvm.masked.gather.{_suffix(vector)}.v{self.lanes}p0", vector, [pointers.type, I32, mask.type, vector]
-        )
-        return self.b.call(fn, [pointers, ir.Constant(I32, 1), mask, _zero(vector)])
+        name = f"llvm.masked.gather.{_suffix(vector)}.v{self.lanes}p0"
+        return self.call(name, vector, pointers, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
 
     def _pointers(self, row: Value, offsets: Value) -> Value:
         address = self.b.add(self._splat(self.b.ptrtoint(row, I64)), offsets)
@@ -165,39 +148,24 @@ class MemoryEmitter:
         if value.type in (I1, self._vector(I1)):
             value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
         if self.lanes == 1:
-            pointer = m.row if i is None else self._offset(m.row, self.b.mul(i, m.strides[-1]))
+            pointer = m.row if i is None else self.byte(m.row, self.b.mul(i, m.strides[-1]))
             self.b.store(value, pointer, align=1)
         elif inner == "unit":
             assert i is not None
-            size = ir.Constant(I64, _bytes(value.type.element))
-            pointer = self._offset(m.row, self.b.mul(i, size))
-            fn = self._intrinsic(
-                f"llvm.masked.store.{_suffix(value.type)}.p0", ir.VoidType(), [value.type, PTR, I32, mask.type]
-            )
-            self.b.call(fn, [value, pointer, ir.Constant(I32, 1), mask])
+            pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
+            self.call(f"llvm.masked.store.{_suffix(value.type)}.p0", VOID, value, pointer, ir.Constant(I32, 1), mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
             pointers = self._pointers(m.row, offsets)
-            fn = self._intrinsic(
-                f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0",
-                ir.VoidType(), [value.type, pointers.type, I32, mask.type],
-            )  # fmt: skip
-            self.b.call(fn, [value, pointers, ir.Constant(I32, 1), mask])
-
-    def _intrinsic(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        known = self.b.module.globals.get(name)
-        return known or ir.Function(self.b.module, ir.FunctionType(result, arguments), name)
-
-
-def _zero(vector: ir.Type) -> ir.Constant:
-    return ir.Constant(vector, None)
+            name = f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0"
+            self.call(name, VOID, value, pointers, ir.Constant(I32, 1), mask)
 
 
 def _bytes(element: ir.Type) -> int:
-    return 8 if element in (I64, ELEMENTS["float64"]) else 1 if element == I8 else 4
+    return 8 if element in (I64, DOUBLE) else 1 if element == I8 else 4
 
 
 def _suffix(vector: ir.Type) -> str:
     element = vector.element
-    kind = "f64" if element == ELEMENTS["float64"] else "f32" if element == ELEMENTS["float32"] else f"i{element.width}"
+    kind = {DOUBLE: "f64", FLOAT: "f32"}.get(element) or f"i{element.width}"
     return f"v{vector.count}{kind}"

@@ -37,24 +37,19 @@ from ...base.dispatch import original
 from ...base.types import ArrayType
 from ..kernels.codegen import compile_module, new_module
 from ..kernels.emit import ERROR_SLOT, NO_FAULT
+from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
 from ..plan.layout import NEXT_SLOT
 from .objects import (
     DATA,
     DESCRIPTOR,
     FLAGS,
-    I32,
-    I64,
     ITEMS,
     NDIM,
-    NULL,
-    PTR,
     SHAPE,
     TYPE,
     VALUE,
-    VOID,
     Call,
-    Writer,
-    const,
+    PythonWriter,
     emit_results,
 )
 
@@ -77,26 +72,24 @@ def _emit_run(module: ir.Module) -> ir.Function:
     """``int64 run(int64 *frame, int64 *table, int64 length, int64 release)``: each kernel of the table in turn, until
     one reports a fault. Returns it, or 0."""
     kernels = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "kernels")
-    w = Writer(kernels)
+    w = PythonWriter(kernels)
     frame, table, length = kernels.args
     w.b.store(const(NO_FAULT), w.at(frame, ERROR_SLOT))
-    entry, head, body, done = w.b.block, w.block("head"), w.block("body"), w.block("done")
-    w.b.branch(head)
-    w.b.position_at_end(head)
-    at = w.b.phi(I64)
-    at.add_incoming(const(0), entry)
-    w.b.cbranch(w.b.icmp_signed("<", at, length), body, done)
-    w.b.position_at_end(body)
-    record = w.at(table, at)
-    kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
-    w.b.call(kernel, [frame, w.at(record, 2)])
-    at.add_incoming(w.b.add(at, w.word(record, 0)), body)
-    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT)), head, done)
-    w.b.position_at_end(done)
+    at = w.variable(const(0))
+
+    def more() -> Value:
+        good = w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
+        return w.b.and_(good, w.b.icmp_signed("<", w.word(at, 0), length))
+
+    with w.repeated(more):
+        record = w.at(table, w.word(at, 0))
+        kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
+        w.b.call(kernel, [frame, w.at(record, 2)])
+        w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
     w.b.ret_void()
 
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64, I64]), "run")
-    w = Writer(function)
+    w = PythonWriter(function)
     frame, table, length, release = function.args
     with w.b.if_else(w.b.icmp_signed("!=", release, const(0))) as (then, otherwise):
         with then:
@@ -110,71 +103,48 @@ def _emit_run(module: ir.Module) -> ir.Function:
     return function
 
 
-def _emit_bind(w: Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
+def _emit_bind(w: PythonWriter, program: Value, frame: Value, values: Value, misfit: ir.Block) -> None:
     """Check the values against the program's bindings and fill the frame."""
-    b = w.b
-    count = w.word(program, COUNT)
-    entry = b.block
-    head, body, done = (w.block(n) for n in ("bind", "bind_one", "bound"))
-    b.branch(head)
-    b.position_at_end(head)
-    k, at = b.phi(I64), b.phi(I64)
-    k.add_incoming(const(0), entry)
-    at.add_incoming(const(BINDINGS), entry)
-    b.cbranch(b.icmp_signed("<", k, count), body, done)
-    b.position_at_end(body)
-    binding = w.at(program, at)
-    kind, slot, ndim = w.word(binding, 0), w.word(binding, 1), w.word(binding, 3)
-    value = w.word(values, k, PTR)
-    cls = w.load(value, TYPE, I64)
-    target = w.at(frame, slot)
-    number, array, following = (w.block(n) for n in ("number", "array", "following"))
-    b.cbranch(b.icmp_signed("==", kind, const(ARRAY)), array, number)
+    at = w.variable(const(BINDINGS))
+    with w.loop(w.word(program, COUNT)) as k:
+        binding, value = w.at(program, w.word(at, 0)), w.word(values, k, PTR)
+        kind, slot, identity, ndim = (w.word(binding, i) for i in range(4))
+        target = w.at(frame, slot)
+        with w.b.if_else(w.b.icmp_signed("==", kind, const(ARRAY))) as (array, number):
+            with array:
+                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), const(id(np.ndarray))), misfit)
+                _require_array(w, value, identity, ndim, w.at(binding, 4), misfit)
+                w.b.store(w.field(value, DATA, I64), target)
+            with number:
+                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), identity), misfit)
+                is_float = w.b.icmp_signed("==", kind, const(FLOAT64))
+                address = w.b.add(w.b.ptrtoint(value, I64), const(VALUE))
+                w.b.store(w.b.select(is_float, w.field(value, VALUE, I64), address), target)
+        w.b.store(w.b.add(w.b.add(w.word(at, 0), ndim), const(4)), at)
 
-    b.position_at_end(number)
-    w.require(b.icmp_signed("==", cls, w.word(binding, 2)), misfit)
-    address = b.add(b.ptrtoint(value, I64), const(VALUE))
-    b.store(b.select(b.icmp_signed("==", kind, const(FLOAT64)), w.load(value, VALUE, I64), address), target)
-    b.branch(following)
 
-    b.position_at_end(array)
-    w.require(b.icmp_signed("==", cls, const(id(np.ndarray))), misfit)
-    w.require(b.icmp_signed("==", w.load(value, DESCRIPTOR, I64), w.word(binding, 2)), misfit)
-    w.require(b.icmp_signed("==", b.sext(w.load(value, NDIM, I32), I64), ndim), misfit)
-    flags = b.and_(w.load(value, FLAGS, I32), ir.Constant(I32, _WANTED_FLAGS))
-    w.require(b.icmp_signed("==", flags, ir.Constant(I32, _WANTED_FLAGS)), misfit)
-    shape = w.load(value, SHAPE, PTR)
-    before = b.block
-    dim_head, dim_body, dim_done = (w.block(n) for n in ("dims", "dim", "dims_done"))
-    b.branch(dim_head)
-    b.position_at_end(dim_head)
-    d = b.phi(I64)
-    d.add_incoming(const(0), before)
-    b.cbranch(b.icmp_signed("<", d, ndim), dim_body, dim_done)
-    b.position_at_end(dim_body)
-    w.require(b.icmp_signed("==", w.word(shape, d), w.word(binding, b.add(d, const(4)))), misfit)
-    d.add_incoming(b.add(d, const(1)), b.block)
-    b.branch(dim_head)
-    b.position_at_end(dim_done)
-    b.store(w.load(value, DATA, I64), target)
-    b.branch(following)
-
-    b.position_at_end(following)
-    k.add_incoming(b.add(k, const(1)), following)
-    at.add_incoming(b.add(b.add(at, ndim), const(4)), following)
-    b.branch(head)
-    b.position_at_end(done)
+def _require_array(
+    w: PythonWriter, value: Value, descriptor: Value, ndim: Value, shape: Value, misfit: ir.Block
+) -> None:
+    """An array must have this descriptor and shape, and lie in order."""
+    w.require(w.b.icmp_signed("==", w.field(value, DESCRIPTOR, I64), descriptor), misfit)
+    w.require(w.b.icmp_signed("==", w.b.sext(w.field(value, NDIM, I32), I64), ndim), misfit)
+    wanted = ir.Constant(I32, _WANTED_FLAGS)
+    w.require(w.b.icmp_signed("==", w.b.and_(w.field(value, FLAGS, I32), wanted), wanted), misfit)
+    extents = w.field(value, SHAPE, PTR)
+    with w.loop(ndim) as d:
+        w.require(w.b.icmp_signed("==", w.word(extents, d), w.word(shape, d)), misfit)
 
 
 def _emit_program(module: ir.Module, run: ir.Function) -> None:
     """The vectorcall entry ``program(*values)``, bound to ``(program, again)``."""
     function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program")
-    w = Writer(function)
+    w = PythonWriter(function)
     b = w.b
     me, values, count = function.args
     misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
-    made, depth = w.variable(), w.variable()
-    program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
+    made, depth = w.variable(const(0)), w.variable(const(0))
+    program = w.call("PyLong_AsVoidPtr", PTR, w.field(me, ITEMS, PTR))
     frame = _emit_take(w, program, no_frame)
     w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
     w.require(b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
@@ -185,9 +155,8 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
     stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
     call = Call(program, frame, values, count, outputs, made, stack, depth, failed)
     _emit_outputs(w, call, output_count)
-    fault = w.variable()
     kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
-    b.store(b.call(run, [frame, kernels, words, release]), fault)
+    fault = w.variable(b.call(run, [frame, kernels, words, release]))
     _emit_steps(w, call, output_count, fault)
     with b.if_else(b.icmp_signed("==", b.load(fault, typ=I64), const(OK))) as (then, otherwise):
         with then:
@@ -214,13 +183,13 @@ def _emit_program(module: ir.Module, run: ir.Function) -> None:
 
     b.position_at_end(misfit)
     _emit_give(w, program, frame)
-    b.ret(w.apply(w.load(me, ITEMS + 8, PTR), values, count))
+    b.ret(w.apply(w.field(me, ITEMS + 8, PTR), values, count))
 
     b.position_at_end(no_frame)
     b.ret(NULL)
 
 
-def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
+def _emit_outputs(w: PythonWriter, call: Call, output_count: Value) -> None:
     """Fresh arrays for the results, in their slots."""
     table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(original(np.empty))), PTR)
     with w.loop(output_count) as i:
@@ -228,10 +197,10 @@ def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
         array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
         w.b.store(array, w.at(call.outputs, i))
         w.b.store(w.b.add(i, const(1)), call.made)
-        w.b.store(w.load(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
+        w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
 
 
-def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
+def _emit_steps(w: PythonWriter, call: Call, output_count: Value, fault: Value) -> None:
     """Python steps, if there are any and all went well so far."""
     steps = w.word(call.program, STEPS, PTR)
     good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))
@@ -247,7 +216,7 @@ def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
         w.release(answer)
 
 
-def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
+def _emit_take(w: PythonWriter, program: Value, no_frame: ir.Block) -> Value:
     """The first free frame, or another."""
     b = w.b
     free, more, taken = w.block("free"), w.block("more"), w.block("taken")
@@ -269,7 +238,7 @@ def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
     return frame
 
 
-def _emit_give(w: Writer, program: Any, frame: Any) -> None:
+def _emit_give(w: PythonWriter, program: Value, frame: Value) -> None:
     """The frame is free again."""
     w.b.store(w.word(program, FREE), w.at(frame, NEXT_SLOT))
     w.b.store(frame, w.at(program, FREE))
@@ -278,7 +247,7 @@ def _emit_give(w: Writer, program: Any, frame: Any) -> None:
 def _emit_resume(module: ir.Module, run: ir.Function) -> None:
     """The vectorcall entry ``resume(frame, table, length)``: runs kernels, returns the fault or 0."""
     function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "resume")
-    w = Writer(function)
+    w = PythonWriter(function)
     frame, table, length = (
         w.call("PyLong_AsVoidPtr", PTR, w.word(function.args[1], i, PTR)) for i in range(3)
     )
