@@ -9,7 +9,7 @@ import numpy as np
 
 from ...tape.operations import Variable
 from ..kernels.ir import KernelSpec, Mode, Node, Operand, Output
-from ..schedule.steps import Cluster, Item
+from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
@@ -64,48 +64,43 @@ class _Builder:
         if have == dtype:
             return value
         if (cast := (key, dtype)) not in self.values:
-            self.nodes.append((None, (value,), dtype))
-            self.values[cast] = -len(self.nodes), dtype
+            self.values[cast] = self._node(None, (value,), dtype), dtype
         return self.values[cast][0]
 
     def add(self, item: Item) -> None:
         """One operation of the cluster."""
-        if item.kind == "map":
-            arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
-            if item.emit is None:
-                value = self.read(item.reads[0][0], item.dtype)
-            else:
-                self.nodes.append((item.emit, arguments, item.dtype))
-                value = -len(self.nodes)
-            self.values[item.var] = value, item.dtype
-        elif item.kind == "pad":
-            self.values[item.var] = self._pad(item)
-        elif item.kind == "gather":
-            source = self.memory.place(item.reads[0][0])
-            indices, words = self._indices(item, source, len(item.reads) - 1)
-            k = len(indices)
-            lead = len(self.space) - (len(source.shape) - k)
-            place = Place(source.slot, source.offset, self.space, (0,) * lead + source.strides[k:], source.dtype)
-            value = self.load(place, "gather", indices=indices)
-            self.index_words[value] = words
-            self.values[item.var] = value, source.dtype
-        elif item.kind == "scatter":
-            target = self.memory.place(item.var)
-            value = self.read(*item.reads[0])
-            indices, words = self._indices(item, target, len(item.reads) - 1)
-            k = len(indices)
-            lead = len(self.space) - (len(target.shape) - k)
-            place = Place(target.slot, target.offset, self.space, (0,) * lead + target.strides[k:], target.dtype)
-            self.outputs.append((value, "scatter", indices, _reference(place), words))
-        elif item.kind == "require":
-            self.nodes.append((item.emit, tuple(self.read(x, dtype) for x, dtype in item.reads), "bool"))
-            self.masks[len(self.outputs)] = -len(self.nodes)
-            place = self.memory.place(item.var).broadcast(self.space)
-            self.outputs.append((self.read(*item.reads[0]), "require", (), _reference(place), []))
-        else:
-            self._reduce(item)
+        match item:
+            case Map():
+                arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+                if item.emit is None:
+                    value = self.read(item.reads[0][0], item.dtype)
+                else:
+                    value = self._node(item.emit, arguments, item.dtype)
+                self.values[item.var] = value, item.dtype
+            case Pad():
+                self.values[item.var] = self._pad(item)
+            case Gather():
+                place, indices, words = self._indexed(item, self.memory.place(item.reads[0][0]))
+                value = self.load(place, "gather", indices=indices)
+                self.index_words[value] = words
+                self.values[item.var] = value, place.dtype
+            case Scatter():
+                value = self.read(*item.reads[0])
+                place, indices, words = self._indexed(item, self.memory.place(item.var))
+                self.outputs.append((value, "scatter", indices, _reference(place), words))
+            case Require():
+                arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+                self.masks[len(self.outputs)] = self._node(item.emit, arguments, "bool")
+                place = self.memory.place(item.var).broadcast(self.space)
+                self.outputs.append((self.read(*item.reads[0]), "require", (), _reference(place), []))
+            case Reduce():
+                self._reduce(item)
 
-    def _pad(self, item: Item) -> tuple[int, str]:
+    def _node(self, emit: Any, arguments: tuple[int, ...], dtype: str) -> int:
+        self.nodes.append((emit, arguments, dtype))
+        return -len(self.nodes)
+
+    def _pad(self, item: Pad) -> tuple[int, str]:
         """A value inside a box, zero outside: read from memory, or computed from what is read there."""
         if not item.inner:
             return self._read_boxed(item.reads[0][0], item)
@@ -117,17 +112,15 @@ class _Builder:
             if inner.emit is None:
                 self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
             else:
-                self.nodes.append((inner.emit, arguments, inner.dtype))
-                self.values[key] = -len(self.nodes), inner.dtype
+                self.values[key] = self._node(inner.emit, arguments, inner.dtype), inner.dtype
         value, dtype = self.values[item.inner[-1].var, item.box]
         mask_key = ("box", item.box)
         if mask_key not in self.values:
             nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(extents), "bool")
             self.values[mask_key] = self.load(nowhere, "box", list(item.box)), "bool"
-        self.nodes.append((_select_or_zero, (self.values[mask_key][0], value), dtype))
-        return -len(self.nodes), dtype
+        return self._node(_select_or_zero, (self.values[mask_key][0], value), dtype), dtype
 
-    def _boxed(self, x: Any, dtype: str, item: Item) -> int:
+    def _boxed(self, x: Any, dtype: str, item: Pad) -> int:
         """An argument of a computation inside a box, as a dtype."""
         if not isinstance(x, Variable):
             return self.read(x, dtype)
@@ -135,12 +128,9 @@ class _Builder:
         return self._cast(value, have, dtype)
 
     def _cast(self, value: int, have: str, dtype: str) -> int:
-        if have == dtype:
-            return value
-        self.nodes.append((None, (value,), dtype))
-        return -len(self.nodes)
+        return value if have == dtype else self._node(None, (value,), dtype)
 
-    def _read_boxed(self, x: Variable, item: Item) -> tuple[int, str]:
+    def _read_boxed(self, x: Variable, item: Pad) -> tuple[int, str]:
         """The operand that reads an array where it stands in a box; dimensions of extent one may be missing in it."""
         if (key := (x, item.box)) not in self.values:
             source = self.memory.place(x).broadcast(item.shape)
@@ -150,8 +140,10 @@ class _Builder:
             self.values[key] = self.load(place, "pad", list(item.box)), source.dtype
         return self.values[key]
 
-    def _indices(self, item: Item, array: Place, k: int) -> tuple[tuple[int, ...], list[int]]:
-        """Operands for the index arrays, which run over the leading dimensions of the space; extents and strides."""
+    def _indexed(self, item: Gather | Scatter, array: Place) -> tuple[Place, tuple[int, ...], list[int]]:
+        """An array with its dimensions that are not indexed, which are the last of the space; operands for the index
+        arrays, which run over the others; extents and strides of dimensions that are indexed."""
+        k = len(item.reads) - 1
         rest = len(array.shape) - k
         lead = self.space[: len(self.space) - rest]
         out, words = [], []
@@ -160,14 +152,14 @@ class _Builder:
             whole = place.broadcast(lead)
             out.append(self.load(Place(whole.slot, whole.offset, self.space, whole.strides + (0,) * rest, whole.dtype)))
             words += [array.shape[d], array.strides[d]]
-        return tuple(out), words
+        place = Place(array.slot, array.offset, self.space, (0,) * len(lead) + array.strides[k:], array.dtype)
+        return place, tuple(out), words
 
-    def _reduce(self, item: Item) -> None:
-        mode: Mode = item.mode  # type: ignore[assignment]  # one of them
+    def _reduce(self, item: Reduce) -> None:
+        mode: Mode = item.mode
         value = self.read(item.reads[0][0], item.dtype)
         if mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
-            self.nodes.append((_plus_zero, (value,), item.dtype))
-            value = -len(self.nodes)
+            value = self._node(_plus_zero, (value,), item.dtype)
         target = self.memory.place(item.var)
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
@@ -243,7 +235,7 @@ def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[
     for item in cluster.items:
         builder.add(item)
     for item in cluster.items:
-        if item.var in escaping and item.kind in ("map", "pad", "gather"):
+        if item.var in escaping and isinstance(item, Pointwise):
             builder.store(item.var)
     return builder.build()
 

@@ -11,7 +11,7 @@ from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES
 from ..kernels.store import ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Schedule, Step
+from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Memory, copy_nest, fill_nest, nest_of
 
@@ -277,10 +277,10 @@ class _Planner(Memory):
     def _cluster(self, step: Cluster) -> None:
         own = {item.var for item in step.items}
         for item in step.items:
-            for x, _ in item.reads:
-                if isinstance(x, Variable) and x not in own:
+            for x in item.variables:
+                if x not in own:
                     self.place(x)  # before the nest: a view may need a copy first
-            if item.kind == "scatter":
+            if isinstance(item, Scatter):
                 self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
         self._emit(*nest_of(step, self._escaping, self))
 
@@ -333,7 +333,7 @@ def _is_index(op: Call) -> bool:
 
 def _reads(tape: Any, step: Step) -> list[Variable]:
     if isinstance(step, Cluster):
-        return [x for item in step.items for x, _ in item.reads if isinstance(x, Variable)]
+        return [x for item in step.items for x in item.variables]
     return list(operands(tape[step.var]))
 
 
