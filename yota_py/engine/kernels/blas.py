@@ -1,14 +1,17 @@
 """BLAS by address, from SciPy: general products of matrices and vectors as kernels of their own.
 
-Words of a product: slot and offset of A, B and C; then m, n, k; then lda, ldb, ldc; then whether A and B are
-transposed. All in Fortran's order: the caller exchanges operands for row-major results.
+All in Fortran's order: the caller exchanges operands for row-major results.
 """
 
 from __future__ import annotations
 
+import itertools
+
 from llvmlite import ir
 
 from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const
+from .emit import KERNEL
+from .ir import Product
 
 ROUTINES = {"float64": ("dgemm", "dgemv"), "float32": ("sgemm", "sgemv")}
 
@@ -20,30 +23,27 @@ def _address(name: str) -> int:
 
 
 def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None:
-    """Add ``void name(int64 *frame, int64 *words)``: C = op(A) op(B), or y = op(A) x for a ``vector`` product."""
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR]), name)
+    """Add a kernel: C = op(A) op(B), or y = op(A) x for a ``vector`` product."""
+    function = ir.Function(module, KERNEL, name)
     w = Writer(function)
-    b = w.b
-    frame, words = function.args
+    b, (frame, words, *_), position = w.b, function.args, itertools.count()
+    p = Product.read(lambda: w.word(words, next(position)))
 
-    def pointer(i: int) -> Value:
-        return w.byte(w.word(frame, w.word(words, i), PTR), w.word(words, i + 1))
+    def pointer(slot: Value, offset: Value) -> Value:
+        return w.byte(w.word(frame, slot, PTR), offset)
 
-    def integer(i: int) -> Value:
-        return w.variable(b.trunc(w.word(words, i), I32))
-
-    def flag(i: int) -> Value:
-        transposed = b.icmp_signed("!=", w.word(words, i), const(0))
-        return w.variable(b.select(transposed, ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))))
+    def flag(transposed: Value) -> Value:
+        yes = b.icmp_signed("!=", transposed, const(0))
+        return w.variable(b.select(yes, ir.Constant(I8, ord("T")), ir.Constant(I8, ord("N"))))
 
     one, zero = (w.variable(ir.Constant(ELEMENTS[dtype], number)) for number in (1.0, 0.0))
     unit = w.variable(ir.Constant(I32, 1))
-    a, x, c = pointer(0), pointer(2), pointer(4)
-    m, n, k, lda, ldb, ldc = (integer(i) for i in range(6, 12))
+    a, x, c = pointer(p.a, p.a_offset), pointer(p.b, p.b_offset), pointer(p.c, p.c_offset)
+    m, n, k, lda, ldb, ldc = (w.variable(b.trunc(i, I32)) for i in (p.m, p.n, p.k, p.lda, p.ldb, p.ldc))
     if vector:
-        arguments = [flag(12), m, n, one, a, lda, x, ldb, zero, c, unit]
+        arguments = [flag(p.a_transposed), m, n, one, a, lda, x, ldb, zero, c, unit]
     else:
-        arguments = [flag(12), flag(13), m, n, k, one, a, lda, x, ldb, zero, c, ldc]
+        arguments = [flag(p.a_transposed), flag(p.b_transposed), m, n, k, one, a, lda, x, ldb, zero, c, ldc]
     routine = ir.FunctionType(VOID, [PTR] * len(arguments)).as_pointer()
     b.call(b.inttoptr(ir.Constant(I64, _address(ROUTINES[dtype][vector])), routine), arguments)
     b.ret_void()

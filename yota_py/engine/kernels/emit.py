@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +29,7 @@ LONG_BODY = 6  # operations
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
 OUT_OF_BOUNDS = NO_FAULT - 1
+KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
@@ -42,8 +44,8 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
-    """Add the function ``void name(int64 *frame, int64 *words)`` to a module."""
-    function = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR]), name)
+    """Add the function ``void name(int64 *frame, int64 *words, int64 begin, int64 end)`` to a module."""
+    function = ir.Function(module, KERNEL, name)
     function.attributes.add("nounwind")
     _Emitter(function, spec, lanes_of(spec, vector_bytes)).run()
 
@@ -55,11 +57,8 @@ class _Emitter(MemoryEmitter):
         """Emit everything."""
         self.totals: dict[int, Any] = {}
         self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
-        spec, rank = self.spec, self.spec.rank
-        extents = [self._word() for _ in range(rank)]
-        loads = [self._memory(o.access, len(o.indices)) for o in spec.operands]
-        stores = [self._memory("plain", len(o.indices)) for o in spec.outputs]
-        self._nest(extents, loads, stores)
+        extents, loads, stores = self.spec.read(self._word)
+        self._nest([self.end, *extents[1:]], [*map(self._memory, loads)], [*map(self._memory, stores)])
         self.b.ret_void()
 
     def _nest(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
@@ -73,7 +72,7 @@ class _Emitter(MemoryEmitter):
             if out.mode == "sum" and out.dtype == "float64":
                 self.errors[k] = self._started(out, self._total_type(out))
         if depth + 1 < self.spec.rank:
-            with self.loop(extents[depth]) as i:
+            with self.loop(extents[depth], start=self._start(depth)) as i:
                 self.outer.append(i)
                 self._nest(extents, loads, stores)
                 self.outer.pop()
@@ -88,13 +87,13 @@ class _Emitter(MemoryEmitter):
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The innermost loop, in blocks if floats are summed over it."""
-        n, step = extents[-1], self.lanes
+        n, step, first = extents[-1], self.lanes, self._start(self.spec.rank - 1)
         if not any(_is_float_sum(self.spec.outputs[k]) for k in self.totals):
-            with self.loop(n, step) as i:
+            with self.loop(n, step, first) as i:
                 self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
             return
         block = self.lanes * BLOCK
-        with self.loop(n, block) as start:
+        with self.loop(n, block, first) as start:
             end = self.b.add(start, const(block))
             end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
             partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
@@ -102,6 +101,9 @@ class _Emitter(MemoryEmitter):
                 self._body(i, self._mask(i, end), extents, loads, stores, partial)
             for k in self.totals:
                 self._add_block(k, partial[k])
+
+    def _start(self, depth: int) -> Value:
+        return self.begin if depth == 0 else const(0)
 
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
@@ -123,7 +125,7 @@ class _Emitter(MemoryEmitter):
                 byte = self._indexed([values[k] for k in operand.indices], m, mask)
                 if all(spec.operands[k].inner == "zero" for k in operand.indices):  # one row for all lanes
                     lane = byte if self.lanes == 1 else self.b.extract_element(byte, ir.Constant(I32, 0))
-                    row, m = m.row, Memory(m.base, m.strides, [], [])
+                    row, m = m.row, Memory(m.base, replace(m.window, bounds=(), steps=()))
                     m.row, byte = self.byte(row, lane), None
                 value = self._load(operand.dtype, operand.inner, m, i, mask, byte)
             elif m.uniform is not None:
@@ -159,14 +161,12 @@ class _Emitter(MemoryEmitter):
         return value
 
     def _in_box(self, m: Memory, i: Value | None, mask: Value) -> Value:
-        rank = self.spec.rank
+        firsts, extents = m.window.firsts, m.window.extents
         for d, index in enumerate(self.outer):
-            mask = self.b.and_(mask, self._splat(self._between(index, m.box[d], m.box[rank + d])))
+            mask = self.b.and_(mask, self._splat(self._between(index, firsts[d], extents[d])))
         if i is not None:
             lanes = self.b.add(self._splat(i), self._iota())
-            mask = self.b.and_(
-                mask, self._between(lanes, self._splat(m.box[rank - 1]), self._splat(m.box[2 * rank - 1]))
-            )
+            mask = self.b.and_(mask, self._between(lanes, self._splat(firsts[-1]), self._splat(extents[-1])))
         return mask
 
     def _between(self, index: Value, low: Value, extent: Value) -> Value:
@@ -176,7 +176,7 @@ class _Emitter(MemoryEmitter):
         """The byte offset that wrapped and checked indices give."""
         total = None
         for k, index in enumerate(indices):
-            extent, stride = self._splat(m.index[2 * k]), self._splat(m.index[2 * k + 1])
+            extent, stride = self._splat(m.window.bounds[k]), self._splat(m.window.steps[k])
             zero = self.math.const(0, extent)
             index = self.math.cast(index, I64)
             index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
@@ -274,9 +274,9 @@ class _Emitter(MemoryEmitter):
     def _first(self, out: Output) -> Value:
         """Whether this is the first visit to an output element."""
         first: Value = ir.Constant(I1, 1)
-        for i, reduced in zip(self.outer, out.reduced, strict=False):
-            if reduced:
-                first = self.b.and_(first, self.b.icmp_signed("==", i, const(0)))
+        for d, i in enumerate(self.outer):
+            if out.reduced[d]:
+                first = self.b.and_(first, self.b.icmp_signed("==", i, self._start(d)))
         return first
 
     def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
@@ -292,7 +292,7 @@ class _Emitter(MemoryEmitter):
         """Add lane by lane, as two lanes may meet in one element."""
         byte = self._indexed(indices, m, mask)
         if i is not None:
-            byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1])))
+            byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step)))
         row, element = m.row, ELEMENTS[out.dtype]
         for k in range(self.lanes):
             lane = ir.Constant(I32, k)

@@ -8,18 +8,23 @@ from llvmlite import ir
 
 from ..maths.builder import VecMath
 from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
-from .ir import DTYPES, KernelSpec, words_of
+from .ir import DTYPES, KernelSpec, Window
 
 
 class Memory:
-    """The words of one operand or output, loaded in the entry block."""
+    """One operand or output, whose words are loaded in the entry block."""
 
-    __slots__ = ("base", "box", "index", "row", "strides", "uniform")
+    __slots__ = ("base", "row", "uniform", "window")
 
-    def __init__(self, base: Value, strides: list[Value], box: list[Value], index: list[Value]) -> None:
-        self.base, self.strides, self.box, self.index = base, strides, box, index
+    def __init__(self, base: Value, window: Window[Value]) -> None:
+        self.base, self.window = base, window
         self.row: Value = base  # the address for the current outer indices
         self.uniform: Value = None  # the value of the whole row, if it is one
+
+    @property
+    def step(self) -> Value:
+        """The stride of the innermost dimension."""
+        return self.window.strides[-1]
 
 
 class MemoryEmitter(Writer):
@@ -28,7 +33,7 @@ class MemoryEmitter(Writer):
     def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
         super().__init__(function)
         self.spec, self.lanes = spec, lanes
-        self.frame, self.words = function.args
+        self.frame, self.words, self.begin, self.end = function.args
         self.math = VecMath(self.b, lanes)
         self.scalar = VecMath(self.b, 1)
         self._at = 0
@@ -40,23 +45,16 @@ class MemoryEmitter(Writer):
         self._at += 1
         return self.word(self.words, self._at - 1)
 
-    def _memory(self, access: str, indices: int) -> Memory:
-        start, rank = self._at, self.spec.rank
-        slot, offset = self._word(), self._word()
-        strides = [self._word() for _ in range(rank)]
-        box = [self._word() for _ in range(2 * rank if access in ("pad", "box") else 0)]
-        index = [self._word() for _ in range(2 * indices)]
-        assert self._at - start == words_of(access, rank, indices)
-        address = self.word(self.frame, slot)
-        return Memory(self.b.inttoptr(self.b.add(address, offset), PTR), strides, box, index)
+    def _memory(self, window: Window[Value]) -> Memory:
+        return Memory(self.byte(self.word(self.frame, window.slot, PTR), window.offset), window)
 
     def _address(self, m: Memory) -> Value:
         """The address for the current outer indices."""
         pointer = m.base
         for d, i in enumerate(self.outer):
-            if m.box:
-                i = self.b.sub(i, m.box[d])
-            pointer = self.byte(pointer, self.b.mul(i, m.strides[d]))
+            if m.window.firsts:
+                i = self.b.sub(i, m.window.firsts[d])
+            pointer = self.byte(pointer, self.b.mul(i, m.window.strides[d]))
         return pointer
 
     def _enter_row(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
@@ -99,17 +97,18 @@ class MemoryEmitter(Writer):
         """Load lanes i, i+1, … of a row; lanes without mask read zero."""
         element = ELEMENTS[dtype]
         stored = self._stored(element)
-        if i is not None and m.box:
-            i = self.b.sub(i, m.box[self.spec.rank - 1])
-        if i is None and m.box:
+        boxed = bool(m.window.firsts)
+        if i is not None and boxed:
+            i = self.b.sub(i, m.window.firsts[-1])
+        if i is None and boxed:
             value = self._guarded(mask, lambda: self.b.load(m.row, typ=stored, align=1), ir.Constant(stored, 0))
-        elif i is None or (inner == "zero" and byte is None and not m.box):
+        elif i is None or (inner == "zero" and byte is None and not boxed):
             return self._load_one(dtype, m)
         elif inner == "unit" and byte is None:
             pointer = self.byte(m.row, self.b.mul(i, const(DTYPES[dtype])))
             value = self._masked_load(pointer, stored, mask)
         else:
-            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
         return value if element == stored else self.math.ne(value, self.math.const(0, value))
 
@@ -148,14 +147,14 @@ class MemoryEmitter(Writer):
         if value.type in (I1, self._vector(I1)):
             value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
         if self.lanes == 1:
-            pointer = m.row if i is None else self.byte(m.row, self.b.mul(i, m.strides[-1]))
+            pointer = m.row if i is None else self.byte(m.row, self.b.mul(i, m.step))
             self.b.store(value, pointer, align=1)
         elif inner == "unit":
             assert i is not None
             pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
             self.call(f"llvm.masked.store.{_suffix(value.type)}.p0", VOID, value, pointer, ir.Constant(I32, 1), mask)
         else:
-            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             pointers = self._pointers(m.row, offsets)
             name = f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0"
             self.call(name, VOID, value, pointers, ir.Constant(I32, 1), mask)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
-from ..kernels.ir import DTYPES
+from ..kernels.ir import DTYPES, Product
 from ..kernels.store import ProductSpec, Spec
 from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
@@ -301,8 +301,8 @@ class _Planner(Memory):
             (a, ta, lda), (b, tb, ldb) = self._matrix(a), self._matrix(b)
             (m, k), n = a.shape, b.shape[1]
             # row-major C = A B is column-major C' = B' A'
-            words = [b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta]
-            self._emit(ProductSpec(c.dtype, vector=False), words)
+            product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta)
+            self._emit(ProductSpec(c.dtype, vector=False), product.words())
             return
         matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
         matrix, transposed, ld = self._matrix(matrix)
@@ -311,8 +311,11 @@ class _Planner(Memory):
         rows, columns = matrix.shape if not transposed else matrix.shape[::-1]  # as they lie in memory, row by row
         step_words = max(1, vector.strides[0] // itemsize)
         flag = int(left != bool(transposed))  # column-major memory is the transpose of what lies there
-        words = [matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset]
-        self._emit(ProductSpec(c.dtype, vector=True), [*words, columns, rows, 0, ld, step_words, 0, flag, 0])
+        product = Product(
+            matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset,
+            columns, rows, 0, ld, step_words, 0, flag, 0,
+        )  # fmt: skip
+        self._emit(ProductSpec(c.dtype, vector=True), product.words())
 
     def _matrix(self, place: Place) -> tuple[Place, int, int]:
         """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""

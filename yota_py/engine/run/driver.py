@@ -36,7 +36,7 @@ from ...base import locks
 from ...base.dispatch import original
 from ...base.types import ArrayType
 from ..kernels.codegen import compile_module, new_module
-from ..kernels.emit import ERROR_SLOT, NO_FAULT
+from ..kernels.emit import ERROR_SLOT, KERNEL, NO_FAULT
 from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
 from ..plan.layout import NEXT_SLOT
 from .objects import (
@@ -83,8 +83,8 @@ def _emit_run(module: ir.Module) -> ir.Function:
 
     with w.repeated(more):
         record = w.at(table, w.word(at, 0))
-        kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
-        w.b.call(kernel, [frame, w.at(record, 2)])
+        kernel = w.b.inttoptr(w.word(record, 1), KERNEL.as_pointer())
+        w.b.call(kernel, [frame, w.at(record, 2), const(0), w.word(record, 2)])
         w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
     w.b.ret_void()
 
