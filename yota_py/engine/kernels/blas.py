@@ -1,25 +1,30 @@
-"""BLAS by address, from SciPy: general products of matrices and vectors as kernels of their own.
+"""BLAS from SciPy: general products of matrices and vectors as kernels of their own.
 
 All in Fortran's order: the caller exchanges operands for row-major results.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
-from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const
 from .emit import KERNEL
 from .ir import Product
 
 ROUTINES = {"float64": ("dgemm", "dgemv"), "float32": ("sgemm", "sgemv")}
 
 
-def _address(name: str) -> int:
+@functools.cache
+def _symbol(routine: str) -> str:
+    """The name by which the linker finds a routine."""
     from numba.extending import get_cython_function_address
 
-    return int(get_cython_function_address("scipy.linalg.cython_blas", name))
+    name = f"yota_py_{routine}"
+    binding.add_symbol(name, get_cython_function_address("scipy.linalg.cython_blas", routine))
+    return name
 
 
 def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None:
@@ -44,6 +49,5 @@ def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None
         arguments = [flag(p.a_transposed), m, n, one, a, lda, x, ldb, zero, c, unit]
     else:
         arguments = [flag(p.a_transposed), flag(p.b_transposed), m, n, k, one, a, lda, x, ldb, zero, c, ldc]
-    routine = ir.FunctionType(VOID, [PTR] * len(arguments)).as_pointer()
-    b.call(b.inttoptr(ir.Constant(I64, _address(ROUTINES[dtype][vector])), routine), arguments)
+    w.call(_symbol(ROUTINES[dtype][vector]), VOID, *arguments)
     b.ret_void()

@@ -58,11 +58,11 @@ OK = 0
 
 # Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
 # well, and with how many it refuses further ones; the first free frame, of which each leads to the next; functions in
-# Python.
+# Python; NumPy's classes and ``np.empty``. Machine code holds no address of an object.
 (
     COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, LIMIT, FREE,
-    MORE, STEPS, REFUSE, BUILD, BINDINGS,
-) = range(16)  # fmt: skip
+    MORE, STEPS, REFUSE, BUILD, ARRAY_CLASS, SCALAR_CLASS, EMPTY, BINDINGS,
+) = range(19)  # fmt: skip
 UNLIMITED = 2**62
 
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
@@ -112,7 +112,7 @@ def _emit_bind(w: PythonWriter, program: Value, frame: Value, values: Value, mis
         target = w.at(frame, slot)
         with w.b.if_else(w.b.icmp_signed("==", kind, const(ARRAY))) as (array, number):
             with array:
-                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), const(id(np.ndarray))), misfit)
+                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), w.word(program, ARRAY_CLASS)), misfit)
                 _require_array(w, value, identity, ndim, w.at(binding, 4), misfit)
                 w.b.store(w.field(value, DATA, I64), target)
             with number:
@@ -138,61 +138,70 @@ def _require_array(
 
 def _emit_program(module: ir.Module, run: ir.Function) -> None:
     """The vectorcall entry ``program(*values)``, bound to ``(program, again)``."""
-    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program")
-    w = PythonWriter(function)
-    b = w.b
-    me, values, count = function.args
-    misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
-    made, depth = w.variable(const(0)), w.variable(const(0))
+    w = PythonWriter(ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program"))
+    me, values, count = w.function.args
+    misfit, no_frame = w.block("misfit"), w.block("no_frame")
     program = w.call("PyLong_AsVoidPtr", PTR, w.field(me, ITEMS, PTR))
     frame = _emit_take(w, program, no_frame)
-    w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
-    w.require(b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
+    w.require(w.b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
+    w.require(w.b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
     _emit_bind(w, program, frame, values, misfit)
+    _emit_call(w, run, program, frame, values)
 
-    output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
+    w.b.position_at_end(misfit)
+    _emit_give(w, program, frame)
+    w.b.ret(w.apply(w.field(me, ITEMS + 8, PTR), values, count))
+
+    w.b.position_at_end(no_frame)
+    w.b.ret(NULL)
+
+
+def _emit_call(w: PythonWriter, run: ir.Function, program: Value, frame: Value, values: Value) -> None:
+    """Run a program in a frame that is filled, and return its answer."""
+    b, failed, end = w.b, w.block("failed"), w.block("end")
+    count, output_count, length = (w.word(program, i) for i in (COUNT, OUTPUT_COUNT, RECIPE_LENGTH))
     outputs = w.room(output_count)
     stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
-    call = Call(program, frame, values, count, outputs, made, stack, depth, failed)
-    _emit_outputs(w, call, output_count)
+    made, depth = w.variable(const(0)), w.variable(const(0))
+    call = Call(program, frame, values, count, outputs, output_count, made, stack, depth, failed)
+    _emit_outputs(w, call)
     kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
     fault = w.variable(b.call(run, [frame, kernels, words, release]))
-    _emit_steps(w, call, output_count, fault)
-    with b.if_else(b.icmp_signed("==", b.load(fault, typ=I64), const(OK))) as (then, otherwise):
-        with then:
-            calls = w.at(program, CALLS)
-            b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
-            emit_results(w, call, w.word(program, RECIPE, PTR), length, w.word(program, BUILD, PTR))
-        with otherwise:
-            call.push(w, w.call("PyLong_FromVoidPtr", PTR, frame))
-            call.push(w, w.call("PyLong_FromLongLong", PTR, b.load(fault, typ=I64)))
-            call.push(w, call.apply(w, w.word(program, REFUSE, PTR), const(2)))
+    _emit_steps(w, call, fault)
+    _emit_answer(w, call, w.word(fault, 0))
     b.branch(end)
 
     b.position_at_end(failed)
-    with w.loop(b.load(depth, typ=I64)) as i:
-        w.release(w.word(call.stack, i, PTR))
-    b.store(NULL, call.stack)
+    with w.loop(w.word(depth, 0)) as i:
+        w.release(w.word(stack, i, PTR))
+    b.store(NULL, stack)
     b.branch(end)
 
     b.position_at_end(end)
-    with w.loop(b.load(made, typ=I64)) as i:
+    with w.loop(w.word(made, 0)) as i:
         w.release(w.word(outputs, i, PTR))
     _emit_give(w, program, frame)
-    b.ret(w.word(call.stack, 0, PTR))
-
-    b.position_at_end(misfit)
-    _emit_give(w, program, frame)
-    b.ret(w.apply(w.field(me, ITEMS + 8, PTR), values, count))
-
-    b.position_at_end(no_frame)
-    b.ret(NULL)
+    b.ret(w.word(stack, 0, PTR))
 
 
-def _emit_outputs(w: PythonWriter, call: Call, output_count: Value) -> None:
+def _emit_answer(w: PythonWriter, call: Call, fault: Value) -> None:
+    """Leave the results on the stack, or what a fault means."""
+    with w.b.if_else(w.b.icmp_signed("==", fault, const(OK))) as (then, otherwise):
+        with then:
+            calls = w.at(call.program, CALLS)
+            w.b.store(w.b.add(w.b.load(calls, typ=I64), const(1)), calls)
+            recipe, build, scalar = (w.word(call.program, i, PTR) for i in (RECIPE, BUILD, SCALAR_CLASS))
+            emit_results(w, call, recipe, w.word(call.program, RECIPE_LENGTH), build, scalar)
+        with otherwise:
+            call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
+            call.push(w, w.call("PyLong_FromLongLong", PTR, fault))
+            call.push(w, call.apply(w, w.word(call.program, REFUSE, PTR), const(2)))
+
+
+def _emit_outputs(w: PythonWriter, call: Call) -> None:
     """Fresh arrays for the results, in their slots."""
-    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(original(np.empty))), PTR)
-    with w.loop(output_count) as i:
+    table, empty = w.word(call.program, OUTPUTS, PTR), w.word(call.program, EMPTY, PTR)
+    with w.loop(call.output_count) as i:
         record = w.at(table, w.b.mul(i, const(3)))
         array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
         w.b.store(array, w.at(call.outputs, i))
@@ -200,13 +209,13 @@ def _emit_outputs(w: PythonWriter, call: Call, output_count: Value) -> None:
         w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
 
 
-def _emit_steps(w: PythonWriter, call: Call, output_count: Value, fault: Value) -> None:
+def _emit_steps(w: PythonWriter, call: Call, fault: Value) -> None:
     """Python steps, if there are any and all went well so far."""
     steps = w.word(call.program, STEPS, PTR)
     good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))
     with w.b.if_then(w.b.and_(good, w.b.icmp_unsigned("!=", steps, NULL))):
         call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
-        for array, count in ((call.values, call.count), (call.outputs, output_count)):
+        for array, count in ((call.values, call.count), (call.outputs, call.output_count)):
             with w.loop(count) as i:
                 value = w.word(array, i, PTR)
                 w.call("Py_IncRef", VOID, value)
@@ -331,6 +340,7 @@ def describe(
     words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
     words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2
     words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
+    words[ARRAY_CLASS], words[SCALAR_CLASS], words[EMPTY] = id(np.ndarray), id(np.float64), id(original(np.empty))
     words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
     bindings = [w for slot, t in inputs for w in _binding(slot, t)]
     return np.array([*words, *bindings], np.int64), [*tables, *shapes, helpers]

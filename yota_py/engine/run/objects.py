@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from llvmlite import ir
 
 from ..maths.llvm import DOUBLE, I32, I64, NULL, PTR, VOID, Value, Writer, const
@@ -58,14 +57,15 @@ class PythonWriter(Writer):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a program in machine code: its table and frame, the values given, the output arrays, so many of which
-    are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
+    """A call of a program in machine code: its table and frame, the values given, room for its output arrays, so many
+    of which are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
 
     program: Value
     frame: Value
     values: Value
     count: Value
     outputs: Value
+    output_count: Value
     made: Value
     stack: Value
     depth: Value
@@ -89,8 +89,8 @@ class Call:
         return value
 
 
-def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, build: Value) -> None:
-    """Follow a recipe; its only result is left on the stack."""
+def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, build: Value, scalar: Value) -> None:
+    """Follow a recipe; its only result is left on the stack. ``scalar`` is NumPy's class of floats."""
     b = w.b
     with w.loop(length) as i:
         record = w.at(recipe, b.shl(i, const(1)))
@@ -104,21 +104,22 @@ def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, buil
         value = b.phi(PTR)
         for code, block in enumerate(blocks):
             b.position_at_end(block)
-            made = _emit_instruction(w, call, code, argument, build)
+            made = _emit_instruction(w, call, code, argument, build, scalar)
             value.add_incoming(made, b.block)
             b.branch(push)
         b.position_at_end(push)
         call.push(w, value)
 
 
-def _emit_instruction(w: PythonWriter, call: Call, code: int, argument: Value, build: Value) -> Value:
+def _emit_instruction(
+    w: PythonWriter, call: Call, code: int, argument: Value, build: Value, scalar: Value
+) -> Value:
     """The object that one instruction makes."""
     b = w.b
     if code == NUMBER:
         return w.call("PyFloat_FromDouble", PTR, w.word(call.frame, argument, DOUBLE))
     if code == SCALAR:
-        scalar_type = b.inttoptr(const(id(np.float64)), PTR)
-        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar_type, const(0)), call.failed)
+        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar, const(0)), call.failed)
         b.store(w.word(call.frame, argument, DOUBLE), w.byte(value, const(VALUE)))
         return value
     if code in (OUTPUT, OBJECT):
