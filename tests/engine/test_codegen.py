@@ -16,7 +16,7 @@ from llvmlite import ir
 from yota_py.engine.kernels import codegen
 from yota_py.engine.kernels.codegen import compile_module, new_module, vector_bytes
 from yota_py.engine.maths.builder import VecMath
-from yota_py.engine.maths.formats import DOUBLE
+from yota_py.engine.maths.llvm import DOUBLE
 
 
 def test_vectors_fill_the_registers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 from importlib import import_module
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from yota_py import config, grad
+from yota_py.engine.kernels.blas import emit_product
 from yota_py.engine.kernels.codegen import new_module
+from yota_py.engine.kernels.emit import NO_FAULT
 from yota_py.engine.run import driver
 from yota_py.engine.run.hooks import HOOKS, check_hooks
 from yota_py.errors import CompileError, CompilerWarning
@@ -53,11 +56,25 @@ def test_functions_are_interpreted_then(monkeypatch: pytest.MonkeyPatch) -> None
         grad.compile(f, np.ones(2))
 
 
-def test_words_have_64_bits_on_all_platforms() -> None:
-    """C's ``long`` has 32 on Windows."""
+def emitted() -> Any:
     module = new_module("names")
     run = driver._emit_run(module)
     driver._emit_program(module, run)
     driver._emit_resume(module, run)
+    return module
+
+
+def test_machine_code_holds_no_addresses() -> None:
+    """It is the same in every process."""
+    module = emitted()
+    for i, (dtype, vector) in enumerate(itertools.product(("float64", "float32"), (False, True))):
+        emit_product(module, f"product_{i}", dtype, vector)
+    numbers = {int(n) for n in re.findall(r"\bi64 (\d+)\b", str(module))}
+    assert max(numbers - {NO_FAULT}) < 1000
+
+
+def test_words_have_64_bits_on_all_platforms() -> None:
+    """C's ``long`` has 32 on Windows."""
+    module = emitted()
     names = {name for name in module.globals if name.startswith("PyLong_")}
     assert names == {"PyLong_AsLongLong", "PyLong_FromLongLong", "PyLong_AsVoidPtr", "PyLong_FromVoidPtr"}

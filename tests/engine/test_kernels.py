@@ -13,6 +13,7 @@ from nests import FIRST_SLOT, MARGIN, Load, Nest, Store, guarded, run_all
 
 from yota_py.engine.kernels.emit import NO_FAULT, OUT_OF_BOUNDS
 from yota_py.engine.kernels.ir import Node
+from yota_py.engine.kernels.store import addresses
 
 DTYPES = ["float64", "float32", "int64", "int32", "bool"]
 SHAPES = [(), (1,), (7,), (17,), (1003,), (3, 5), (5, 1), (2, 17), (3, 130), (2, 3, 9), (2, 1, 3, 4)]
@@ -300,3 +301,27 @@ def test_the_first_requirement_that_fails_leaves_its_number(number: Any) -> None
     stores = [Store(0, place, "require", mask=k + 1) for k, place in enumerate(left)]
     assert run_all([Nest((), [Load(value), *masks], [], stores)]) == [8 * (FIRST_SLOT + len(masks) + 2)]
     assert left[1] == value and left[1].dtype == value.dtype
+
+
+# --------------------------------------------------------------------------------- parts of the outer dimension
+
+
+@pytest.mark.parametrize("shape", [(70,), (9, 130), (9, 1, 3, 4)])
+def test_a_part_of_the_outer_dimension(shape: tuple[int, ...]) -> None:
+    """What is stored is stored there, what is reduced is reduced over the part."""
+    x, axes = numbers(shape, "float64"), tuple(range(1, len(shape)))
+    ends = [0, 0, 2, 7, shape[0]]
+    stored, rows, total, column = (guarded(np.zeros(s)) for s in (shape, shape[:1], (), shape[1:]))
+    inner, outer = (False, *(True for _ in axes)), (True, *(False for _ in axes))
+    stores = [Store(0, stored[0]), Store(0, total[0], "sum", (True,) * len(shape))]
+    if axes:
+        stores += [Store(0, rows[0], "sum", inner), Store(0, column[0], "sum", outer)]
+    nest = Nest(shape, [Load(x)], [], stores)
+    code = addresses([nest.spec])
+    for begin, end in itertools.pairwise(ends):
+        assert nest.run(code, begin, end) == NO_FAULT
+        assert same(stored[0][:end], x[:end]) and not stored[0][end:].any()
+        assert np.allclose(total[0], np.sum(x[begin:end]))
+        if axes and begin < end:
+            assert np.allclose(rows[0][:end], np.sum(x[:end], axis=axes)) and not rows[0][end:].any()
+            assert np.allclose(column[0], np.sum(x[begin:end], axis=0))

@@ -18,7 +18,7 @@ import scipy.special
 from emitted import ELEMENTS, Case, Loops, assert_same, method
 
 from yota_py.engine.maths.builder import VecMath
-from yota_py.engine.maths.formats import I1
+from yota_py.engine.maths.llvm import I1
 
 FLOATS = [np.float64, np.float32]
 WIDTHS = ["vector", "scalar"]

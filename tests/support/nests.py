@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.engine.kernels.emit import ERROR_SLOT, NO_FAULT
-from yota_py.engine.kernels.ir import KernelSpec, Node, Operand, Output
+from yota_py.engine.kernels.ir import KernelSpec, Node, Operand, Output, Window, words_of
 from yota_py.engine.kernels.store import addresses
 from yota_py.engine.plan.layout import HEAD_SLOT
 
@@ -63,8 +63,7 @@ class Nest:
 
     def __post_init__(self) -> None:
         rank = len(self.space)
-        self.words = list(self.space)
-        operands, outputs = [], []
+        operands, outputs, windows = [], [], []
         slot = FIRST_SLOT
         for load in self.loads:
             a, k = load.array, len(load.indices)
@@ -74,10 +73,8 @@ class Nest:
                 strides = tuple(0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True))
             else:
                 strides = np.broadcast_to(a, self.space).strides
-            self.words += [slot, 0, *strides]
-            if load.box:
-                self.words += [first for first, _ in load.box] + [extent for _, extent in load.box]
-            self.words += [w for d in range(k) for w in (a.shape[d], a.strides[d])]
+            firsts, extents = [first for first, _ in load.box], [extent for _, extent in load.box]
+            windows.append(Window(slot, 0, strides, firsts, extents, a.shape[:k], a.strides[:k]))
             operands.append(Operand(a.dtype.name, _inner(strides, a), load.access, load.indices))
             slot += 1
         for store in self.stores:
@@ -86,27 +83,29 @@ class Nest:
                 strides = (0,) * (rank - (a.ndim - k)) + a.strides[k:]
             elif store.mode == "require":
                 strides = (0,) * rank
-                self.words += [HEAD_SLOT, 8 * slot, *strides]
             else:
                 kept = iter(a.strides)
                 strides = tuple(0 if r else next(kept) for r in store.reduced or (False,) * rank)
-            if store.mode != "require":
-                self.words += [slot, 0, *strides, *(w for d in range(k) for w in (a.shape[d], a.strides[d]))]
+            where = (HEAD_SLOT, 8 * slot) if store.mode == "require" else (slot, 0)
+            windows.append(Window(*where, strides, bounds=a.shape[:k], steps=a.strides[:k]))
             inner = _inner(strides, a)
             outputs.append(
                 Output(store.value, a.dtype.name, inner, store.mode, store.reduced, store.indices, store.mask)
             )
             slot += 1
+        self.words = words_of(self.space, windows)
         self.spec = KernelSpec(rank, self.wide, tuple(operands), tuple(self.nodes), tuple(outputs))
 
-    def run(self, code: dict[KernelSpec, int]) -> int:
-        """Run the compiled kernel on these arrays; returns the fault, and leaves a required value in its array."""
+    def run(self, code: dict[KernelSpec, int], begin: int = 0, end: int | None = None) -> int:
+        """Run the compiled kernel on these arrays, or on a part of the outer dimension; returns the fault, and leaves a
+        required value in its array."""
         arrays = [x.array for x in (*self.loads, *self.stores)]
         frame = np.array([0, NO_FAULT, 0, *(a.__array_interface__["data"][0] for a in arrays)], np.int64)
         frame[HEAD_SLOT] = frame.ctypes.data
         words = np.array(self.words, np.int64)
-        kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code[self.spec])
-        kernel(frame.ctypes.data, words.ctypes.data)
+        kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+        kernel = ctypes.CFUNCTYPE(None, *kinds)(code[self.spec])
+        kernel(frame.ctypes.data, words.ctypes.data, begin, int(words[0]) if end is None else end)
         for store, word in zip(self.stores, frame[FIRST_SLOT + len(self.loads) :], strict=True):
             if store.mode == "require":
                 store.array[...] = word.reshape(1).view(store.array.dtype)[0]

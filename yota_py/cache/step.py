@@ -263,10 +263,8 @@ class _Writer:
     ) -> Compiled:  # fmt: skip
         tape = self.trace.tape
         types = [tape[var].type for var in self.outputs]
-        tape.results, tape.out_spec = [*self.outputs], optree.treespec_tuple(
-            [optree.treespec_leaf(none_is_leaf=True)] * len(types), none_is_leaf=True
-        )
-        program = compile_recorded(self.trace, types, tape.out_spec)
+        spec = optree.treespec_tuple([optree.treespec_leaf(none_is_leaf=True)] * len(types), none_is_leaf=True)
+        program = compile_recorded(self.trace.returning([*self.outputs], spec), types, spec)
         given = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
         given += [f"c{k}" for k in range(self.trace.captured)]
         whole = {name for var, name in self.roots.items() if isinstance(self.trace[var], int)}

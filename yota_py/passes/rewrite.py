@@ -37,19 +37,19 @@ def rewrite(tape: Tape, visit: Visit) -> Tape:
 
 def number_of(tape: Tape, x: Any) -> Any:
     """The number that an argument is in every element, or ``None`` if it is not known to be one."""
-    if isinstance(x, Variable):
-        op = tape[x]
-        if isinstance(op, Constant) and op.captured is None:
-            return op.value if isinstance(op.type, ArrayType) and op.type.kind != "array" else _single(op.value)
+    value = x
+    while isinstance(value, Variable):
+        op = tape[value]
         if isinstance(op, Call) and op.fn in _UNIFORM:
-            number = number_of(tape, op.args[0])  # in an array it is not weak
-            return number if number is None or not isinstance(op.type, ArrayType) else op.type.dtype.type(number)
+            value = op.args[0]
+        elif isinstance(op, Constant) and op.captured is None:
+            value = op.value[()] if isinstance(op.value, np.ndarray) and op.value.shape == () else op.value
+        else:
+            return None
+    if not isinstance(value, bool | int | float | complex | np.generic):
         return None
-    return x if isinstance(x, bool | int | float | complex | np.generic) else None
-
-
-def _single(value: Any) -> Any:
-    return value[()] if isinstance(value, np.ndarray) and value.shape == () else None
+    t = tape.type_of(x)  # in an array a number is not weak
+    return t.dtype.type(value) if isinstance(t, ArrayType) and t.kind != "python" else value
 
 
 _UNIFORM = (np.broadcast_to, np.reshape, np.expand_dims, np.squeeze, np.transpose, np.ravel)

@@ -158,11 +158,11 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
                     raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
                                            f"{path[0]}. Make it a constant, or give the function a rule of your own")
                 if path[:depth] not in taken:
-                    taken[path[:depth]] = lin.out.call(getfield, (dx, key))
+                    note = f"d{lin.env[y]}/d{lin.env[x]}" if depth == len(path) else ""
+                    taken[path[:depth]] = lin.out.call(getfield, (dx, key), note=note)
                 dx = taken[path[:depth]]
             if value is None:
                 continue
-            lin.out.tape.ops[dx.id - 1] = _noted(lin.out.tape[dx], f"d{lin.env[y]}/d{lin.env[x]}")
             _check_type(op, typeof(value), lin.primal[x].type)
             _accumulate(lin, cotangents, x, dx)
         value = None
@@ -212,10 +212,6 @@ def _accumulate(lin: Linearized, cotangents: dict[Variable, Variable], x: Variab
         both_arrays = all(isinstance(lin.out.tape[d].type, ArrayType) for d in (known, dx))
         dx = lin.out.call(np.add if both_arrays else add, (known, dx), note=f"d{lin.env[x]}: several paths")
     cotangents[x] = dx
-
-
-def _noted(op: Any, note: str) -> Any:
-    return op if op.note else replace(op, note=note)
 
 
 def _check_cotangents(op: Call, dxs: Any) -> None:

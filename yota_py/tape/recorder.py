@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import optree
 
 from ..base.types import OpaqueType, typeof
 from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
@@ -31,6 +33,12 @@ class Recorder:
 
     def __getitem__(self, var: Variable) -> Any:
         return self.values[var.id]
+
+    def returning(self, results: Sequence[Any], out_spec: optree.PyTreeSpec) -> Recorder:
+        """The same operations and values with other results."""
+        out = Recorder(replace(self.tape, results=[*results], out_spec=out_spec))
+        out.values = self.values
+        return out
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation whose value is known."""

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
 
 from ..maths.builder import VecMath
 from ..maths.expansions import two_sum
+from ..maths.llvm import ELEMENTS, I1, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
-from .memory import ELEMENTS, I1, I32, I64, PTR, Memory, MemoryEmitter, Value
+from .memory import Memory, MemoryEmitter
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
 OUT_OF_BOUNDS = NO_FAULT - 1
+KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
@@ -41,48 +44,22 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
-    """Add the function ``void name(int64 *frame, int64 *words)`` to a module."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR]), name)
+    """Add the function ``void name(int64 *frame, int64 *words, int64 begin, int64 end)`` to a module."""
+    function = ir.Function(module, KERNEL, name)
     function.attributes.add("nounwind")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _Emitter(builder, function, spec, lanes_of(spec, vector_bytes)).run()
-    builder.ret_void()
+    _Emitter(function, spec, lanes_of(spec, vector_bytes)).run()
 
 
 class _Emitter(MemoryEmitter):
     """The loop nest and what is done in it."""
 
-    @contextmanager
-    def _loop(self, stop: Value, step: int, start: Value | None = None) -> Iterator[Value]:
-        """``for i in range(start, stop, step)``."""
-        b, start = self.b, start or ir.Constant(I64, 0)
-        before = b.block
-        head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
-        b.branch(head)
-        b.position_at_end(head)
-        i = b.phi(I64)
-        i.add_incoming(start, before)
-        b.cbranch(b.icmp_signed("<", i, stop), body, done)
-        b.position_at_end(body)
-        yield i
-        i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
-        b.branch(head)
-        b.position_at_end(done)
-
-    def _variable(self, kind: ir.Type) -> Value:
-        """A local variable; in the entry block, so that LLVM keeps it in a register."""
-        with self.b.goto_entry_block():
-            return self.b.alloca(kind)
-
     def run(self) -> None:
         """Emit everything."""
         self.totals: dict[int, Any] = {}
         self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
-        spec, rank = self.spec, self.spec.rank
-        extents = [self._word() for _ in range(rank)]
-        loads = [self._memory(o.access, len(o.indices)) for o in spec.operands]
-        stores = [self._memory("plain", len(o.indices)) for o in spec.outputs]
-        self._nest(extents, loads, stores)
+        extents, loads, stores = self.spec.read(self._word)
+        self._nest([self.end, *extents[1:]], [*map(self._memory, loads)], [*map(self._memory, stores)])
+        self.b.ret_void()
 
     def _nest(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The loops from the current depth inwards. A total lives outside of all loops that it runs over without a
@@ -95,7 +72,7 @@ class _Emitter(MemoryEmitter):
             if out.mode == "sum" and out.dtype == "float64":
                 self.errors[k] = self._started(out, self._total_type(out))
         if depth + 1 < self.spec.rank:
-            with self._loop(extents[depth], 1) as i:
+            with self.loop(extents[depth], start=self._start(depth)) as i:
                 self.outer.append(i)
                 self._nest(extents, loads, stores)
                 self.outer.pop()
@@ -110,20 +87,23 @@ class _Emitter(MemoryEmitter):
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The innermost loop, in blocks if floats are summed over it."""
-        n, step = extents[-1], self.lanes
+        n, step, first = extents[-1], self.lanes, self._start(self.spec.rank - 1)
         if not any(_is_float_sum(self.spec.outputs[k]) for k in self.totals):
-            with self._loop(n, step) as i:
+            with self.loop(n, step, first) as i:
                 self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
             return
         block = self.lanes * BLOCK
-        with self._loop(n, block) as start:
-            end = self.b.add(start, ir.Constant(I64, block))
+        with self.loop(n, block, first) as start:
+            end = self.b.add(start, const(block))
             end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
             partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
-            with self._loop(end, step, start) as i:
+            with self.loop(end, step, start) as i:
                 self._body(i, self._mask(i, end), extents, loads, stores, partial)
             for k in self.totals:
                 self._add_block(k, partial[k])
+
+    def _start(self, depth: int) -> Value:
+        return self.begin if depth == 0 else const(0)
 
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
@@ -145,8 +125,8 @@ class _Emitter(MemoryEmitter):
                 byte = self._indexed([values[k] for k in operand.indices], m, mask)
                 if all(spec.operands[k].inner == "zero" for k in operand.indices):  # one row for all lanes
                     lane = byte if self.lanes == 1 else self.b.extract_element(byte, ir.Constant(I32, 0))
-                    row, m = m.row, Memory(m.base, m.strides, [], [])
-                    m.row, byte = self._offset(row, lane), None
+                    row, m = m.row, Memory(m.base, replace(m.window, bounds=(), steps=()))
+                    m.row, byte = self.byte(row, lane), None
                 value = self._load(operand.dtype, operand.inner, m, i, mask, byte)
             elif m.uniform is not None:
                 value = m.uniform
@@ -181,14 +161,12 @@ class _Emitter(MemoryEmitter):
         return value
 
     def _in_box(self, m: Memory, i: Value | None, mask: Value) -> Value:
-        rank = self.spec.rank
+        firsts, extents = m.window.firsts, m.window.extents
         for d, index in enumerate(self.outer):
-            mask = self.b.and_(mask, self._splat(self._between(index, m.box[d], m.box[rank + d])))
+            mask = self.b.and_(mask, self._splat(self._between(index, firsts[d], extents[d])))
         if i is not None:
             lanes = self.b.add(self._splat(i), self._iota())
-            mask = self.b.and_(
-                mask, self._between(lanes, self._splat(m.box[rank - 1]), self._splat(m.box[2 * rank - 1]))
-            )
+            mask = self.b.and_(mask, self._between(lanes, self._splat(firsts[-1]), self._splat(extents[-1])))
         return mask
 
     def _between(self, index: Value, low: Value, extent: Value) -> Value:
@@ -198,13 +176,13 @@ class _Emitter(MemoryEmitter):
         """The byte offset that wrapped and checked indices give."""
         total = None
         for k, index in enumerate(indices):
-            extent, stride = self._splat(m.index[2 * k]), self._splat(m.index[2 * k + 1])
+            extent, stride = self._splat(m.window.bounds[k]), self._splat(m.window.steps[k])
             zero = self.math.const(0, extent)
             index = self.math.cast(index, I64)
             index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
             good = self.b.icmp_unsigned("<", index, extent)
             with self._if_any(self.b.and_(self.b.not_(good), mask)):
-                self._report(ir.Constant(I64, OUT_OF_BOUNDS))
+                self._report(const(OUT_OF_BOUNDS))
             byte = self.b.mul(self.math.select(good, index, zero), stride)
             total = byte if total is None else self.b.add(total, byte)
         return total
@@ -219,15 +197,14 @@ class _Emitter(MemoryEmitter):
     def _if_any(self, bad: Value) -> Iterator[None]:
         """What is done, rarely, if any lane is bad."""
         if self.lanes > 1:
-            fn = self._intrinsic(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, [bad.type])
-            bad = self.b.call(fn, [bad])
+            bad = self.call(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, bad)
         with self.b.if_then(bad, likely=False):
             yield
 
     def _report(self, fault: Value) -> None:
-        slot = self.b.gep(self.frame, [ir.Constant(I64, ERROR_SLOT)], source_etype=I64)
-        known = self.b.load(slot, typ=I64)
-        self.b.store(self.b.select(self.b.icmp_signed("<", fault, known), fault, known), slot)
+        known = self.word(self.frame, ERROR_SLOT)
+        least = self.b.select(self.b.icmp_signed("<", fault, known), fault, known)
+        self.b.store(least, self.at(self.frame, ERROR_SLOT))
 
     # -- reductions and scatters
 
@@ -236,9 +213,7 @@ class _Emitter(MemoryEmitter):
 
     def _started(self, out: Output, element: ir.Type) -> Any:
         """A variable with a total of nothing in each lane."""
-        variable = self._variable(self._vector(element))
-        self.b.store(self._identity(out, element), variable)
-        return variable
+        return self.variable(self._identity(out, element))
 
     def _identity(self, out: Output, element: ir.Type) -> Value:
         math = self.math
@@ -299,9 +274,9 @@ class _Emitter(MemoryEmitter):
     def _first(self, out: Output) -> Value:
         """Whether this is the first visit to an output element."""
         first: Value = ir.Constant(I1, 1)
-        for i, reduced in zip(self.outer, out.reduced, strict=False):
-            if reduced:
-                first = self.b.and_(first, self.b.icmp_signed("==", i, ir.Constant(I64, 0)))
+        for d, i in enumerate(self.outer):
+            if out.reduced[d]:
+                first = self.b.and_(first, self.b.icmp_signed("==", i, self._start(d)))
         return first
 
     def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
@@ -317,7 +292,7 @@ class _Emitter(MemoryEmitter):
         """Add lane by lane, as two lanes may meet in one element."""
         byte = self._indexed(indices, m, mask)
         if i is not None:
-            byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1])))
+            byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step)))
         row, element = m.row, ELEMENTS[out.dtype]
         for k in range(self.lanes):
             lane = ir.Constant(I32, k)
@@ -327,7 +302,7 @@ class _Emitter(MemoryEmitter):
                 else (self.b.extract_element(v, lane) for v in (byte, value, mask))
             )
             with self.b.if_then(live):
-                pointer = self._offset(row, offset)
+                pointer = self.byte(row, offset)
                 old = self.b.load(pointer, typ=element, align=1)
                 self.b.store(self.scalar.add(old, part), pointer, align=1)
 

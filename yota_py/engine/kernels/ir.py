@@ -1,22 +1,83 @@
 """What a kernel is: one loop nest over memory operands, elementwise operations, and stores or reductions.
 
 A ``KernelSpec`` is the identity of compiled code. Sizes, strides, offsets and constants are not part of it: they are
-*words* that the kernel reads at run time, in this order: the extents of the dimensions; per operand its frame slot,
-byte offset and byte strides (then, for "pad" and "box", first index and extent per dimension; for "gather" and
-"scatter", extent and byte stride per index); per output the same.
+*words* that the kernel reads at run time. The planner writes them (``words_of``), the emitter reads them in the same
+order (``KernelSpec.read``), so that what is a number there is the load of one here.
+
+A kernel is ``void kernel(int64 *frame, int64 *words, int64 begin, int64 end)``: it runs over this part of its outer
+dimension, whose extent is the first word. What it reduces over that dimension is reduced over the part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Generic, Literal, TypeVar
+
+T = TypeVar("T")
 
 # The stride of the innermost dimension: one element (vector loads), zero (one value for all), or any other.
 Inner = Literal["unit", "zero", "any"]
+Access = Literal["plain", "pad", "gather", "box"]
 Mode = Literal["store", "sum", "prod", "max", "min", "scatter", "require"]
 
 DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Generic[T]):
+    """Where an operand or output stands in memory: a frame slot with an address; from there, in bytes, an offset and
+    strides. Of "pad" and "box" also the ``firsts`` and ``extents`` of the box, of "gather" and "scatter" the ``bounds``
+    and ``steps`` (in bytes) of the indices."""
+
+    slot: T
+    offset: T
+    strides: Sequence[T]
+    firsts: Sequence[T] = ()
+    extents: Sequence[T] = ()
+    bounds: Sequence[T] = ()
+    steps: Sequence[T] = ()
+
+    def words(self) -> list[T]:
+        """All of them, in their order."""
+        parts = self.strides, self.firsts, self.extents, self.bounds, self.steps
+        return [self.slot, self.offset, *(word for part in parts for word in part)]
+
+    @classmethod
+    def read(cls, word: Callable[[], T], rank: int, boxed: bool, indices: int) -> Window[T]:
+        """The same from what ``word`` gives, one after the other."""
+        slot, offset, counts = word(), word(), (rank, rank * boxed, rank * boxed, indices, indices)
+        return cls(slot, offset, *([word() for _ in range(n)] for n in counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Generic[T]):
+    """The words of C = op(A) op(B) in Fortran's order: slots, offsets; sizes; leading dimensions; whether A and B are
+    transposed."""
+
+    a: T
+    a_offset: T
+    b: T
+    b_offset: T
+    c: T
+    c_offset: T
+    m: T
+    n: T
+    k: T
+    lda: T
+    ldb: T
+    ldc: T
+    a_transposed: T
+    b_transposed: T
+
+    def words(self) -> list[T]:
+        """All of them, in their order."""
+        return list(astuple(self))
+
+    @classmethod
+    def read(cls, word: Callable[[], T]) -> Product[T]:
+        """The same from what ``word`` gives, one after the other."""
+        return cls(*(word() for _ in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +87,7 @@ class Operand:
 
     dtype: str
     inner: Inner
-    access: Literal["plain", "pad", "gather", "box"] = "plain"
+    access: Access = "plain"
     indices: tuple[int, ...] = ()
 
 
@@ -69,7 +130,13 @@ class KernelSpec:
     nodes: tuple[Node, ...]
     outputs: tuple[Output, ...]
 
+    def read(self, word: Callable[[], T]) -> tuple[list[T], list[Window[T]], list[Window[T]]]:
+        """Extents and the windows of operands and outputs, from what ``word`` gives, one after the other."""
+        extents = [word() for _ in range(self.rank)]
+        loads = [Window.read(word, self.rank, o.access in ("pad", "box"), len(o.indices)) for o in self.operands]
+        return extents, loads, [Window.read(word, self.rank, False, len(o.indices)) for o in self.outputs]
 
-def words_of(access: str, rank: int, indices: int) -> int:
-    """How many words describe one operand or output."""
-    return 2 + rank + (2 * rank if access in ("pad", "box") else 0) + 2 * indices
+
+def words_of(extents: Sequence[int], windows: Iterable[Window[int]]) -> list[int]:
+    """A kernel's words: its extents, then the windows of its operands and outputs."""
+    return [*extents, *(word for window in windows for word in window.words())]

@@ -3,75 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 
 from ..maths.builder import VecMath
-from .ir import DTYPES, KernelSpec, words_of
-
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
-ELEMENTS: dict[str, ir.Type] = {
-    "float64": ir.DoubleType(),
-    "float32": ir.FloatType(),
-    "int64": I64,
-    "int32": I32,
-    "bool": I1,
-}
-
-Value = Any
+from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
+from .ir import DTYPES, KernelSpec, Window
 
 
 class Memory:
-    """The words of one operand or output, loaded in the entry block."""
+    """One operand or output, whose words are loaded in the entry block."""
 
-    __slots__ = ("base", "box", "index", "row", "strides", "uniform")
+    __slots__ = ("base", "row", "uniform", "window")
 
-    def __init__(self, base: Value, strides: list[Value], box: list[Value], index: list[Value]) -> None:
-        self.base, self.strides, self.box, self.index = base, strides, box, index
+    def __init__(self, base: Value, window: Window[Value]) -> None:
+        self.base, self.window = base, window
         self.row: Value = base  # the address for the current outer indices
         self.uniform: Value = None  # the value of the whole row, if it is one
 
+    @property
+    def step(self) -> Value:
+        """The stride of the innermost dimension."""
+        return self.window.strides[-1]
 
-class MemoryEmitter:
+
+class MemoryEmitter(Writer):
     """The part of a kernel's emission that deals with words, addresses, loads and stores."""
 
-    def __init__(self, builder: ir.IRBuilder, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
-        self.b, self.spec, self.lanes = builder, spec, lanes
-        self.frame, self.words = function.args
-        self.math = VecMath(builder, lanes)
-        self.scalar = VecMath(builder, 1)
+    def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
+        super().__init__(function)
+        self.spec, self.lanes = spec, lanes
+        self.frame, self.words, self.begin, self.end = function.args
+        self.math = VecMath(self.b, lanes)
+        self.scalar = VecMath(self.b, 1)
         self._at = 0
         self.outer: list[Value] = []
 
     # -- words and addresses
 
     def _word(self) -> Value:
-        pointer = self.b.gep(self.words, [ir.Constant(I64, self._at)], source_etype=I64)
         self._at += 1
-        return self.b.load(pointer, typ=I64)
+        return self.word(self.words, self._at - 1)
 
-    def _memory(self, access: str, indices: int) -> Memory:
-        start, rank = self._at, self.spec.rank
-        slot, offset = self._word(), self._word()
-        strides = [self._word() for _ in range(rank)]
-        box = [self._word() for _ in range(2 * rank if access in ("pad", "box") else 0)]
-        index = [self._word() for _ in range(2 * indices)]
-        assert self._at - start == words_of(access, rank, indices)
-        address = self.b.load(self.b.gep(self.frame, [slot], source_etype=I64), typ=I64)
-        return Memory(self.b.inttoptr(self.b.add(address, offset), PTR), strides, box, index)
-
-    def _offset(self, pointer: Value, byte: Value) -> Value:
-        return self.b.gep(pointer, [byte], source_etype=I8)
+    def _memory(self, window: Window[Value]) -> Memory:
+        return Memory(self.byte(self.word(self.frame, window.slot, PTR), window.offset), window)
 
     def _address(self, m: Memory) -> Value:
         """The address for the current outer indices."""
         pointer = m.base
         for d, i in enumerate(self.outer):
-            if m.box:
-                i = self.b.sub(i, m.box[d])
-            pointer = self._offset(pointer, self.b.mul(i, m.strides[d]))
+            if m.window.firsts:
+                i = self.b.sub(i, m.window.firsts[d])
+            pointer = self.byte(pointer, self.b.mul(i, m.window.strides[d]))
         return pointer
 
     def _enter_row(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
@@ -101,7 +84,7 @@ class MemoryEmitter:
         )
 
     def _iota(self) -> Value:
-        return ir.Constant(I64, 0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
+        return const(0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
 
     # -- memory access
 
@@ -114,17 +97,18 @@ class MemoryEmitter:
         """Load lanes i, i+1, … of a row; lanes without mask read zero."""
         element = ELEMENTS[dtype]
         stored = self._stored(element)
-        if i is not None and m.box:
-            i = self.b.sub(i, m.box[self.spec.rank - 1])
-        if i is None and m.box:
+        boxed = bool(m.window.firsts)
+        if i is not None and boxed:
+            i = self.b.sub(i, m.window.firsts[-1])
+        if i is None and boxed:
             value = self._guarded(mask, lambda: self.b.load(m.row, typ=stored, align=1), ir.Constant(stored, 0))
-        elif i is None or (inner == "zero" and byte is None and not m.box):
+        elif i is None or (inner == "zero" and byte is None and not boxed):
             return self._load_one(dtype, m)
         elif inner == "unit" and byte is None:
-            pointer = self._offset(m.row, self.b.mul(i, ir.Constant(I64, DTYPES[dtype])))
+            pointer = self.byte(m.row, self.b.mul(i, const(DTYPES[dtype])))
             value = self._masked_load(pointer, stored, mask)
         else:
-            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
         return value if element == stored else self.math.ne(value, self.math.const(0, value))
 
@@ -132,18 +116,16 @@ class MemoryEmitter:
         if self.lanes == 1:
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
         vector = self._vector(stored)
-        fn = self._intrinsic(f"llvm.masked.load.{_suffix(vector)}.p0", vector, [PTR, I32, mask.type, vector])
-        return self.b.call(fn, [pointer, ir.Constant(I32, 1), mask, _zero(vector)])
+        name = f"llvm.masked.load.{_suffix(vector)}.p0"
+        return self.call(name, vector, pointer, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
 
     def _gather(self, row: Value, offsets: Value, stored: ir.Type, mask: Value) -> Value:
         if self.lanes == 1:
-            pointer = self._offset(row, offsets)
+            pointer = self.byte(row, offsets)
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
         vector, pointers = self._vector(stored), self._pointers(row, offsets)
-        fn = self._intrinsic(
-            f"llvm.masked.gather.{_suffix(vector)}.v{self.lanes}p0", vector, [pointers.type, I32, mask.type, vector]
-        )
-        return self.b.call(fn, [pointers, ir.Constant(I32, 1), mask, _zero(vector)])
+        name = f"llvm.masked.gather.{_suffix(vector)}.v{self.lanes}p0"
+        return self.call(name, vector, pointers, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
 
     def _pointers(self, row: Value, offsets: Value) -> Value:
         address = self.b.add(self._splat(self.b.ptrtoint(row, I64)), offsets)
@@ -165,39 +147,24 @@ class MemoryEmitter:
         if value.type in (I1, self._vector(I1)):
             value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
         if self.lanes == 1:
-            pointer = m.row if i is None else self._offset(m.row, self.b.mul(i, m.strides[-1]))
+            pointer = m.row if i is None else self.byte(m.row, self.b.mul(i, m.step))
             self.b.store(value, pointer, align=1)
         elif inner == "unit":
             assert i is not None
-            size = ir.Constant(I64, _bytes(value.type.element))
-            pointer = self._offset(m.row, self.b.mul(i, size))
-            fn = self._intrinsic(
-                f"llvm.masked.store.{_suffix(value.type)}.p0", ir.VoidType(), [value.type, PTR, I32, mask.type]
-            )
-            self.b.call(fn, [value, pointer, ir.Constant(I32, 1), mask])
+            pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
+            self.call(f"llvm.masked.store.{_suffix(value.type)}.p0", VOID, value, pointer, ir.Constant(I32, 1), mask)
         else:
-            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.strides[-1]))
+            offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             pointers = self._pointers(m.row, offsets)
-            fn = self._intrinsic(
-                f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0",
-                ir.VoidType(), [value.type, pointers.type, I32, mask.type],
-            )  # fmt: skip
-            self.b.call(fn, [value, pointers, ir.Constant(I32, 1), mask])
-
-    def _intrinsic(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        known = self.b.module.globals.get(name)
-        return known or ir.Function(self.b.module, ir.FunctionType(result, arguments), name)
-
-
-def _zero(vector: ir.Type) -> ir.Constant:
-    return ir.Constant(vector, None)
+            name = f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0"
+            self.call(name, VOID, value, pointers, ir.Constant(I32, 1), mask)
 
 
 def _bytes(element: ir.Type) -> int:
-    return 8 if element in (I64, ELEMENTS["float64"]) else 1 if element == I8 else 4
+    return 8 if element in (I64, DOUBLE) else 1 if element == I8 else 4
 
 
 def _suffix(vector: ir.Type) -> str:
     element = vector.element
-    kind = "f64" if element == ELEMENTS["float64"] else "f32" if element == ELEMENTS["float32"] else f"i{element.width}"
+    kind = {DOUBLE: "f64", FLOAT: "f32"}.get(element) or f"i{element.width}"
     return f"v{vector.count}{kind}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from .formats import DOUBLE, FLOAT, FORMATS, I1, I32, I64, Format
+from .formats import FORMATS, Format
+from .llvm import DOUBLE, FLOAT, I1, I32, I64, Value, declared
 
-Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
 Unary = Callable[["Arithmetic", Value], Value]
 Binary = Callable[["Arithmetic", Value, Value], Value]
 
@@ -222,22 +221,17 @@ class Arithmetic:
 
     # ---------------------------------------------------------------- calls, bits
 
-    def _declare(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        module = self.builder.module
-        if name in module.globals:
-            return module.globals[name]
-        return ir.Function(module, ir.FunctionType(result, arguments), name)
-
     def intrinsic(self, stem: str, *args: Value) -> Value:
         """A function of LLVM, such as `llvm.fma`."""
         lanes = "" if self.lanes == 1 else f"v{self.lanes}"
         name = f"{stem}.{lanes}{self.format(args[0]).name}"
-        return self.builder.call(self._declare(name, args[0].type, [a.type for a in args]), args)
+        return self.builder.call(declared(self.builder.module, name, args[0].type, [a.type for a in args]), args)
 
     def lane_by_lane(self, name: str, *args: Value) -> Value:
         """A function of libm, called for each lane."""
         element = self.element(args[0])
-        function = self._declare(name + FORMATS[element].suffix, element, [element] * len(args))
+        name += FORMATS[element].suffix
+        function = declared(self.builder.module, name, element, [element] * len(args))
         if self.lanes == 1:
             return self.builder.call(function, args)
         result = ir.Constant(args[0].type, ir.Undefined)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import division, exponentials, trigonometry
-from .arithmetic import Arithmetic, Value
+from .arithmetic import Arithmetic
+from .llvm import Value
 
 
 def _libm(name: str) -> Callable[..., Value]:

@@ -6,7 +6,8 @@ sign of the divisor, and the quotient belongs to it: `floor(a / b)` would be off
 
 from __future__ import annotations
 
-from .arithmetic import Arithmetic, Value
+from .arithmetic import Arithmetic
+from .llvm import Value
 
 
 def fmod(k: Arithmetic, a: Value, b: Value) -> Value:

@@ -7,8 +7,9 @@ Names: k the maths builder, x argument, n integer part of a reduction, s power o
 
 from __future__ import annotations
 
-from .arithmetic import Arithmetic, Value
-from .formats import BINARY32, BINARY64, I64, Format
+from .arithmetic import Arithmetic
+from .formats import BINARY32, BINARY64, Format
+from .llvm import I64, Value
 
 
 def nearest_integer(k: Arithmetic, shifted: Value) -> tuple[Value, Value]:

@@ -10,7 +10,7 @@ z square.
 
 from __future__ import annotations
 
-from .arithmetic import Arithmetic, Value
+from .arithmetic import Arithmetic
 from .expansions import (
     as_float,
     clamped,
@@ -24,6 +24,7 @@ from .expansions import (
     two_sum,
     unless_tiny,
 )
+from .llvm import Value
 
 # --------------------------------------------------------------------------------------------- exponentials
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+from .llvm import DOUBLE, FLOAT, I32, I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from .arithmetic import Arithmetic, Value
+from .arithmetic import Arithmetic
 from .expansions import fast_two_sum, nearest_integer, polynomial, quotient, two_sum, unless_tiny
+from .llvm import Value
 
 
 def sin(k: Arithmetic, x: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,9 +51,7 @@ class Place:
         copies."""
         dummy = np.lib.stride_tricks.as_strided(_dummy(self), self.shape, self.strides, writeable=False)
         result = fn(dummy)
-        if not isinstance(result, np.ndarray | np.generic):
-            return None
-        if not isinstance(result, np.ndarray):  # an element: its offset is that of a one-element slice
+        if not isinstance(result, np.ndarray):  # an element is a number of its own
             return None
         start, origin = result.__array_interface__["data"][0], dummy.__array_interface__["data"][0]
         if result.size and not np.may_share_memory(result, dummy):
@@ -141,33 +140,47 @@ def _mergeable(r: Reference, d: int, n: int) -> bool:
 
 
 class Arena:
-    """Offsets in a block of memory, reused when a buffer is dead: first fit over free intervals."""
+    """Offsets in a block of memory, reused when a buffer is dead: best fit over free intervals, none adjacent."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._free: list[tuple[int, int]] = []  # (start, end), sorted, not adjacent
+        self._free: list[tuple[int, int]] = []  # (length, start), sorted
+        self._ends: dict[int, int] = {}  # by start
+        self._starts: dict[int, int] = {}  # by end
 
     def take(self, nbytes: int) -> int:
         """The offset of a new buffer, aligned to a cache line."""
-        n = -(-max(nbytes, 1) // 64) * 64
-        for i, (start, end) in enumerate(self._free):
-            if end - start >= n:
-                self._free[i : i + 1] = [(start + n, end)] if end - start > n else []
-                return start
-        if self._free and self._free[-1][1] == self.size:
-            start, _ = self._free.pop()
+        n = _aligned(nbytes)
+        if (at := bisect_left(self._free, (n, 0))) < len(self._free):
+            start = self._free[at][1]
         else:
-            start = self.size
-        self.size = start + n
+            start = self._starts.get(self.size, self.size)  # the last interval grows
+        end = self._ends.get(start, start)
+        if start < end:
+            self._remove(start, end)
+        if start + n < end:
+            self._add(start + n, end)
+        self.size = max(self.size, start + n)
         return start
 
     def give(self, start: int, nbytes: int) -> None:
         """A buffer is dead."""
-        spans = sorted([*self._free, (start, start + -(-max(nbytes, 1) // 64) * 64)])
-        merged = [spans[0]]
-        for lo, hi in spans[1:]:
-            if lo == merged[-1][1]:
-                merged[-1] = (merged[-1][0], hi)
-            else:
-                merged.append((lo, hi))
-        self._free = merged
+        end = start + _aligned(nbytes)
+        if (before := self._starts.get(start)) is not None:
+            self._remove(before, start)
+            start = before
+        if (behind := self._ends.get(end)) is not None:
+            self._remove(end, behind)
+            end = behind
+        self._add(start, end)
+
+    def _add(self, start: int, end: int) -> None:
+        insort(self._free, (end - start, start))
+        self._ends[start], self._starts[end] = end, start
+
+    def _remove(self, start: int, end: int) -> None:
+        del self._free[bisect_left(self._free, (end - start, start))], self._ends[start], self._starts[end]
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // 64) * 64

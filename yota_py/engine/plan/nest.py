@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...tape.operations import Variable
-from ..kernels.ir import KernelSpec, Mode, Node, Operand, Output
-from ..schedule.steps import Cluster, Item
+from ..kernels.ir import Access, Inner, KernelSpec, Mode, Node, Operand, Output, Window, words_of
+from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
@@ -36,23 +37,81 @@ class Memory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The operands that are indices, and extent and stride of the dimensions that they index."""
+
+    operands: tuple[int, ...] = ()
+    extents: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+
+_WITHOUT = _Index()
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """An operand or output in the making."""
+
+    reference: Reference
+    index: _Index
+
+    @property
+    def dtype(self) -> str:
+        return self.reference.place.dtype
+
+    @property
+    def inner(self) -> Inner:
+        """What the stride of the innermost dimension is."""
+        strides = self.reference.strides
+        if not strides or strides[-1] == 0:
+            return "zero"
+        return "unit" if strides[-1] == np.dtype(self.dtype).itemsize else "any"
+
+    def window(self) -> Window[int]:
+        """Where it stands."""
+        r, box = self.reference, self.reference.box or []
+        firsts, extents = [first for first, _ in box], [extent for _, extent in box]
+        return Window(r.place.slot, r.place.offset, r.strides, firsts, extents, self.index.extents, self.index.strides)
+
+
+@dataclass(frozen=True, slots=True)
+class _Load(_Window):
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class _Store(_Window):
+    value: int
+    mode: Mode
+    mask: int = 0  # of one that is required
+
+    def output(self, number: Callable[[int], int]) -> Output:
+        """A reduction over dimensions of extent one only is a store."""
+        reduced = tuple(self.reference.reduced) if any(self.reference.reduced) else ()
+        mode = self.mode if reduced or self.mode in ("scatter", "require") else "store"
+        mask = number(self.mask) if self.mask else -1
+        return Output(number(self.value), self.dtype, self.inner, mode, reduced, self.index.operands, mask)
+
+
 class _Builder:
     """Collects operands, nodes and outputs; operands are numbered 0, 1, …, nodes -1, -2, … until all are known."""
 
     def __init__(self, space: tuple[int, ...], memory: Memory) -> None:
         self.space, self.memory = space, memory
-        self.operands: list[tuple[str, tuple[int, ...], Reference]] = []
-        self.index_words: dict[int, list[int]] = {}
+        self.operands: list[_Load] = []
         self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
-        self.outputs: list[tuple[int, Mode, tuple[int, ...], Reference, list[int]]] = []
-        self.masks: dict[int, int] = {}  # of outputs that are required
+        self.outputs: list[_Store] = []
         self.values: dict[Any, tuple[int, str]] = {}
 
-    def load(self, place: Place, access: str = "plain", box: Any = None, indices: tuple[int, ...] = ()) -> int:
+    def load(self, place: Place, access: Access = "plain", box: Any = None, index: _Index = _WITHOUT) -> int:
         """The operand that reads a place in this space."""
-        strides = list(place.strides)
-        self.operands.append((access, indices, Reference(place, strides, [False] * len(strides), box)))
+        self.operands.append(_Load(_reference(place, box), index, access))
         return len(self.operands) - 1
+
+    def write(self, place: Place, value: int, mode: Mode = "store", index: _Index = _WITHOUT, mask: int = 0) -> None:
+        """An output."""
+        self.outputs.append(_Store(_reference(place), index, value, mode, mask))
 
     def read(self, x: Any, dtype: str) -> int:
         """The value of an argument as a dtype: computed here, or read from memory."""
@@ -64,48 +123,41 @@ class _Builder:
         if have == dtype:
             return value
         if (cast := (key, dtype)) not in self.values:
-            self.nodes.append((None, (value,), dtype))
-            self.values[cast] = -len(self.nodes), dtype
+            self.values[cast] = self._node(None, (value,), dtype), dtype
         return self.values[cast][0]
 
     def add(self, item: Item) -> None:
         """One operation of the cluster."""
-        if item.kind == "map":
-            arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
-            if item.emit is None:
-                value = self.read(item.reads[0][0], item.dtype)
-            else:
-                self.nodes.append((item.emit, arguments, item.dtype))
-                value = -len(self.nodes)
-            self.values[item.var] = value, item.dtype
-        elif item.kind == "pad":
-            self.values[item.var] = self._pad(item)
-        elif item.kind == "gather":
-            source = self.memory.place(item.reads[0][0])
-            indices, words = self._indices(item, source, len(item.reads) - 1)
-            k = len(indices)
-            lead = len(self.space) - (len(source.shape) - k)
-            place = Place(source.slot, source.offset, self.space, (0,) * lead + source.strides[k:], source.dtype)
-            value = self.load(place, "gather", indices=indices)
-            self.index_words[value] = words
-            self.values[item.var] = value, source.dtype
-        elif item.kind == "scatter":
-            target = self.memory.place(item.var)
-            value = self.read(*item.reads[0])
-            indices, words = self._indices(item, target, len(item.reads) - 1)
-            k = len(indices)
-            lead = len(self.space) - (len(target.shape) - k)
-            place = Place(target.slot, target.offset, self.space, (0,) * lead + target.strides[k:], target.dtype)
-            self.outputs.append((value, "scatter", indices, _reference(place), words))
-        elif item.kind == "require":
-            self.nodes.append((item.emit, tuple(self.read(x, dtype) for x, dtype in item.reads), "bool"))
-            self.masks[len(self.outputs)] = -len(self.nodes)
-            place = self.memory.place(item.var).broadcast(self.space)
-            self.outputs.append((self.read(*item.reads[0]), "require", (), _reference(place), []))
-        else:
-            self._reduce(item)
+        match item:
+            case Map():
+                arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+                if item.emit is None:
+                    value = self.read(item.reads[0][0], item.dtype)
+                else:
+                    value = self._node(item.emit, arguments, item.dtype)
+                self.values[item.var] = value, item.dtype
+            case Pad():
+                self.values[item.var] = self._pad(item)
+            case Gather():
+                place, index = self._indexed(item, self.memory.place(item.reads[0][0]))
+                self.values[item.var] = self.load(place, "gather", index=index), place.dtype
+            case Scatter():
+                value = self.read(*item.reads[0])
+                place, index = self._indexed(item, self.memory.place(item.var))
+                self.write(place, value, "scatter", index)
+            case Require():
+                arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+                mask = self._node(item.emit, arguments, "bool")
+                place = self.memory.place(item.var).broadcast(self.space)
+                self.write(place, self.read(*item.reads[0]), "require", mask=mask)
+            case Reduce():
+                self._reduce(item)
 
-    def _pad(self, item: Item) -> tuple[int, str]:
+    def _node(self, emit: Any, arguments: tuple[int, ...], dtype: str) -> int:
+        self.nodes.append((emit, arguments, dtype))
+        return -len(self.nodes)
+
+    def _pad(self, item: Pad) -> tuple[int, str]:
         """A value inside a box, zero outside: read from memory, or computed from what is read there."""
         if not item.inner:
             return self._read_boxed(item.reads[0][0], item)
@@ -117,17 +169,15 @@ class _Builder:
             if inner.emit is None:
                 self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
             else:
-                self.nodes.append((inner.emit, arguments, inner.dtype))
-                self.values[key] = -len(self.nodes), inner.dtype
+                self.values[key] = self._node(inner.emit, arguments, inner.dtype), inner.dtype
         value, dtype = self.values[item.inner[-1].var, item.box]
         mask_key = ("box", item.box)
         if mask_key not in self.values:
             nowhere = Place(HEAD_SLOT, 0, self.space, (0,) * len(extents), "bool")
             self.values[mask_key] = self.load(nowhere, "box", list(item.box)), "bool"
-        self.nodes.append((_select_or_zero, (self.values[mask_key][0], value), dtype))
-        return -len(self.nodes), dtype
+        return self._node(_select_or_zero, (self.values[mask_key][0], value), dtype), dtype
 
-    def _boxed(self, x: Any, dtype: str, item: Item) -> int:
+    def _boxed(self, x: Any, dtype: str, item: Pad) -> int:
         """An argument of a computation inside a box, as a dtype."""
         if not isinstance(x, Variable):
             return self.read(x, dtype)
@@ -135,12 +185,9 @@ class _Builder:
         return self._cast(value, have, dtype)
 
     def _cast(self, value: int, have: str, dtype: str) -> int:
-        if have == dtype:
-            return value
-        self.nodes.append((None, (value,), dtype))
-        return -len(self.nodes)
+        return value if have == dtype else self._node(None, (value,), dtype)
 
-    def _read_boxed(self, x: Variable, item: Item) -> tuple[int, str]:
+    def _read_boxed(self, x: Variable, item: Pad) -> tuple[int, str]:
         """The operand that reads an array where it stands in a box; dimensions of extent one may be missing in it."""
         if (key := (x, item.box)) not in self.values:
             source = self.memory.place(x).broadcast(item.shape)
@@ -150,24 +197,24 @@ class _Builder:
             self.values[key] = self.load(place, "pad", list(item.box)), source.dtype
         return self.values[key]
 
-    def _indices(self, item: Item, array: Place, k: int) -> tuple[tuple[int, ...], list[int]]:
-        """Operands for the index arrays, which run over the leading dimensions of the space; extents and strides."""
+    def _indexed(self, item: Gather | Scatter, array: Place) -> tuple[Place, _Index]:
+        """An array with its dimensions that are not indexed, which are the last of the space; the index arrays run over
+        the others."""
+        k = len(item.reads) - 1
         rest = len(array.shape) - k
         lead = self.space[: len(self.space) - rest]
-        out, words = [], []
-        for d, (x, _) in enumerate(item.reads[1:]):
+        out = []
+        for x, _ in item.reads[1:]:
             place = self.memory.place(x) if isinstance(x, Variable) else self.memory.number(x, "int64")
             whole = place.broadcast(lead)
             out.append(self.load(Place(whole.slot, whole.offset, self.space, whole.strides + (0,) * rest, whole.dtype)))
-            words += [array.shape[d], array.strides[d]]
-        return tuple(out), words
+        place = Place(array.slot, array.offset, self.space, (0,) * len(lead) + array.strides[k:], array.dtype)
+        return place, _Index(tuple(out), array.shape[:k], array.strides[:k])
 
-    def _reduce(self, item: Item) -> None:
-        mode: Mode = item.mode  # type: ignore[assignment]  # one of them
+    def _reduce(self, item: Reduce) -> None:
         value = self.read(item.reads[0][0], item.dtype)
-        if mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
-            self.nodes.append((_plus_zero, (value,), item.dtype))
-            value = -len(self.nodes)
+        if item.mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
+            value = self._node(_plus_zero, (value,), item.dtype)
         target = self.memory.place(item.var)
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
@@ -175,7 +222,7 @@ class _Builder:
         )  # fmt: skip
         reduced = [d in item.axes for d in range(len(self.space))]
         reference = Reference(target, [0 if r else next(kept) for r in reduced], reduced)
-        self.outputs.append((value, mode, (), reference, []))
+        self.outputs.append(_Store(reference, _WITHOUT, value, item.mode))
 
     def store(self, var: Variable) -> None:
         """Write a computed value to its place."""
@@ -183,67 +230,42 @@ class _Builder:
         place = self.memory.place(var)
         if dtype != place.dtype:
             value = self.read(var, place.dtype)
-        self.outputs.append((value, "store", (), _reference(place), []))
+        self.write(place, value)
 
     def build(self) -> tuple[KernelSpec, list[int]]:
         """The kernel's structure and its words."""
-        references = [r for *_, r in self.operands] + [out[3] for out in self.outputs]
-        extents = collapse(self.space, references)
+        extents = collapse(self.space, [x.reference for x in (*self.operands, *self.outputs)])
         rank, count = len(extents), len(self.operands)
 
         def number(k: int) -> int:
             return k if k >= 0 else count - k - 1
 
-        dtypes = [r.place.dtype for *_, r in self.operands] + [dtype for *_, dtype in self.nodes]
-        for value, mode, _, r, _ in self.outputs:
-            if dtypes[number(value)] != r.place.dtype:
-                raise TypeError(f"a kernel would {mode} {dtypes[number(value)]} in memory of {r.place.dtype}")
+        dtypes = [load.dtype for load in self.operands] + [dtype for *_, dtype in self.nodes]
+        for out in self.outputs:
+            if (dtype := dtypes[number(out.value)]) != out.dtype:
+                raise TypeError(f"a kernel would {out.mode} {dtype} in memory of {out.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(
             rank,
             wide,
-            tuple(Operand(r.place.dtype, _inner(r), access, indices) for access, indices, r in self.operands),  # type: ignore[arg-type]
+            tuple(Operand(x.dtype, x.inner, x.access, x.index.operands) for x in self.operands),
             tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
-            tuple(
-                replace(_output(number(value), mode, indices, r), mask=number(self.masks[k]) if k in self.masks else -1)
-                for k, (value, mode, indices, r, _) in enumerate(self.outputs)
-            ),
+            tuple(out.output(number) for out in self.outputs),
         )
-        words = list(extents)
-        for k, (_, _, r) in enumerate(self.operands):
-            words += [r.place.slot, r.place.offset, *r.strides]
-            if r.box is not None:
-                words += [first for first, _ in r.box] + [extent for _, extent in r.box]
-            words += self.index_words.get(k, [])
-        for *_, r, index_words in self.outputs:
-            words += [r.place.slot, r.place.offset, *r.strides, *index_words]
-        return spec, words
+        return spec, words_of(extents, [x.window() for x in (*self.operands, *self.outputs)])
 
 
-def _reference(place: Place) -> Reference:
-    return Reference(place, list(place.strides), [False] * len(place.strides))
-
-
-def _inner(r: Reference) -> Any:
-    if not r.strides or r.strides[-1] == 0:
-        return "zero"
-    return "unit" if r.strides[-1] == np.dtype(r.place.dtype).itemsize else "any"
-
-
-def _output(value: int, mode: Mode, indices: tuple[int, ...], r: Reference) -> Output:
-    reduced = tuple(r.reduced)
-    if mode in ("sum", "prod", "max", "min") and not any(reduced):  # over dimensions of extent one
-        return Output(value, r.place.dtype, _inner(r), "store", (), ())
-    return Output(value, r.place.dtype, _inner(r), mode, reduced if any(reduced) else (), indices)
+def _reference(place: Place, box: list[tuple[int, int]] | None = None) -> Reference:
+    return Reference(place, list(place.strides), [False] * len(place.strides), box)
 
 
 def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[KernelSpec, list[int]]:
-    """A cluster's kernel; ``escaping`` are the results that others read."""
+    """A cluster's kernel; ``escaping`` is what other steps read."""
     builder = _Builder(cluster.space, memory)
     for item in cluster.items:
         builder.add(item)
     for item in cluster.items:
-        if item.var in escaping and item.kind in ("map", "pad", "gather"):
+        if item.var in escaping and isinstance(item, Pointwise):
             builder.store(item.var)
     return builder.build()
 
@@ -252,7 +274,7 @@ def copy_nest(source: Place, target: Place) -> tuple[KernelSpec, list[int]]:
     """A kernel that copies (and broadcasts) one place to another of the same dtype."""
     builder = _Builder(target.shape, _NOWHERE)
     value = builder.load(source.broadcast(target.shape))
-    builder.outputs.append((value, "store", (), _reference(target), []))
+    builder.write(target, value)
     return builder.build()
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
-from ..kernels.ir import DTYPES
+from ..kernels.ir import DTYPES, Product
 from ..kernels.store import ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Item, Matmul, Python, PythonCopy, Schedule, Step
+from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Memory, copy_nest, fill_nest, nest_of
 
@@ -57,17 +57,19 @@ class _Planner(Memory):
         self._buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []
         self._reserved: dict[Variable, Place] = {}
+        self._copies: list[tuple[Variable, Place]] = []
+        self._escaping = self._read_outside()
 
     def run(self) -> Plan:
         """The whole plan."""
         self._reserve_guards()
         self._bind_inputs()
         self._reserve_results()
-        last_use = self._last_uses()
-        for at, step in enumerate(self.schedule.steps):
+        for step, unused in zip(self.schedule.steps, self._unused_after(), strict=True):
             self._step(step)
-            for var in [v for v in self._buffers if last_use.get(v, at) <= at]:
-                self._arena.give(*self._buffers.pop(var))
+            for var in unused:
+                if var in self._buffers:
+                    self._arena.give(*self._buffers.pop(var))
             while self._temporaries:
                 self._arena.give(*self._temporaries.pop())
         self._copy_results()
@@ -194,31 +196,32 @@ class _Planner(Memory):
 
     # -- lifetimes
 
-    def _root(self, var: Variable) -> list[Variable]:
-        """A variable and those whose memory it shares."""
-        out = [var]
-        while (base := self.schedule.views.get(out[-1])) is not None:
-            out.append(base)
-        return out
-
-    def _last_uses(self) -> dict[Variable, int]:
+    def _unused_after(self) -> list[list[Variable]]:
+        """Per step, the variables whose memory nothing looks at any more when it is done."""
         last: dict[Variable, int] = {}
         end = len(self.schedule.steps)
         for at, step in enumerate(self.schedule.steps):
-            for var in _reads(self.tape, step):
-                for v in self._root(var):
-                    last[v] = at
-        for _, var in paths(self.tape.results):
-            for v in self._root(var):
-                last[v] = end
-        return last
+            last.update((var, at) for var in (*_writes(step), *_reads(self.tape, step)))
+        last.update((var, end) for _, var in paths(self.tape.results))
+        for view, base in reversed(self.schedule.views.items()):  # a view stands behind its base on the tape
+            if view in last:
+                last[base] = max(last.get(base, 0), last[view])
+        out: list[list[Variable]] = [[] for _ in range(end + 1)]
+        for var, at in last.items():
+            out[at].append(var)
+        return out[:end]
+
+    def _read_outside(self) -> set[Variable]:
+        """What is read by another step than the one that computes it."""
+        home = {var: step for step in self.schedule.steps for var in _writes(step)}
+        out = {var for step in self.schedule.steps for var in _reads(self.tape, step) if home.get(var) is not step}
+        return out | set(self.schedule.views.values()) | {var for _, var in paths(self.tape.results)}
 
     # -- results
 
     def _reserve_results(self) -> None:
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
         computed = {v for step in self.schedule.steps for v in _writes(step)}
-        self._copies: list[tuple[Variable, Place]] = []
         for result in self.tape.results:
             if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
@@ -274,26 +277,12 @@ class _Planner(Memory):
     def _cluster(self, step: Cluster) -> None:
         own = {item.var for item in step.items}
         for item in step.items:
-            for x, _ in item.reads:
-                if isinstance(x, Variable) and x not in own:
+            for x in item.variables:
+                if x not in own:
                     self.place(x)  # before the nest: a view may need a copy first
-            if item.kind == "scatter":
+            if isinstance(item, Scatter):
                 self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
-        self._emit(*nest_of(step, self._escaping(step), self))
-
-    def _escaping(self, step: Cluster) -> set[Variable]:
-        """Results of a cluster that something outside of it reads."""
-        if not hasattr(self, "_readers"):
-            self._readers: dict[Variable, set[int]] = {}
-            for at, other in enumerate(self.schedule.steps):
-                for var in _reads(self.tape, other):
-                    self._readers.setdefault(var, set()).add(at)
-            for base in self.schedule.views.values():
-                self._readers.setdefault(base, set()).add(-1)
-            for _, var in paths(self.tape.results):
-                self._readers.setdefault(var, set()).add(-1)
-        at = next(i for i, other in enumerate(self.schedule.steps) if other is step)
-        return {item.var for item in step.items if self._readers.get(item.var, set()) - {at}}
+        self._emit(*nest_of(step, self._escaping, self))
 
     def _concatenate(self, step: Concatenate) -> None:
         target, at = self.place(step.var), 0
@@ -312,8 +301,8 @@ class _Planner(Memory):
             (a, ta, lda), (b, tb, ldb) = self._matrix(a), self._matrix(b)
             (m, k), n = a.shape, b.shape[1]
             # row-major C = A B is column-major C' = B' A'
-            words = [b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta]
-            self._emit(ProductSpec(c.dtype, vector=False), words)
+            product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta)
+            self._emit(ProductSpec(c.dtype, vector=False), product.words())
             return
         matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
         matrix, transposed, ld = self._matrix(matrix)
@@ -322,8 +311,11 @@ class _Planner(Memory):
         rows, columns = matrix.shape if not transposed else matrix.shape[::-1]  # as they lie in memory, row by row
         step_words = max(1, vector.strides[0] // itemsize)
         flag = int(left != bool(transposed))  # column-major memory is the transpose of what lies there
-        words = [matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset]
-        self._emit(ProductSpec(c.dtype, vector=True), [*words, columns, rows, 0, ld, step_words, 0, flag, 0])
+        product = Product(
+            matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset,
+            columns, rows, 0, ld, step_words, 0, flag, 0,
+        )  # fmt: skip
+        self._emit(ProductSpec(c.dtype, vector=True), product.words())
 
     def _matrix(self, place: Place) -> tuple[Place, int, int]:
         """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""
@@ -344,12 +336,9 @@ def _is_index(op: Call) -> bool:
 
 def _reads(tape: Any, step: Step) -> list[Variable]:
     if isinstance(step, Cluster):
-        return [x for item in step.items for x, _ in item.reads if isinstance(x, Variable)]
+        return [x for item in step.items for x in item.variables]
     return list(operands(tape[step.var]))
 
 
 def _writes(step: Step) -> list[Variable]:
     return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]
-
-
-__all__ = ["Item", "KernelCall", "Plan", "make_plan"]

@@ -36,25 +36,20 @@ from ...base import locks
 from ...base.dispatch import original
 from ...base.types import ArrayType
 from ..kernels.codegen import compile_module, new_module
-from ..kernels.emit import ERROR_SLOT, NO_FAULT
+from ..kernels.emit import ERROR_SLOT, KERNEL, NO_FAULT
+from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
 from ..plan.layout import NEXT_SLOT
 from .objects import (
     DATA,
     DESCRIPTOR,
     FLAGS,
-    I32,
-    I64,
     ITEMS,
     NDIM,
-    NULL,
-    PTR,
     SHAPE,
     TYPE,
     VALUE,
-    VOID,
     Call,
-    Writer,
-    const,
+    PythonWriter,
     emit_results,
 )
 
@@ -63,11 +58,11 @@ OK = 0
 
 # Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
 # well, and with how many it refuses further ones; the first free frame, of which each leads to the next; functions in
-# Python.
+# Python; NumPy's classes and ``np.empty``. Machine code holds no address of an object.
 (
     COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, LIMIT, FREE,
-    MORE, STEPS, REFUSE, BUILD, BINDINGS,
-) = range(16)  # fmt: skip
+    MORE, STEPS, REFUSE, BUILD, ARRAY_CLASS, SCALAR_CLASS, EMPTY, BINDINGS,
+) = range(19)  # fmt: skip
 UNLIMITED = 2**62
 
 _WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
@@ -77,26 +72,24 @@ def _emit_run(module: ir.Module) -> ir.Function:
     """``int64 run(int64 *frame, int64 *table, int64 length, int64 release)``: each kernel of the table in turn, until
     one reports a fault. Returns it, or 0."""
     kernels = ir.Function(module, ir.FunctionType(VOID, [PTR, PTR, I64]), "kernels")
-    w = Writer(kernels)
+    w = PythonWriter(kernels)
     frame, table, length = kernels.args
     w.b.store(const(NO_FAULT), w.at(frame, ERROR_SLOT))
-    entry, head, body, done = w.b.block, w.block("head"), w.block("body"), w.block("done")
-    w.b.branch(head)
-    w.b.position_at_end(head)
-    at = w.b.phi(I64)
-    at.add_incoming(const(0), entry)
-    w.b.cbranch(w.b.icmp_signed("<", at, length), body, done)
-    w.b.position_at_end(body)
-    record = w.at(table, at)
-    kernel = w.b.inttoptr(w.word(record, 1), ir.FunctionType(VOID, [PTR, PTR]).as_pointer())
-    w.b.call(kernel, [frame, w.at(record, 2)])
-    at.add_incoming(w.b.add(at, w.word(record, 0)), body)
-    w.b.cbranch(w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT)), head, done)
-    w.b.position_at_end(done)
+    at = w.variable(const(0))
+
+    def more() -> Value:
+        good = w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
+        return w.b.and_(good, w.b.icmp_signed("<", w.word(at, 0), length))
+
+    with w.repeated(more):
+        record = w.at(table, w.word(at, 0))
+        kernel = w.b.inttoptr(w.word(record, 1), KERNEL.as_pointer())
+        w.b.call(kernel, [frame, w.at(record, 2), const(0), w.word(record, 2)])
+        w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
     w.b.ret_void()
 
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64, I64]), "run")
-    w = Writer(function)
+    w = PythonWriter(function)
     frame, table, length, release = function.args
     with w.b.if_else(w.b.icmp_signed("!=", release, const(0))) as (then, otherwise):
         with then:
@@ -110,134 +103,119 @@ def _emit_run(module: ir.Module) -> ir.Function:
     return function
 
 
-def _emit_bind(w: Writer, program: Any, frame: Any, values: Any, misfit: ir.Block) -> None:
+def _emit_bind(w: PythonWriter, program: Value, frame: Value, values: Value, misfit: ir.Block) -> None:
     """Check the values against the program's bindings and fill the frame."""
-    b = w.b
-    count = w.word(program, COUNT)
-    entry = b.block
-    head, body, done = (w.block(n) for n in ("bind", "bind_one", "bound"))
-    b.branch(head)
-    b.position_at_end(head)
-    k, at = b.phi(I64), b.phi(I64)
-    k.add_incoming(const(0), entry)
-    at.add_incoming(const(BINDINGS), entry)
-    b.cbranch(b.icmp_signed("<", k, count), body, done)
-    b.position_at_end(body)
-    binding = w.at(program, at)
-    kind, slot, ndim = w.word(binding, 0), w.word(binding, 1), w.word(binding, 3)
-    value = w.word(values, k, PTR)
-    cls = w.load(value, TYPE, I64)
-    target = w.at(frame, slot)
-    number, array, following = (w.block(n) for n in ("number", "array", "following"))
-    b.cbranch(b.icmp_signed("==", kind, const(ARRAY)), array, number)
+    at = w.variable(const(BINDINGS))
+    with w.loop(w.word(program, COUNT)) as k:
+        binding, value = w.at(program, w.word(at, 0)), w.word(values, k, PTR)
+        kind, slot, identity, ndim = (w.word(binding, i) for i in range(4))
+        target = w.at(frame, slot)
+        with w.b.if_else(w.b.icmp_signed("==", kind, const(ARRAY))) as (array, number):
+            with array:
+                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), w.word(program, ARRAY_CLASS)), misfit)
+                _require_array(w, value, identity, ndim, w.at(binding, 4), misfit)
+                w.b.store(w.field(value, DATA, I64), target)
+            with number:
+                w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), identity), misfit)
+                is_float = w.b.icmp_signed("==", kind, const(FLOAT64))
+                address = w.b.add(w.b.ptrtoint(value, I64), const(VALUE))
+                w.b.store(w.b.select(is_float, w.field(value, VALUE, I64), address), target)
+        w.b.store(w.b.add(w.b.add(w.word(at, 0), ndim), const(4)), at)
 
-    b.position_at_end(number)
-    w.require(b.icmp_signed("==", cls, w.word(binding, 2)), misfit)
-    address = b.add(b.ptrtoint(value, I64), const(VALUE))
-    b.store(b.select(b.icmp_signed("==", kind, const(FLOAT64)), w.load(value, VALUE, I64), address), target)
-    b.branch(following)
 
-    b.position_at_end(array)
-    w.require(b.icmp_signed("==", cls, const(id(np.ndarray))), misfit)
-    w.require(b.icmp_signed("==", w.load(value, DESCRIPTOR, I64), w.word(binding, 2)), misfit)
-    w.require(b.icmp_signed("==", b.sext(w.load(value, NDIM, I32), I64), ndim), misfit)
-    flags = b.and_(w.load(value, FLAGS, I32), ir.Constant(I32, _WANTED_FLAGS))
-    w.require(b.icmp_signed("==", flags, ir.Constant(I32, _WANTED_FLAGS)), misfit)
-    shape = w.load(value, SHAPE, PTR)
-    before = b.block
-    dim_head, dim_body, dim_done = (w.block(n) for n in ("dims", "dim", "dims_done"))
-    b.branch(dim_head)
-    b.position_at_end(dim_head)
-    d = b.phi(I64)
-    d.add_incoming(const(0), before)
-    b.cbranch(b.icmp_signed("<", d, ndim), dim_body, dim_done)
-    b.position_at_end(dim_body)
-    w.require(b.icmp_signed("==", w.word(shape, d), w.word(binding, b.add(d, const(4)))), misfit)
-    d.add_incoming(b.add(d, const(1)), b.block)
-    b.branch(dim_head)
-    b.position_at_end(dim_done)
-    b.store(w.load(value, DATA, I64), target)
-    b.branch(following)
-
-    b.position_at_end(following)
-    k.add_incoming(b.add(k, const(1)), following)
-    at.add_incoming(b.add(b.add(at, ndim), const(4)), following)
-    b.branch(head)
-    b.position_at_end(done)
+def _require_array(
+    w: PythonWriter, value: Value, descriptor: Value, ndim: Value, shape: Value, misfit: ir.Block
+) -> None:
+    """An array must have this descriptor and shape, and lie in order."""
+    w.require(w.b.icmp_signed("==", w.field(value, DESCRIPTOR, I64), descriptor), misfit)
+    w.require(w.b.icmp_signed("==", w.b.sext(w.field(value, NDIM, I32), I64), ndim), misfit)
+    wanted = ir.Constant(I32, _WANTED_FLAGS)
+    w.require(w.b.icmp_signed("==", w.b.and_(w.field(value, FLAGS, I32), wanted), wanted), misfit)
+    extents = w.field(value, SHAPE, PTR)
+    with w.loop(ndim) as d:
+        w.require(w.b.icmp_signed("==", w.word(extents, d), w.word(shape, d)), misfit)
 
 
 def _emit_program(module: ir.Module, run: ir.Function) -> None:
     """The vectorcall entry ``program(*values)``, bound to ``(program, again)``."""
-    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program")
-    w = Writer(function)
-    b = w.b
-    me, values, count = function.args
-    misfit, failed, end, no_frame = (w.block(name) for name in ("misfit", "failed", "end", "no_frame"))
-    made, depth = w.variable(), w.variable()
-    program = w.call("PyLong_AsVoidPtr", PTR, w.load(me, ITEMS, PTR))
+    w = PythonWriter(ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "program"))
+    me, values, count = w.function.args
+    misfit, no_frame = w.block("misfit"), w.block("no_frame")
+    program = w.call("PyLong_AsVoidPtr", PTR, w.field(me, ITEMS, PTR))
     frame = _emit_take(w, program, no_frame)
-    w.require(b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
-    w.require(b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
+    w.require(w.b.icmp_signed("==", count, w.word(program, COUNT)), misfit)
+    w.require(w.b.icmp_signed("<", w.word(program, CALLS), w.word(program, LIMIT)), misfit)
     _emit_bind(w, program, frame, values, misfit)
+    _emit_call(w, run, program, frame, values)
 
-    output_count, length = w.word(program, OUTPUT_COUNT), w.word(program, RECIPE_LENGTH)
+    w.b.position_at_end(misfit)
+    _emit_give(w, program, frame)
+    w.b.ret(w.apply(w.field(me, ITEMS + 8, PTR), values, count))
+
+    w.b.position_at_end(no_frame)
+    w.b.ret(NULL)
+
+
+def _emit_call(w: PythonWriter, run: ir.Function, program: Value, frame: Value, values: Value) -> None:
+    """Run a program in a frame that is filled, and return its answer."""
+    b, failed, end = w.b, w.block("failed"), w.block("end")
+    count, output_count, length = (w.word(program, i) for i in (COUNT, OUTPUT_COUNT, RECIPE_LENGTH))
     outputs = w.room(output_count)
     stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
-    call = Call(program, frame, values, count, outputs, made, stack, depth, failed)
-    _emit_outputs(w, call, output_count)
-    fault = w.variable()
+    made, depth = w.variable(const(0)), w.variable(const(0))
+    call = Call(program, frame, values, count, outputs, output_count, made, stack, depth, failed)
+    _emit_outputs(w, call)
     kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
-    b.store(b.call(run, [frame, kernels, words, release]), fault)
-    _emit_steps(w, call, output_count, fault)
-    with b.if_else(b.icmp_signed("==", b.load(fault, typ=I64), const(OK))) as (then, otherwise):
-        with then:
-            calls = w.at(program, CALLS)
-            b.store(b.add(b.load(calls, typ=I64), const(1)), calls)
-            emit_results(w, call, w.word(program, RECIPE, PTR), length, w.word(program, BUILD, PTR))
-        with otherwise:
-            call.push(w, w.call("PyLong_FromVoidPtr", PTR, frame))
-            call.push(w, w.call("PyLong_FromLongLong", PTR, b.load(fault, typ=I64)))
-            call.push(w, call.apply(w, w.word(program, REFUSE, PTR), const(2)))
+    fault = w.variable(b.call(run, [frame, kernels, words, release]))
+    _emit_steps(w, call, fault)
+    _emit_answer(w, call, w.word(fault, 0))
     b.branch(end)
 
     b.position_at_end(failed)
-    with w.loop(b.load(depth, typ=I64)) as i:
-        w.release(w.word(call.stack, i, PTR))
-    b.store(NULL, call.stack)
+    with w.loop(w.word(depth, 0)) as i:
+        w.release(w.word(stack, i, PTR))
+    b.store(NULL, stack)
     b.branch(end)
 
     b.position_at_end(end)
-    with w.loop(b.load(made, typ=I64)) as i:
+    with w.loop(w.word(made, 0)) as i:
         w.release(w.word(outputs, i, PTR))
     _emit_give(w, program, frame)
-    b.ret(w.word(call.stack, 0, PTR))
-
-    b.position_at_end(misfit)
-    _emit_give(w, program, frame)
-    b.ret(w.apply(w.load(me, ITEMS + 8, PTR), values, count))
-
-    b.position_at_end(no_frame)
-    b.ret(NULL)
+    b.ret(w.word(stack, 0, PTR))
 
 
-def _emit_outputs(w: Writer, call: Call, output_count: Any) -> None:
+def _emit_answer(w: PythonWriter, call: Call, fault: Value) -> None:
+    """Leave the results on the stack, or what a fault means."""
+    with w.b.if_else(w.b.icmp_signed("==", fault, const(OK))) as (then, otherwise):
+        with then:
+            calls = w.at(call.program, CALLS)
+            w.b.store(w.b.add(w.b.load(calls, typ=I64), const(1)), calls)
+            recipe, build, scalar = (w.word(call.program, i, PTR) for i in (RECIPE, BUILD, SCALAR_CLASS))
+            emit_results(w, call, recipe, w.word(call.program, RECIPE_LENGTH), build, scalar)
+        with otherwise:
+            call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
+            call.push(w, w.call("PyLong_FromLongLong", PTR, fault))
+            call.push(w, call.apply(w, w.word(call.program, REFUSE, PTR), const(2)))
+
+
+def _emit_outputs(w: PythonWriter, call: Call) -> None:
     """Fresh arrays for the results, in their slots."""
-    table, empty = w.word(call.program, OUTPUTS, PTR), w.b.inttoptr(const(id(original(np.empty))), PTR)
-    with w.loop(output_count) as i:
+    table, empty = w.word(call.program, OUTPUTS, PTR), w.word(call.program, EMPTY, PTR)
+    with w.loop(call.output_count) as i:
         record = w.at(table, w.b.mul(i, const(3)))
         array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
         w.b.store(array, w.at(call.outputs, i))
         w.b.store(w.b.add(i, const(1)), call.made)
-        w.b.store(w.load(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
+        w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
 
 
-def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
+def _emit_steps(w: PythonWriter, call: Call, fault: Value) -> None:
     """Python steps, if there are any and all went well so far."""
     steps = w.word(call.program, STEPS, PTR)
     good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))
     with w.b.if_then(w.b.and_(good, w.b.icmp_unsigned("!=", steps, NULL))):
         call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
-        for array, count in ((call.values, call.count), (call.outputs, output_count)):
+        for array, count in ((call.values, call.count), (call.outputs, call.output_count)):
             with w.loop(count) as i:
                 value = w.word(array, i, PTR)
                 w.call("Py_IncRef", VOID, value)
@@ -247,7 +225,7 @@ def _emit_steps(w: Writer, call: Call, output_count: Any, fault: Any) -> None:
         w.release(answer)
 
 
-def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
+def _emit_take(w: PythonWriter, program: Value, no_frame: ir.Block) -> Value:
     """The first free frame, or another."""
     b = w.b
     free, more, taken = w.block("free"), w.block("more"), w.block("taken")
@@ -269,7 +247,7 @@ def _emit_take(w: Writer, program: Any, no_frame: ir.Block) -> Any:
     return frame
 
 
-def _emit_give(w: Writer, program: Any, frame: Any) -> None:
+def _emit_give(w: PythonWriter, program: Value, frame: Value) -> None:
     """The frame is free again."""
     w.b.store(w.word(program, FREE), w.at(frame, NEXT_SLOT))
     w.b.store(frame, w.at(program, FREE))
@@ -278,7 +256,7 @@ def _emit_give(w: Writer, program: Any, frame: Any) -> None:
 def _emit_resume(module: ir.Module, run: ir.Function) -> None:
     """The vectorcall entry ``resume(frame, table, length)``: runs kernels, returns the fault or 0."""
     function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), "resume")
-    w = Writer(function)
+    w = PythonWriter(function)
     frame, table, length = (
         w.call("PyLong_AsVoidPtr", PTR, w.word(function.args[1], i, PTR)) for i in range(3)
     )
@@ -362,6 +340,7 @@ def describe(
     words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
     words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2
     words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
+    words[ARRAY_CLASS], words[SCALAR_CLASS], words[EMPTY] = id(np.ndarray), id(np.float64), id(original(np.empty))
     words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
     bindings = [w for slot, t in inputs for w in _binding(slot, t)]
     return np.array([*words, *bindings], np.int64), [*tables, *shapes, helpers]

@@ -19,6 +19,7 @@ HOOKS = (
     ("numba.core.codegen", "JITCPUCodegen.target_data"),
     ("numba.core.compiler_lock", "global_compiler_lock"),
     ("numba.extending", "get_cython_function_address"),
+    ("llvmlite.binding", "add_symbol"),
     ("llvmlite.binding", "address_of_symbol"),
     ("llvmlite.binding", "get_host_cpu_features"),
     ("llvmlite.binding", "get_process_triple"),

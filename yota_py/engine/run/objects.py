@@ -5,17 +5,11 @@ The layout of ``PyArrayObject``, ``PyFloatObject`` and NumPy's float64 scalar is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR, DOUBLE, VOID = ir.PointerType(), ir.DoubleType(), ir.VoidType()
-NULL = ir.Constant(PTR, None)
+from ..maths.llvm import DOUBLE, I32, I64, NULL, PTR, VOID, Value, Writer, const
 
 _HEAD = object.__basicsize__  # of every Python object: reference count and type
 TYPE, VALUE = _HEAD - 8, _HEAD  # the latter of a float
@@ -28,112 +22,63 @@ DATA, NDIM, SHAPE, DESCRIPTOR, FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40,
 NUMBER, SCALAR, OUTPUT, OBJECT, FRAME, TUPLE, LIST, CALL = range(8)
 
 
-def const(n: int) -> ir.Constant:
-    """A word."""
-    return ir.Constant(I64, n)
+class PythonWriter(Writer):
+    """Shorthands for Python's objects."""
 
-
-class Writer:
-    """A few shorthands over the builder."""
-
-    def __init__(self, function: ir.Function) -> None:
-        self.function = function
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
-
-    def block(self, name: str) -> ir.Block:
-        """A block to branch to."""
-        return self.function.append_basic_block(name)
-
-    def load(self, pointer: Any, byte: int, kind: ir.Type) -> Any:
+    def field(self, value: Value, byte: int, kind: ir.Type) -> Value:
         """A field of an object."""
-        return self.b.load(self.b.gep(pointer, [const(byte)], source_etype=I8), typ=kind, align=1)
+        return self.b.load(self.byte(value, const(byte)), typ=kind, align=1)
 
-    def at(self, pointer: Any, index: Any) -> Any:
-        """The place of a word."""
-        offset = const(index) if isinstance(index, int) else index
-        return self.b.gep(pointer, [offset], source_etype=I64)
-
-    def word(self, pointer: Any, index: Any, kind: ir.Type = I64) -> Any:
-        """A word, or what stands in its place."""
-        return self.b.load(self.at(pointer, index), typ=kind)
-
-    def room(self, count: Any) -> Any:
+    def room(self, count: Value) -> Value:
         """As many local words. llvmlite 0.45 gives them a type that LLVM does not know: a typed pointer to pointers."""
         words = self.b.alloca(PTR, count)
         words.type = PTR
         return words
 
-    def variable(self, start: int = 0) -> Any:
-        """A local word."""
-        with self.b.goto_entry_block():
-            place = self.b.alloca(I64)
-        self.b.store(const(start), place)
-        return place
-
-    def call(self, name: str, result: ir.Type, *args: Any) -> Any:
-        """A function of Python's C interface."""
-        known = self.b.module.globals.get(name)
-        fn = known or ir.Function(self.b.module, ir.FunctionType(result, [a.type for a in args]), name)
-        return self.b.call(fn, args)
-
-    def apply(self, callee: Any, args: Any, count: Any) -> Any:
+    def apply(self, callee: Value, args: Value, count: Value) -> Value:
         """A Python call with so many objects; NULL if it raises."""
         return self.call("PyObject_Vectorcall", PTR, callee, args, count, NULL)
 
-    def release(self, value: Any) -> None:
+    def release(self, value: Value) -> None:
         """One reference less."""
         self.call("Py_DecRef", VOID, value)
 
-    def require(self, condition: Any, otherwise: ir.Block) -> None:
+    def require(self, condition: Value, otherwise: ir.Block) -> None:
         """Go on only if it holds."""
         go_on = self.block("good")
         self.b.cbranch(condition, go_on, otherwise)
         self.b.position_at_end(go_on)
 
-    def some(self, value: Any, otherwise: ir.Block) -> Any:
+    def some(self, value: Value, otherwise: ir.Block) -> Value:
         """An object that must not be NULL."""
         self.require(self.b.icmp_unsigned("!=", value, NULL), otherwise)
         return value
 
-    @contextmanager
-    def loop(self, count: Any) -> Iterator[Any]:
-        """``for i in range(count)``."""
-        before, head, body, done = self.b.block, self.block("head"), self.block("body"), self.block("done")
-        self.b.branch(head)
-        self.b.position_at_end(head)
-        i = self.b.phi(I64)
-        i.add_incoming(const(0), before)
-        self.b.cbranch(self.b.icmp_signed("<", i, count), body, done)
-        self.b.position_at_end(body)
-        yield i
-        i.add_incoming(self.b.add(i, const(1)), self.b.block)
-        self.b.branch(head)
-        self.b.position_at_end(done)
-
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a program in machine code: its table and frame, the values given, the output arrays, so many of which
-    are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
+    """A call of a program in machine code: its table and frame, the values given, room for its output arrays, so many
+    of which are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
 
-    program: Any
-    frame: Any
-    values: Any
-    count: Any
-    outputs: Any
-    made: Any
-    stack: Any
-    depth: Any
+    program: Value
+    frame: Value
+    values: Value
+    count: Value
+    outputs: Value
+    output_count: Value
+    made: Value
+    stack: Value
+    depth: Value
     failed: ir.Block
 
-    def push(self, w: Writer, value: Any) -> None:
+    def push(self, w: PythonWriter, value: Value) -> None:
         """Put an object on the stack; one that is NULL ends the call."""
         w.some(value, self.failed)
         top = w.b.load(self.depth, typ=I64)
         w.b.store(value, w.at(self.stack, top))
         w.b.store(w.b.add(top, const(1)), self.depth)
 
-    def apply(self, w: Writer, callee: Any, count: Any) -> Any:
+    def apply(self, w: PythonWriter, callee: Value, count: Value) -> Value:
         """Call a function with the topmost objects, which are taken off the stack."""
         first = w.b.sub(w.b.load(self.depth, typ=I64), count)
         parts = w.at(self.stack, first)
@@ -144,8 +89,8 @@ class Call:
         return value
 
 
-def emit_results(w: Writer, call: Call, recipe: Any, length: Any, build: Any) -> None:
-    """Follow a recipe; its only result is left on the stack."""
+def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, build: Value, scalar: Value) -> None:
+    """Follow a recipe; its only result is left on the stack. ``scalar`` is NumPy's class of floats."""
     b = w.b
     with w.loop(length) as i:
         record = w.at(recipe, b.shl(i, const(1)))
@@ -159,22 +104,23 @@ def emit_results(w: Writer, call: Call, recipe: Any, length: Any, build: Any) ->
         value = b.phi(PTR)
         for code, block in enumerate(blocks):
             b.position_at_end(block)
-            made = _emit_instruction(w, call, code, argument, build)
+            made = _emit_instruction(w, call, code, argument, build, scalar)
             value.add_incoming(made, b.block)
             b.branch(push)
         b.position_at_end(push)
         call.push(w, value)
 
 
-def _emit_instruction(w: Writer, call: Call, code: int, argument: Any, build: Any) -> Any:
+def _emit_instruction(
+    w: PythonWriter, call: Call, code: int, argument: Value, build: Value, scalar: Value
+) -> Value:
     """The object that one instruction makes."""
     b = w.b
     if code == NUMBER:
         return w.call("PyFloat_FromDouble", PTR, w.word(call.frame, argument, DOUBLE))
     if code == SCALAR:
-        scalar_type = b.inttoptr(const(id(np.float64)), PTR)
-        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar_type, const(0)), call.failed)
-        b.store(w.word(call.frame, argument, DOUBLE), b.gep(value, [const(VALUE)], source_etype=I8))
+        value = w.some(w.call("PyType_GenericAlloc", PTR, scalar, const(0)), call.failed)
+        b.store(w.word(call.frame, argument, DOUBLE), w.byte(value, const(VALUE)))
         return value
     if code in (OUTPUT, OBJECT):
         value = w.word(call.outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)

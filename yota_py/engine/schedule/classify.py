@@ -15,9 +15,9 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Item, Matmul, Python
+from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Reduction, Require, Scatter
 
-_REDUCTIONS = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
+_REDUCTIONS: dict[Any, Reduction] = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
 
 
 def view_base(tape: Tape, op: Call) -> Variable | None:
@@ -63,14 +63,14 @@ def checkable(tape: Tape) -> bool:
     return all(require(tape, var, op) is not None for var, op in tape if isinstance(op, Guard))
 
 
-def guarded(tape: Tape, var: Variable, op: Guard) -> Item:
+def guarded(tape: Tape, var: Variable, op: Guard) -> Require:
     """The item of a guard that is known to be checkable."""
     item = require(tape, var, op)
     assert item is not None, f"a kernel cannot check {op}"
     return item
 
 
-def require(tape: Tape, var: Variable, op: Guard) -> Item | None:
+def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     """The item that checks a guard; ``None`` if no kernel can."""
     t = tape.type_of(op.var)
     if op.test not in _TESTS or not isinstance(t, ArrayType) or t.dtype.name not in SUPPORTED or not t.size:
@@ -81,7 +81,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Item | None:
         return None
     test = operator.index if op.test in (int, float) and t.dtype.kind in "biu" else op.test
     test = float if test is decided and t.dtype.kind == "f" else test
-    return Item(var, "require", ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
+    return Require(var, ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
 def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:
@@ -97,24 +97,24 @@ def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate
     return (handler(tape, var, op, entry) if handler else None) or otherwise
 
 
-def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Map | None:
     assert isinstance(op.type, ArrayType)
     if op.fn is astype:
         source = tape.type_of(op.args[0]).dtype
         if source.name not in SUPPORTED:  # a number that is known
-            return Item(var, "map", ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name)
+            return Map(var, ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name)
         if source.kind == "f" and op.type.dtype.kind in "iu":
             return None
-        return Item(var, "map", ((op.args[0], source.name),), op.type.dtype.name)
+        return Map(var, ((op.args[0], source.name),), op.type.dtype.name)
     if op.kwargs or not all(isinstance(x, Variable | bool | int | float | np.generic) for x in op.args):
         return None
     dtypes = loop_of(tape, op)
     if dtypes is None:
         return None
-    return Item(var, "map", tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, entry.emit)
+    return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, entry.emit)
 
 
-def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Reduce | None:
     mode = _REDUCTIONS.get(entry.fn)
     if mode is None or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
         return None
@@ -124,7 +124,7 @@ def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | Non
     if not all(isinstance(a, int) for a in axes) or op.type.dtype.name == "bool":
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Item(var, "reduce", ((op.args[0], op.type.dtype.name),), op.type.dtype.name, mode=mode, axes=normal)
+    return Reduce(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, mode, normal)
 
 
 def _matmul(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Matmul | None:
@@ -137,12 +137,12 @@ def _matmul(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Matmul | N
     return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 else None
 
 
-def _fill(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+def _fill(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Map | None:
     """``np.broadcast_to`` of a number that is known: an array to be filled."""
     assert isinstance(op.type, ArrayType)
     if op.fn is not np.broadcast_to or not isinstance(op.args[0], bool | int | float | np.generic):
         return None
-    return Item(var, "map", ((op.args[0], op.type.dtype.name),), op.type.dtype.name)
+    return Map(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name)
 
 
 def _concatenate(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Concatenate | None:
@@ -177,14 +177,14 @@ def _expanded(index: Any, ndim: int) -> list[Any] | None:
     return parts[:at] + [slice(None)] * (ndim - used) + parts[at + 1 :]
 
 
-def _gather(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+def _gather(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Gather | None:
     x = op.args[0]
     indices = _leading_indices(tape, op.args[1], tape.type_of(x).ndim) if isinstance(x, Variable) else None
     if indices is None:
         return None
     assert isinstance(op.type, ArrayType)
     reads = ((x, op.type.dtype.name), *((i, "int64") for i in indices))
-    return Item(var, "gather", reads, op.type.dtype.name)
+    return Gather(var, reads, op.type.dtype.name)
 
 
 def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
@@ -203,7 +203,7 @@ def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
     return leading if any(isinstance(p, Variable) for p in leading) else None
 
 
-def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | None:
+def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Pad | Scatter | None:
     dy, index, shape = op.args
     assert isinstance(op.type, ArrayType)
     if not isinstance(dy, Variable):
@@ -211,11 +211,11 @@ def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Item | No
     dtype = op.type.dtype.name
     if is_basic(index):
         box = box_of(index, tuple(shape))
-        return None if box is None else Item(var, "pad", ((dy, dtype),), dtype, box=box, shape=tape.type_of(dy).shape)
+        return None if box is None else Pad(var, ((dy, dtype),), dtype, box, tape.type_of(dy).shape)
     indices = _leading_indices(tape, index, len(shape))
     if indices is None:
         return None
-    return Item(var, "scatter", ((dy, dtype), *((i, "int64") for i in indices)), dtype)
+    return Scatter(var, ((dy, dtype), *((i, "int64") for i in indices)), dtype)
 
 
 def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:

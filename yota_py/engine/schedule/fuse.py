@@ -10,6 +10,7 @@ behind: so the first fault of a run is the one that counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -21,60 +22,80 @@ from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
 from .classify import classify, guarded, view_base
 from .loops import ON_INTEGERS
-from .steps import Cluster, Item, Schedule, Step
+from .steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter, Schedule
 
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
 
 
 def fuse(tape: Tape) -> Schedule:
     """Group the operations of a lowered tape into steps."""
-    schedule = Schedule(tape, [], {})
-    home: dict[Variable, int] = {}  # the step that computes a variable
-    inside: dict[Variable, int] = {}  # the cluster that has it in registers, in its iteration space
-    by_space: dict[tuple[int, ...], list[int]] = {}
-    items: dict[Variable, Item] = {}
-    only_padded = _only_padded(tape)
-    guards_until = 0  # the step of the last guard so far
+    fusion = _Fusion(tape)
     for var, op in tape:
-        if not isinstance(op, Call | Guard):
-            continue
-        behind = max((home[x] + 1 for x in operands(op) if x in home), default=0)
-        if isinstance(op, Call) and (base := view_base(tape, op)) is not None:
-            schedule.views[var] = base
-            home[var] = behind - 1
-            continue
-        classified = guarded(tape, var, op) if isinstance(op, Guard) else classify(tape, var, op)
-        if not isinstance(classified, Item):
-            home[var] = len(schedule.steps)
-            schedule.steps.append(classified)
-            continue
-        if classified.kind == "pad" and classified.reads[0][0] in only_padded:
-            classified = _recomputed(tape, classified, items)
-        items[var] = classified
-        space = _space(tape, classified)
-        first = guards_until if classified.kind in ("require", "gather", "scatter") else 0
-        for x, _ in classified.reads:
-            if isinstance(x, Variable) and x in home:
-                fits = (
-                    x in inside and classified.kind in ("map", "reduce", "require") and tape.type_of(x).shape == space
-                )
-                first = max(first, inside[x] if fits else home[x] + 1)
-        at = next((i for i in by_space.get(space, ()) if i >= first and _has_room(schedule.steps[i])), None)
-        if classified.kind == "scatter" or at is None:
-            at = len(schedule.steps)
-            schedule.steps.append(Cluster(space))
-            if classified.kind != "scatter":
-                by_space.setdefault(space, []).append(at)
-        cluster = schedule.steps[at]
+        if isinstance(op, Call | Guard):
+            fusion.take(var, op)
+    _drop_unused(fusion.schedule)
+    return fusion.schedule
+
+
+class _Fusion:
+    """Takes operations one after the other."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self.schedule = tape, Schedule(tape, [], {})
+        self._home: dict[Variable, int] = {}  # the step that computes a variable
+        self._inside: dict[Variable, int] = {}  # the cluster that has it in registers, in its iteration space
+        self._with_room: dict[tuple[int, ...], list[int]] = {}  # clusters by their spaces
+        self._items: dict[Variable, Item] = {}
+        self._only_padded = _only_padded(tape)
+        self._guards_until = 0  # the step of the last guard so far
+
+    def take(self, var: Variable, op: Call | Guard) -> None:
+        """An operation becomes a view, a step, or an item of a cluster."""
+        if isinstance(op, Call) and (base := view_base(self.tape, op)) is not None:
+            self.schedule.views[var] = base
+            self._home[var] = max((self._home[x] for x in operands(op) if x in self._home), default=-1)
+            return
+        step = guarded(self.tape, var, op) if isinstance(op, Guard) else classify(self.tape, var, op)
+        if isinstance(step, Item):
+            self._join(step)
+        else:
+            self._home[var] = len(self.schedule.steps)
+            self.schedule.steps.append(step)
+
+    def _join(self, item: Item) -> None:
+        """Put an item into the first cluster of its space that may have it, or into a new one."""
+        if isinstance(item, Pad) and item.reads[0][0] in self._only_padded:
+            item = _recomputed(self.tape, item, self._items)
+        self._items[item.var] = item
+        space = _space(self.tape, item)
+        clusters = self._with_room.setdefault(space, [])
+        k = bisect_left(clusters, self._first(item, space))
+        if k < len(clusters) and not isinstance(item, Scatter):
+            at = clusters[k]
+        else:
+            at = len(self.schedule.steps)
+            self.schedule.steps.append(Cluster(space))
+            if not isinstance(item, Scatter):
+                clusters.append(at)
+        cluster = self.schedule.steps[at]
         assert isinstance(cluster, Cluster)
-        cluster.items.append(classified)
-        home[var] = at
-        if classified.kind == "require":
-            guards_until = at
-        if classified.kind in ("map", "pad", "gather"):
-            inside[var] = at
-    _drop_unused(schedule)
-    return schedule
+        cluster.items.append(item)
+        if len(cluster.items) == MAX_CLUSTER:
+            clusters.remove(at)
+        self._home[item.var] = at
+        if isinstance(item, Require):
+            self._guards_until = at
+        if isinstance(item, Pointwise):
+            self._inside[item.var] = at
+
+    def _first(self, item: Item, space: tuple[int, ...]) -> int:
+        """The first step that an item may stand in: behind what it reads, unless it finds that in registers."""
+        first = self._guards_until if isinstance(item, Require | Gather | Scatter) else 0
+        for x in item.variables:
+            if x in self._home:
+                fits = isinstance(item, Map | Reduce | Require) and self.tape.type_of(x).shape == space
+                first = max(first, self._inside[x] if fits and x in self._inside else self._home[x] + 1)
+        return first
 
 
 def _drop_unused(schedule: Schedule) -> None:
@@ -86,9 +107,9 @@ def _drop_unused(schedule: Schedule) -> None:
             continue
         kept = []
         for item in reversed(step.items):
-            if item.var in used or item.kind in ("require", "gather"):  # an index may be out of bounds
+            if item.var in used or isinstance(item, Require | Gather):  # an index may be out of bounds
                 kept.append(item)
-                used.update(x for x, _ in item.reads if isinstance(x, Variable))
+                used.update(item.variables)
         step.items = kept[::-1]
     schedule.steps = [step for step in schedule.steps if not isinstance(step, Cluster) or step.items]
 
@@ -113,11 +134,11 @@ def _only_padded(tape: Tape) -> set[Variable]:
     return {var for var, _ in tape} - stored
 
 
-def _recomputed(tape: Tape, pad: Item, items: dict[Variable, Item]) -> Item:
+def _recomputed(tape: Tape, pad: Pad, items: dict[Variable, Item]) -> Pad:
     """A pad that computes its operand where it is wanted, if that is cheaper than to write and read it."""
     source = pad.reads[0][0]
     shape = tape.type_of(source).shape
-    inner: dict[Variable, Item] = {}
+    inner: dict[Variable, Map] = {}
     leaves: dict[Variable, str] = {}
     pending, cost = [source], 0
     while pending:
@@ -125,8 +146,8 @@ def _recomputed(tape: Tape, pad: Item, items: dict[Variable, Item]) -> Item:
         item = items.get(x)
         if x in inner:
             continue
-        if item is None or item.kind != "map" or tape.type_of(x).shape != shape:
-            if x == source or (item is not None and item.kind in ("pad", "gather")):
+        if not isinstance(item, Map) or tape.type_of(x).shape != shape:
+            if x == source or isinstance(item, Pad | Gather):
                 return pad
             leaves[x] = tape.type_of(x).dtype.name
             continue
@@ -135,17 +156,13 @@ def _recomputed(tape: Tape, pad: Item, items: dict[Variable, Item]) -> Item:
         if cost > _RECOMPUTED:
             return pad
         inner[x] = item
-        pending.extend(y for y, _ in item.reads if isinstance(y, Variable))
+        pending.extend(item.variables)
     ordered = tuple(inner[x] for x in sorted(inner, key=lambda x: x.id))
     return replace(pad, reads=tuple(leaves.items()), inner=ordered)
 
 
-def _has_room(step: Step) -> bool:
-    return isinstance(step, Cluster) and len(step.items) < MAX_CLUSTER
-
-
 def _space(tape: Tape, item: Item) -> tuple[int, ...]:
-    x = item.reads[0][0] if item.kind in ("reduce", "scatter", "require") else item.var
+    x = item.var if isinstance(item, Pointwise) else item.reads[0][0]
     shape = tape.type_of(x).shape
     assert isinstance(shape, tuple)
     return shape

@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...tape.operations import Variable
 from ...tape.tape import Tape
 
+Reduction = Literal["sum", "prod", "max", "min"]
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One operation of a cluster.
-
-    ``reads`` are its operands, each with the dtype it is cast to. A "pad" has its box as ``(first, extent)`` per
-    dimension, a "reduce" its mode and the reduced axes; "gather" and "scatter" read data first, then the indices;
-    "require" is a guard: it reads what was decided on, and its ``emit`` gives a mask that must be true in all elements.
-    A "pad" has the ``shape`` of its operand, and may have ``inner`` items, which compute the operand anew from what
-    they read.
-    """
+    """One operation of a cluster; ``reads`` are its operands, each with the dtype it is cast to."""
 
     var: Variable
-    kind: Literal["map", "pad", "gather", "reduce", "scatter", "require"]
     reads: tuple[tuple[Any, str], ...]
     dtype: str
-    emit: Any = None
-    box: tuple[tuple[int, int], ...] = ()
-    mode: str = ""
-    axes: tuple[int, ...] = ()
-    inner: tuple[Item, ...] = ()
-    shape: tuple[int, ...] = ()
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Those among the operands."""
+        return [x for x, _ in self.reads if isinstance(x, Variable)]
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Item):
+    """An elementwise operation, which ``emit`` writes; without it, its only operand as another dtype."""
+
+    emit: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pad(Item):
+    """An operand of this ``shape`` in a ``box``, given as ``(first, extent)`` per dimension, and zero outside.
+
+    It may be computed there by ``inner`` operations of what is read.
+    """
+
+    box: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    inner: tuple[Map, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Item):
+    """Elements of an array: it reads the array, then the indices of its first dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Item):
+    """Elements added to an array of zeros: it reads them, then the indices in its first dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Item):
+    """An operand reduced over ``axes``."""
+
+    mode: Reduction
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Require(Item):
+    """A guard: it reads what was decided on; the mask that ``emit`` writes must be true in all elements."""
+
+    emit: Callable[..., Any]
+
+
+Pointwise = Map | Pad | Gather  # items that have a value at each point of the space
 
 
 @dataclass(slots=True)

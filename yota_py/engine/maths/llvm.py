@@ -1,0 +1,90 @@
+"""What is written in LLVM again and again: types, words in memory, local variables, loops, declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+FLOAT, DOUBLE, VOID, PTR = ir.FloatType(), ir.DoubleType(), ir.VoidType(), ir.PointerType()
+NULL = ir.Constant(PTR, None)
+ELEMENTS: dict[str, ir.Type] = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "int32": I32, "bool": I1}
+
+
+def const(n: int) -> ir.Constant:
+    """A word."""
+    return ir.Constant(I64, n)
+
+
+def declared(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    """A function of this name, which the module may have declared already."""
+    known = module.globals.get(name)
+    return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+class Writer:
+    """Writes a new function: a few shorthands over the builder ``b``."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def block(self, name: str) -> ir.Block:
+        """A block to branch to."""
+        return self.function.append_basic_block(name)
+
+    def byte(self, pointer: Value, offset: Value) -> Value:
+        """The place so many bytes behind another."""
+        return self.b.gep(pointer, [offset], source_etype=I8)
+
+    def at(self, pointer: Value, index: Value | int) -> Value:
+        """The place of a word."""
+        return self.b.gep(pointer, [const(index) if isinstance(index, int) else index], source_etype=I64)
+
+    def word(self, pointer: Value, index: Value | int, kind: ir.Type = I64) -> Value:
+        """A word, or what stands in its place."""
+        return self.b.load(self.at(pointer, index), typ=kind)
+
+    def variable(self, start: Value) -> Value:
+        """The place of a local variable; made in the entry block, so that LLVM keeps it in a register."""
+        with self.b.goto_entry_block():
+            place = self.b.alloca(start.type)
+        self.b.store(start, place)
+        return place
+
+    def call(self, name: str, result: ir.Type, *args: Value) -> Value:
+        """A function that the linker knows, or LLVM."""
+        return self.b.call(declared(self.b.module, name, result, [a.type for a in args]), args)
+
+    @contextmanager
+    def repeated(self, condition: Callable[[], Value]) -> Iterator[None]:
+        """``while condition():``"""
+        head, body, done = self.block("head"), self.block("body"), self.block("done")
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        self.b.cbranch(condition(), body, done)
+        self.b.position_at_end(body)
+        yield
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+    @contextmanager
+    def loop(self, stop: Value, step: int = 1, start: Value | None = None) -> Iterator[Value]:
+        """``for i in range(start, stop, step):``"""
+        before = self.b.block
+        i: Value = None
+
+        def below() -> Value:
+            nonlocal i
+            i = self.b.phi(I64)
+            i.add_incoming(start or const(0), before)
+            return self.b.icmp_signed("<", i, stop)
+
+        with self.repeated(below):
+            yield i
+            i.add_incoming(self.b.add(i, const(step)), self.b.block)
