@@ -283,7 +283,7 @@ def forked_while_another_thread(work: str, limit: float | None = None) -> str:
     return _COMMON + f"""
     import faulthandler
     import yota_py
-    from yota_py import locks
+    from yota_py.base import locks
     yota_py.config.compile = "always"
     busy, forked = threading.Event(), threading.Event()
 

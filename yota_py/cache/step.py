@@ -22,6 +22,7 @@ import optree
 from ..base.containers import base_of, slots_of
 from ..base.dispatch import find_traced, is_traced
 from ..base.ownership import is_library_code
+from ..base.refusal import MISFIT, OutOfBounds, Refusal
 from ..base.types import ArrayType, Type
 from ..capture.bytecode import TELLING
 from ..capture.functions import WRITABLE, binds, parts_of
@@ -30,7 +31,6 @@ from ..capture.performance import Performance
 from ..capture.places import Holder, set_attribute, set_item
 from ..capture.plain import ATOMS
 from ..engine.compile import UncompilableError, compile_recorded
-from ..engine.run.refusal import Refusal
 from ..registry.writes import memory_axes
 from ..tape.operations import Constant, Variable
 from ..tape.trees import opened, unflatten
@@ -49,7 +49,7 @@ Step = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[
 
 _Body = tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], list[tuple[str, str, str]], str]
 
-PLAIN = Refusal.OUT_OF_BOUNDS  # the function itself must be called, no other program fits
+PLAIN = OutOfBounds()  # the function itself must be called, no other program fits
 
 
 def make_step(performance: Performance) -> Compiled:
@@ -274,7 +274,7 @@ class _Writer:
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
         lines += [f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)]
         lines += self._conditions()
-        lines += [f"y = program({inputs})", "if type(y) is Refusal: return y", _unpacked("y", len(types), "y")]
+        lines += [f"y = program({inputs})", "if isinstance(y, Refusal): return y", _unpacked("y", len(types), "y")]
         written = [f"copyto({target}, {value})" for target, value in copies]
         stored = [f"{of}[{key}] = {value}" if item and of not in self.users else
                   f"{'set_item' if item else 'set_attribute'}({of}, {key}, {value})"
@@ -292,7 +292,7 @@ class _Writer:
         reads = self.captures.guards.reads_of("\n".join(lines))
         body = "".join(f" {line}\n" for line in [*reads, *lines] if line)
         names = {
-            "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
+            "program": program.run, "Refusal": Refusal, "MISFIT": MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
             "int64": np.int64, "set_attribute": set_attribute, "set_item": set_item,
             "overlapping": overlapping, "Rehearsal": Rehearsal,
         }  # fmt: skip

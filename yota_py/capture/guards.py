@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base.refusal import Refusal
 from ..tape.operations import Site
 from .kinds import is_of_library
 
 # Of the traced function, or another with the same code, and its arguments: its captured values as they are now, in the
-# order of capture; a list ``[line, value]`` if something else that the trace has read has changed.
-GuardFunction: TypeAlias = Callable[..., tuple[Any, ...] | list[Any]]
+# order of capture; ``Changed`` if something else that the trace has read has.
+GuardFunction: TypeAlias = Callable[..., "tuple[Any, ...] | Changed"]
 
 _NAMES = re.compile(r"\b[kv]\d+\b(\(\))?")
 _LOCAL = re.compile(r"\bv\d+\b")
@@ -37,6 +38,28 @@ class Line:
     site: Site | None = None
     kind: type | None = None  # that of a number which may as well be an input of the program; of an object, its class
     minor: bool = False  # nothing that users would want to be told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changed(Refusal):
+    """Something that a trace has read is another now: the line that has found it, if there is one, and what it is."""
+
+    line: Line | None
+    value: Any
+
+    def __str__(self) -> str:
+        line, value = self.line, self.value
+        if line is None:
+            return f"it can no longer be asked whether what it reads is the same ({value!r})"
+        if isinstance(value, Exception) or not line.was:
+            return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
+        now = in_words(value)
+        return f"{line.subject} was {line.was}, and is {'another one' if now == line.was else now}"
+
+    def numbers(self) -> list[tuple[str, type]]:
+        """The path and type of a number or object that still is one of the type, but another, if it is one."""
+        line = self.line
+        return [(line.subject, line.kind)] if line is not None and line.kind is type(self.value) else []
 
 
 class Guards:
@@ -117,7 +140,7 @@ class Guards:
         self, condition: str, expression: str, was: str, *, kind: type | None = None, minor: bool = False
     ) -> None:
         """The trace holds only under this condition on what an expression reads."""
-        line = f"if not ({condition}): return [{len(self.lines)}, {expression}]"
+        line = f"if not ({condition}): return changed({len(self.lines)}, {expression})"
         self.lines.append(Line(line, self.path(expression), was, self.site(expression), kind, minor))
 
     def require_is(self, expression: str, value: Any, *, minor: bool = False) -> None:
@@ -172,8 +195,11 @@ class Guards:
         lines = "".join(f"  {text}\n" for text in [*(line.text for line in self.lines), last])
         text = f"def guard(f, args=(), kwargs=None):\n try:\n{lines}"
         text += " except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:\n"
-        text += "  return [e.__traceback__.tb_lineno - 3, e]\n"
-        return self.compiled("guard", text)  # type: ignore[no-any-return]
+        text += "  return changed(e.__traceback__.tb_lineno - 3, e)\n"
+        return self.compiled("guard", text, changed=self._changed)  # type: ignore[no-any-return]
+
+    def _changed(self, number: int, value: Any) -> Changed:
+        return Changed(self.lines[number] if number < len(self.lines) else None, value)
 
     def asks_the_same(self, other: Guards) -> bool:
         """Whether two traces have read the same things, and found the same."""
@@ -194,34 +220,14 @@ class Guards:
     def _names(self) -> list[str]:
         return [expression.removesuffix("()") for expression in self._constants.values()]
 
-    def reason(self, answer: list[Any]) -> str:
-        """What has changed, in words, if ``answer`` is what the guard function gave."""
-        number, value = answer
-        if not 0 <= number < len(self.lines):
-            return f"it can no longer be asked whether what it reads is the same ({value!r})"
-        line = self.lines[number]
-        if isinstance(value, Exception) or not line.was:
-            return f"{line.subject} cannot be read any more ({type(value).__name__}: {value})"
-        now = in_words(value)
-        return f"{line.subject} was {line.was}, and is {'another one' if now == line.was else now}"
-
-    def changed_number(self, answer: list[Any]) -> tuple[str, type] | None:
-        """The path and type of a number or object that still is one of the type, but another; ``None`` if something
-        else has changed."""
-        number, value = answer
-        line = self.lines[number] if 0 <= number < len(self.lines) else None
-        if line is None or line.kind is None or type(value) is not line.kind:
-            return None
-        return line.subject, line.kind
-
     def changed_numbers(self, *call: Any) -> list[tuple[str, type]]:
-        """All of them."""
-        text, found = "", list[list[Any]]()
-        for i, line in enumerate(self.lines):
-            text += f" {line.text.replace(f'return [{i}, ', f'found([{i}, ', 1) + ')' if line.was else line.text}\n"
+        """The paths and types of all numbers and objects that still are of the type, but others."""
+        text = "".join(f" {line.text.replace('return changed(', 'changed(', 1)}\n" for line in self.lines)
+        found: list[tuple[str, type]] = []
         with suppress(Exception):  # what cannot be read any more ends the search
-            self.compiled("changes", f"def changes(found, f, args, kwargs, seed):\n{text} pass\n")(found.append, *call)
-        return [path for answer in found if (path := self.changed_number(answer)) is not None]
+            changes = self.compiled("changes", f"def changes(changed, f, args, kwargs, seed):\n{text} pass\n")
+            changes(lambda number, value: found.extend(self._changed(number, value).numbers()), *call)
+        return found
 
 
 def in_words(value: Any) -> str:
