@@ -222,9 +222,9 @@ class Signature:
 
     def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
         """The refusal, and which captured value is to blame, if it is one."""
-        for expression, value, t in zip(self.guards.captured, values, self.captured, strict=True):
+        for slot, value, t in zip(self.guards.captured, values, self.captured, strict=True):
             if native_type(value) != t:
-                return Misfit(f"{self.guards.path(expression)} was {t}, and is {native_type(value)}")
+                return Misfit(f"{slot.words} was {t}, and is {native_type(value)}")
         return refusal
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> list[Any] | None:
