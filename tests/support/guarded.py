@@ -19,9 +19,9 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
+from yota_py.base.refusal import Refusal
 from yota_py.engine.plan import layout, plan
 from yota_py.engine.run import program
-from yota_py.engine.run.refusal import Refusal
 
 PAGE, PATTERN, ALIGNMENT = 4096, 0xA5, 16
 NOTE = 64  # bytes before an array that are looked at; before them stands its size

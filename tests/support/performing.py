@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from yota_py.base.refusal import Refusal
 from yota_py.cache.step import make_step
 from yota_py.capture.effects import perform
 from yota_py.engine.compile import UncompilableError
-from yota_py.engine.run.refusal import Refusal
 from yota_py.errors import UntraceableError
 from yota_py.tape.trees import flatten
 
@@ -84,7 +84,7 @@ class Jitted:
         self.how.append("trace")
         self.guard = performance.recording.captures.guards.function()
         self.step, self.problem = None, ""
-        if isinstance(self.guard(f), list):
+        if isinstance(self.guard(f), Refusal):
             self.problem = "it changes what it reads"
         elif performance.problems:
             self.problem = performance.problems[0]

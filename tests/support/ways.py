@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.base.refusal import Decision, OutOfBounds, Refusal
 from yota_py.base.types import ArrayType, typeof
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
-from yota_py.engine.run.refusal import Refusal
 from yota_py.errors import GuardError
 from yota_py.passes.lower import lower
 from yota_py.passes.pipeline import optimise
@@ -120,7 +120,7 @@ def evaluate(ways: Ways, inputs: list[Any], rtol: float = 1e-9) -> list[Any]:
         try:
             want = ways.gradient.play_flat(inputs)
         except IndexError:
-            assert ways.program(*inputs, *ways.captured) is Refusal.OUT_OF_BOUNDS
+            assert isinstance(ways.program(*inputs, *ways.captured), OutOfBounds)
             return []
         except GuardError:
             assert_refused(ways, inputs)
@@ -137,7 +137,7 @@ def assert_refused(ways: Ways, inputs: list[Any]) -> None:
     """The program names the first decision of the tape that these inputs differ in, and the value that it meets."""
     refusal = ways.program(*inputs, *ways.captured)
     decision, value = first_difference(ways.gradient, inputs)
-    assert type(refusal) is Refusal and refusal.number == decision.number
+    assert isinstance(refusal, Decision) and refusal.number == decision.number
     if isinstance(decision.expected, np.ndarray):
         assert not refusal.value
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from typing import ClassVar
 
-from .locks import collection
+from . import locks
 from .unwinding import Passing
 
 
@@ -20,14 +20,14 @@ class Uncollected(Passing):
     _was_on: ClassVar[bool] = False
 
     def begin(self) -> None:
-        with collection:
+        with locks.tables:
             if not self._blocks:
                 Uncollected._was_on = gc.isenabled()
             self._blocks.add(self)
             gc.disable()
 
     def end(self) -> None:
-        with collection:
+        with locks.tables:
             if self._blocks == {self} and self._was_on:
                 gc.enable()
             self._blocks.discard(self)

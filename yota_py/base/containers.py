@@ -199,7 +199,7 @@ def _register(cls: type) -> None:
     def put_together(_: Any, values: Iterable[Any]) -> Any:
         return _put_together(cls, names, values)
 
-    with locks.containers:
+    with locks.tables:
         if cls not in _dataclasses:
             at_once(
                 partial(optree.register_pytree_node, cls, take_apart, put_together, namespace=NAMESPACE),

@@ -15,13 +15,9 @@ FORK_SECONDS = 10.0  # how long in all a fork waits for what other threads are d
 
 compiling = threading.RLock()  # one thread at a time makes programs, and lets others give way
 tracing = threading.RLock()  # one thread at a time has stand-ins and tracers in name spaces that threads share
-stand_ins = threading.RLock()  # which of them there are, and how many traces need them
-kernels = threading.RLock()  # which machine code there is
-containers = threading.RLock()  # which classes are known as containers
-recording = threading.RLock()  # an operation and its value are appended together
-collection = threading.RLock()  # how many want Python's garbage collector off
-reference = threading.RLock()  # how many threads use nothing compiled
-IN_ORDER: tuple[Any, ...] = (compiling, tracing, stand_ins, kernels, containers, recording, collection, reference)
+kernels = threading.RLock()  # which machine code there is, while it is made
+tables = threading.RLock()  # what changes as a whole: tapes, stand-ins, classes of containers, switches
+IN_ORDER: tuple[Any, ...] = (compiling, tracing, kernels, tables)
 
 
 class _Fork(threading.local):

@@ -45,7 +45,7 @@ class Uncompiled(Passing):
 
     @staticmethod
     def _set(active: bool) -> None:
-        with locks.reference:
+        with locks.tables:
             (reference.threads.add if active else reference.threads.discard)(threading.get_ident())
             config.settle()
         reference.active = active

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..base import locks
+from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
-from ..capture.guards import Guards
-from ..engine.run.refusal import Refusal
+from ..capture.guards import Changed, Guards
 from ..tape.trees import flatten
 from .blame import origin
 from .check import Comparison, explained, largest, precision_of
@@ -55,12 +55,12 @@ def audited(mode: AnyMode, signature: Signature, call: Call, result: Any) -> Any
     """What a signature answers to a call for which one of its programs is due: a ``Finding`` if that was audited."""
     misfits = []
     try:
-        while type(result) is Refusal and result.due is not None:
-            finding = audit(mode, signature, signature.variant_of(result.due), call)
+        while isinstance(result, Due):
+            finding = audit(mode, signature, signature.variant_of(result.program), call)
             if isinstance(finding, Finding):
                 return finding
             if finding is not None:
-                misfits.append(result.due)
+                misfits.append(result.program)
             result = signature.run(*call)
         return result
     finally:
@@ -80,7 +80,7 @@ def audit(mode: AnyMode, signature: Signature, variant: Variant, call: Call) -> 
             return None
         start = time.perf_counter()
         rehearsal = signature.rehearse(variant, *call)
-        if type(rehearsal) is Refusal:
+        if isinstance(rehearsal, Refusal):
             return rehearsal
         seconds = time.perf_counter() - start
         finding = _Audit(mode, signature, variant, call, rehearsal).finding()
@@ -114,7 +114,8 @@ def _is_time(audits: Audits, calls: int) -> bool:
 
 def _nbytes(signature: Signature, call: Call) -> int:
     """The memory of the arrays that a call reads."""
-    values = (*call.leaves, *signature.guard(call.f, call.args, call.kwargs))
+    read = signature.guard(call.f, call.args, call.kwargs)
+    values = call.leaves if isinstance(read, Changed) else (*call.leaves, *read)
     return sum(x.nbytes for x in values if issubclass(type(x), np.ndarray))
 
 
@@ -243,7 +244,7 @@ class _Audit:
         if self.mode.effects:
             return False
         again = self.signature.rehearse(self.variant, *self.call)
-        if type(again) is Refusal:
+        if isinstance(again, Refusal):
             return True
         before, now = (flatten(outputs)[0] for outputs in (self.rehearsal.outputs, again.outputs))
         return any(_bits(a) != _bits(b) for a, b in zip(before, now, strict=True))

@@ -8,9 +8,9 @@ from typing import Any
 
 import optree
 
+from ..base.refusal import Refusal
 from ..base.types import ArrayType
 from ..engine.compile import compile_tape
-from ..engine.run.refusal import Refusal
 from ..tape.operations import Call, Variable
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -44,7 +44,7 @@ def _miscomputed(tape: Tape, inputs: Sequence[Any], wrong: Variable) -> Call | N
     spec = optree.treespec_list([optree.treespec_leaf(none_is_leaf=True)] * len(calls), none_is_leaf=True)
     every = replace(tape, results=calls, out_spec=spec)
     have = compile_tape(every, [tape[var].type for var in calls], spec).run(*inputs)
-    if type(have) is Refusal:
+    if isinstance(have, Refusal):
         return None
     want = with_captured(every, inputs).play_flat(inputs[: len(tape.inputs)])
     for var, x, y in zip(calls, have, want, strict=True):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import items_of, keys_of
+from ..base.refusal import MISFIT, Refusal
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..capture.functions import held_by
-from ..engine.run.refusal import Refusal
 from ..tape.operations import Call, Constant, Variable
 from ..tape.tape import Tape
 from ..tape.trees import flatten
@@ -246,9 +246,9 @@ def _probe(spread: list[_Spread], known: Any, run: Callable[[], Any]) -> tuple[i
         with Quiet():
             results = run()
             made += 1
-            if type(results) is Refusal:
+            if isinstance(results, Refusal):
                 refused += 1
-            elif type(known) is not Refusal:
+            elif not isinstance(known, Refusal):
                 for moves, result, other in zip(spread, known, flatten(results)[0], strict=True):
                     moves.note(result, other)
     return made, refused
@@ -276,7 +276,7 @@ def _played(tape: Tape, inputs: Sequence[Any]) -> Any:
         with Quiet():
             return with_captured(tape, inputs).play_flat(inputs[: len(tape.inputs)])
     except Exception:  # any: where a function raises is a decision, too
-        return Refusal.MISFIT
+        return MISFIT
 
 
 def with_captured(tape: Tape, inputs: Sequence[Any]) -> Tape:

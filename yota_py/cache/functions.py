@@ -18,18 +18,19 @@ from typing import Any
 
 from ..base import locks
 from ..base.dispatch import mode_of
+from ..base.refusal import MISFIT, Due, Refusal
 from ..base.settings import config, reference
 from ..base.shelf import Shelf
 from ..base.types import native_type
 from ..base.unwinding import Holding, unwinding
-from ..engine.run.refusal import Refusal
+from ..capture.guards import Changed
 from ..errors import YotaError
 from ..registry.registry import listeners
 from . import notices
 from .audit import Finding, audited
 from .modes import AnyMode, Call, TracedCall, record_to_the_end
 from .policy import MUCH_MEMORY, Account, Accounts
-from .variants import MAX_VARIANTS, Change, Signature, Variant, key_of
+from .variants import MAX_VARIANTS, Signature, Variant, key_of
 from .varying import Varying
 
 MAX_SIGNATURES = 64  # per function
@@ -129,11 +130,11 @@ class FunctionCache:
         if recent is None or config.special:
             return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects))
         result = recent.run(f, args, kwargs, seed)
-        if type(result) is Refusal:
+        if isinstance(result, Refusal):
             return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
         return result
 
-    def _serve(self, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
+    def _serve(self, call: Call, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
         """The result of a call that the signature used last does not fit, or that it wants to be audited."""
         if config.compile == "never" or reference.active:
             return self.mode.interpret(call)
@@ -150,13 +151,13 @@ class FunctionCache:
         """The result of another program, or of a trace."""
         if refused:
             result = self._audited(refused[0], call, refusal)
-            if type(result) is not Refusal:
+            if not isinstance(result, Refusal):
                 return result
             refusal = result
         previous = self._previous
         if refused and previous is not None and not refusal.good:
             result = self._audited(previous, call, previous.run(*call))
-            if type(result) is not Refusal:
+            if not isinstance(result, Refusal):
                 self._prefer(previous)
                 return result
             refused = (*refused, previous)
@@ -164,18 +165,18 @@ class FunctionCache:
             return self.mode.interpret(call)
         key = self._key(call)
         result = self._find(key, call, refusal, *refused)
-        if type(result) is not Refusal:
+        if not isinstance(result, Refusal):
             return result
         if result.good:  # an exception as NumPy raises it, at the user's line, with the effects up to there
-            self.misses, self.last_miss = self.misses + 1, str(result.why)
+            self.misses, self.last_miss = self.misses + 1, str(result)
             return self.mode.interpret(call)
         if config.compile != "always":
             return self._trace(key, call, result)
         with Holding(locks.compiling, WAIT_SECONDS):
             late = self._find(key, call)  # compiled while this call waited
-            return self._trace(key, call, result) if type(late) is Refusal else late
+            return self._trace(key, call, result) if isinstance(late, Refusal) else late
 
-    def _find(self, key: Hashable, call: Call, refusal: Refusal = Refusal.MISFIT, *refused: Signature) -> Any:
+    def _find(self, key: Hashable, call: Call, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
         """The result of a program that fits; otherwise the last of the refusals."""
         for signature in self.signatures.get(key, ()):
             if signature in refused:
@@ -183,7 +184,7 @@ class FunctionCache:
             if config.audits_all:
                 signature.all_due()
             result = self._audited(signature, call, signature.run(*call))
-            if type(result) is not Refusal:
+            if not isinstance(result, Refusal):
                 self._prefer(signature)
                 return result
             refusal = result
@@ -191,7 +192,7 @@ class FunctionCache:
 
     def _audited(self, signature: Signature, call: Call, result: Any) -> Any:
         """What a signature has answered; that of an audit, if a program is due for one."""
-        if type(result) is not Refusal or result.due is None:
+        if not isinstance(result, Due):
             return result
         result = audited(self.mode, signature, call, result)
         if not isinstance(result, Finding):
@@ -243,7 +244,7 @@ class FunctionCache:
                     self.problems = self._try_to_keep(key, call, recording, account)
                     if at_once and not self.problems:
                         result = self._find(key, call)
-                        if type(result) is not Refusal:
+                        if not isinstance(result, Refusal):
                             return result
                     recording.result()  # raises what there is to be raised
                     if self.problems and not self._other_inputs(call, recording):
@@ -288,8 +289,8 @@ class FunctionCache:
             other = self._recent.other_argument(call.leaves, call.spec) if self._recent is not None else None
             self.last_miss = other or "no call with arguments of these types and static values has been compiled"
             return
-        self.last_miss = str(refusal.why)
-        numbers = refusal.why.numbers() if isinstance(refusal.why, Change) else []
+        self.last_miss = str(refusal)
+        numbers = refusal.numbers() if isinstance(refusal, Changed) else []
         self.varying.changed([*numbers, *self.varying.held(self._recent, call.spec, *call)])
 
     def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
@@ -318,10 +319,10 @@ class FunctionCache:
         guard = guards.function()
         with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
             values = guard(call.f, call.args, call.kwargs)
-        if not isinstance(values, tuple):
+        if isinstance(values, Changed):
             self.varying.changed(guards.changed_numbers(*call), itself=True)
             if not self.mode.effects:
-                return [f"it changes what it reads: {guards.reason(values)}"]
+                return [f"it changes what it reads: {values}"]
         if self.mode.effects:
             if (now := Call(*call, objects=True)).endless:
                 return ["it puts an argument into itself"]
@@ -364,7 +365,7 @@ class FunctionCache:
             else:
                 key = self._key(call)
                 result = self._find(key, call)
-                if type(result) is not Refusal:
+                if not isinstance(result, Refusal):
                     return
                 self._trace(key, call, result, force=True)
             if self.problems:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import optree
 
+from ..base.refusal import MISFIT, OutOfBounds, Refusal
 from ..base.unwinding import unwinding
 from ..capture import kinds
 from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_recorded
-from ..engine.run.refusal import Refusal
 from ..passes.lower import lower_gradient
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.results import collect, result_types
@@ -213,7 +213,7 @@ def _compile(gradient: Recorder, low: Tape, source: Trace) -> Compiled:
 
 def _rehearse(run: Runner, *values: Any) -> Any:
     result = run(*values)
-    return result if type(result) is Refusal else Rehearsal(result, (), (), values, result)
+    return result if isinstance(result, Refusal) else Rehearsal(result, (), (), values, result)
 
 
 def _distinct(run: Runner, source: Trace) -> Runner:
@@ -228,13 +228,13 @@ def _distinct(run: Runner, source: Trace) -> Runner:
 
     def run_distinct(*values: Any) -> Any:
         result = run(*values)
-        if type(result) is Refusal:
+        if isinstance(result, Refusal):
             return result
         changed = {i % len(values) for i in written}
         if overlapping([values[i] for i in changed], [x for i, x in enumerate(values) if i not in changed]):
-            return Refusal.OUT_OF_BOUNDS  # interpreted, which says what is wrong
+            return OutOfBounds()  # interpreted, which says what is wrong
         if any(values[i].strides != known for i, known in strides):
-            return Refusal.MISFIT
+            return MISFIT
         return result
 
     return run_distinct

@@ -135,11 +135,11 @@ def _spent(cache: FunctionCache) -> str:
 def _entry(signature: Signature) -> Entry:
     guards, variants = signature.guards, signature.variants
     captured = [
-        f"{guards.path(expression)} {t}{_at(guards.site(expression))}"
-        for expression, t in zip(guards.captured, signature.captured, strict=True)
+        f"{slot.words} {t}{_at(slot.site)}"
+        for slot, t in zip(guards.captured, signature.captured, strict=True)
     ]
-    told = [line for line in guards.lines if line.was and line.site and not line.minor]
-    conditions = [f"{line.subject}: {line.was}{_at(line.site)}" for line in told]
+    told = [line for line in guards.lines if line.was and line.subject.site and not line.minor]
+    conditions = [f"{line.subject.words}: {line.was}{_at(line.subject.site)}" for line in told]
     decisions = [f"{_source(guard.site)} ({guard.site})" for variant in variants for guard in variant.guards]
     steps = []
     for variant in variants:

@@ -22,15 +22,17 @@ import optree
 from ..base.containers import base_of, slots_of
 from ..base.dispatch import find_traced, is_traced
 from ..base.ownership import is_library_code
+from ..base.refusal import MISFIT, OutOfBounds, Refusal
 from ..base.types import ArrayType, Type
 from ..capture.bytecode import TELLING
 from ..capture.functions import WRITABLE, binds, parts_of
+from ..capture.guards import ids_of
 from ..capture.kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
 from ..capture.performance import Performance
 from ..capture.places import Holder, set_attribute, set_item
 from ..capture.plain import ATOMS
+from ..capture.slots import Slot
 from ..engine.compile import UncompilableError, compile_recorded
-from ..engine.run.refusal import Refusal
 from ..registry.writes import memory_axes
 from ..tape.operations import Constant, Variable
 from ..tape.trees import opened, unflatten
@@ -49,7 +51,7 @@ Step = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[
 
 _Body = tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], list[tuple[str, str, str]], str]
 
-PLAIN = Refusal.OUT_OF_BOUNDS  # the function itself must be called, no other program fits
+PLAIN = OutOfBounds()  # the function itself must be called, no other program fits
 
 
 def make_step(performance: Performance) -> Compiled:
@@ -66,7 +68,7 @@ class _Writer:
         self.performance = performance
         recording = performance.recording
         self.trace, self.captures = recording.trace, recording.captures
-        self.constant = self.captures.guards.constant
+        self.slots: list[Slot] = []  # what is read as the guards have found it
         self.holders = {
             **{id(holder.obj): holder for holder in self.captures.exchange.holders.values() if holder.names is None},
             **performance.copies,
@@ -75,7 +77,7 @@ class _Writer:
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
         self.roots = {var: self._root(var) for var in self.trace.roots}
         self.tracers = {id(root): self.roots[var] for var, root in self.trace.roots.items()}
-        self.tracers |= {key: text for key, (_, text) in self.captures.captured.views.items()}
+        self.tracers |= {key: self._read(slot) for key, (_, slot) in self.captures.captured.views.items()}
         self.shared = shared
         self.outputs: dict[Variable, str] = {}
         self.lines: list[str] = []
@@ -106,6 +108,14 @@ class _Writer:
 
     # -- expressions
 
+    def constant(self, value: Any) -> str:
+        """The expression of a value that the guards know."""
+        return self.captures.guards.constant(value).code
+
+    def _read(self, slot: Slot) -> str:
+        self.slots.append(slot)
+        return slot.code
+
     def _output(self, var: Variable) -> str:
         return self.outputs.setdefault(var, f"y{len(self.outputs)}")
 
@@ -124,10 +134,10 @@ class _Writer:
             return self.constant(value)
         if (holder := self.holders.get(id(value))) is not None:
             return self._holder(holder)
-        if (known := self.captures.instances.expression(value)) is not None:
-            return known
-        if (known := self.captures.items.tuples.get(id(value), (None, None, None))[2]) is not None:
-            return known
+        if (slot := self.captures.instances.slot(value)) is not None:
+            return self._read(slot)
+        if (slot := self.captures.items.tuples.get(id(value), (None, None, None))[2]) is not None:
+            return self._read(slot)
         held = self.performance.pictures.get(id(value), value)
         if type(value) is tuple:
             return self._assign(value, "l", f"({''.join(self.text(item) + ', ' for item in value)})")
@@ -182,7 +192,7 @@ class _Writer:
     def _cell(self, cell: CellType) -> str:
         """A cell: of a function that was there before, or a new one."""
         holder = self.captures.exchange.holders.get(id(cell))
-        return self.text(cell) if holder is None else holder.texts[0]
+        return self.text(cell) if holder is None else self._read(holder.slots[0])
 
     def _bound(self, value: Any) -> str:
         """A method or partial of what it is bound to."""
@@ -253,7 +263,7 @@ class _Writer:
 
     def _holder(self, holder: Holder) -> str:
         """A local name, read before anything is stored."""
-        return self.made.get(id(holder.obj)) or self._assign(holder.obj, "h", holder.texts[0])
+        return self.made.get(id(holder.obj)) or self._assign(holder.obj, "h", self._read(holder.slots[0]))
 
     # -- the function
 
@@ -272,7 +282,7 @@ class _Writer:
         lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
         lines += [f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)]
         lines += self._conditions()
-        lines += [f"y = program({inputs})", "if type(y) is Refusal: return y", _unpacked("y", len(types), "y")]
+        lines += [f"y = program({inputs})", "if isinstance(y, Refusal): return y", _unpacked("y", len(types), "y")]
         written = [f"copyto({target}, {value})" for target, value in copies]
         stored = [f"{of}[{key}] = {value}" if item and of not in self.users else
                   f"{'set_item' if item else 'set_attribute'}({of}, {key}, {value})"
@@ -287,15 +297,14 @@ class _Writer:
 
     def _function(self, lines: list[str], program: Program) -> Step:
         """A step of these lines."""
-        reads = self.captures.guards.reads_of("\n".join(lines))
-        body = "".join(f" {line}\n" for line in [*reads, *lines] if line)
+        reads = self.captures.guards.reads_of(self.slots)
         names = {
-            "program": program.run, "Refusal": Refusal, "MISFIT": Refusal.MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
+            "program": program.run, "Refusal": Refusal, "MISFIT": MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
             "int64": np.int64, "set_attribute": set_attribute, "set_item": set_item,
             "overlapping": overlapping, "Rehearsal": Rehearsal,
         }  # fmt: skip
-        text = f"def step(f, args, kwargs, leaves, arrays):\n{body}"
-        return self.captures.guards.compiled("step", text, **names)  # type: ignore[no-any-return]
+        of = "step(f, args, kwargs, leaves, arrays)"
+        return self.captures.guards.compiled(of, [*reads, *lines], **names)  # type: ignore[no-any-return]
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays or containers are not as they were traced."""
@@ -309,21 +318,19 @@ class _Writer:
             lines.append(f"if not ({' and '.join(f'{name}.flags.writeable' for name in written)}): return PLAIN")
             others = [name for name in arrays if name not in written]
             own = " is ".join(f"{name}.base" for name in arrays)
-            ids = ", ".join(f"id({name})" for name in arrays)
             both = f"({', '.join(written)},), ({''.join(name + ', ' for name in others)})"
-            lines.append(f"if (not ({own} is None) or len({{{ids}}}) < {len(arrays)}) and overlapping({both}): "
+            lines.append(f"if (not ({own} is None) or len({ids_of(arrays)}) < {len(arrays)}) and overlapping({both}): "
                          "return PLAIN")
         if self.captures.comparisons.objects and len(arrays) > 1:
-            ids = ", ".join(f"id({name})" for name in arrays)
-            lines.append(f"if len({{{ids}}}) < {len(arrays)}: return PLAIN")
+            lines.append(f"if len({ids_of(arrays)}) < {len(arrays)}: return PLAIN")
         numbers = [self.roots[var] for var in self.performance.recording.numbers()]
-        fixed = self.performance.recording.fixed_numbers() if numbers else {}
+        fixed = [*map(self._read, self.performance.recording.fixed_numbers())] if numbers else []
         if self.captures.comparisons.numbers and len(numbers) + len(fixed) > 1:
-            these, known = (f"{{{', '.join(f'id({x})' for x in names)}}}" for names in (numbers, ["None", *fixed]))
+            these, known = ids_of(numbers), ids_of(["None", *fixed])
             lines.append(f"if len({these}) < {len(numbers)} or not {these}.isdisjoint({known}): return PLAIN")
-        given = [x.texts[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
+        given = [x.slots[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.comparisons.objects and given and len(every := [*given, *self.captures.containers()]) > 1:
-            lines.append(f"if len({{{', '.join(f'id({x})' for x in every)}}}) < {len(every)}: return PLAIN")
+            lines.append(f"if len({ids_of(map(self._read, every))}) < {len(every)}: return PLAIN")
         if self.trace.heeds_layout or any(line[0] == "w" for line in self.lines):  # as what reshape gives does
             for name, var in arrays.items():
                 strides = self.performance.recording.real(var).strides
@@ -338,7 +345,7 @@ class _Writer:
                     gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
                     lines.append(f"if {gaps} or {order}({name}) != {same}: return MISFIT")
         for holder in self.performance.records() if self.captures.attributes.counts else ():
-            attributes = f"{holder.texts[0]}.__dict__"
+            attributes = self._read(holder.slots[0].own())
             lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")
         return lines + self._identities()
 
@@ -350,18 +357,13 @@ class _Writer:
         every = [*self.captures.exchange.holders.values(), *self.performance.copies.values()]
         lines = []
         for holder in changed:
-            first, *again = holder.texts
-            lines += [f"if {first} is not {text}: return MISFIT" for text in again]
+            first, *again = holder.slots
+            lines += [f"if {self._read(first)} is not {self._read(slot)}: return MISFIT" for slot in again]
             for other in every:
                 alike = other is not holder and type(holder.target) is type(other.target)
-                if alike and not (_fixed(first) and _fixed(other.texts[0])):
-                    lines.append(f"if {first} is {other.texts[0]}: return MISFIT")
+                if alike and not (first.fixed and other.slots[0].fixed):
+                    lines.append(f"if {self._read(first)} is {self._read(other.slots[0])}: return MISFIT")
         return lines
-
-
-def _fixed(text: str) -> bool:
-    """Whether an expression is a constant of the guards or its namespace, or an argument's own."""
-    return text.removesuffix(".__dict__")[1:].isdigit() and text[0] == "k"
 
 
 def _joined(grown: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:

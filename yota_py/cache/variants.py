@@ -17,11 +17,11 @@ import numpy as np
 import optree
 
 from ..base.containers import is_proxy
+from ..base.refusal import MISFIT, Decision, Misfit, Refusal
 from ..base.types import Type, native_type
-from ..capture.guards import GuardFunction, Guards, in_words
+from ..capture.guards import Changed, GuardFunction, Guards, in_words
 from ..capture.kinds import is_watchable, is_whole
 from ..engine.compile import UncompilableError
-from ..engine.run.refusal import Refusal
 from ..tape.operations import Guard
 from ..tape.tape import Tape
 from ..tape.trees import flatten, is_traceable
@@ -108,28 +108,12 @@ class Variant:
 
 def refuse(*values: Any) -> Refusal:
     """Runs nothing."""
-    return Refusal.MISFIT
+    return MISFIT
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Why programs do not fit: something that was read has changed."""
-
-    guards: Guards
-    answer: list[Any]
-
-    def __str__(self) -> str:
-        return self.guards.reason(self.answer)
-
-    def numbers(self) -> list[tuple[str, type]]:
-        """The path and type of what was a number and still is, but another, if it is one."""
-        number = self.guards.changed_number(self.answer)
-        return [] if number is None else [number]
-
-
-@dataclass(frozen=True, slots=True)
-class NewPath:
-    """Why programs do not fit: a decision came out as on none of their paths."""
+@dataclass(frozen=True, slots=True, eq=False)
+class NewPath(Refusal):
+    """A decision came out as on none of the known paths."""
 
     guard: Guard
     value: Any
@@ -212,35 +196,35 @@ class Signature:
         if not self.flat or kwargs or seed is not None:
             found = self._leaves(args, kwargs, seed)
             if found is None:
-                return Refusal.MISFIT
+                return MISFIT
             leaves = found
         values = self.guard(f, args, kwargs)  # which may look into arguments of this structure
-        if type(values) is list:
-            return Refusal(why=Change(self.guards, values))
+        if type(values) is not tuple:
+            return values
         if self.effects:
             if len(leaves) != self.count:
-                return Refusal.MISFIT
+                return MISFIT
             result = self.run_recent(f, args, kwargs, leaves, values)
         else:
             result = self.run_recent(*leaves, *values)
-        if type(result) is not Refusal:
+        if not isinstance(result, Refusal):
             return result
-        if result.number < 0:
+        if not isinstance(result, Decision):
             return self._misfit(result, values)
         return self._follow(result, (f, args, kwargs, leaves, values) if self.effects else (*leaves, *values))
 
     def rehearse(self, variant: Variant, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> Any:
         """The ``Rehearsal`` of a call by one of the programs, or a ``Refusal``."""
         leaves = self._leaves(args, kwargs, seed)
-        if leaves is None or type(values := self.guard(f, args, kwargs)) is list:
-            return Refusal.MISFIT
+        if leaves is None or isinstance(values := self.guard(f, args, kwargs), Changed):
+            return MISFIT
         return variant.rehearse(*((f, args, kwargs, leaves, values) if self.effects else (*leaves, *values)))
 
     def _misfit(self, refusal: Refusal, values: Sequence[Any]) -> Refusal:
         """The refusal, and which captured value is to blame, if it is one."""
-        for expression, value, t in zip(self.guards.captured, values, self.captured, strict=True):
+        for slot, value, t in zip(self.guards.captured, values, self.captured, strict=True):
             if native_type(value) != t:
-                return Refusal(why=f"{self.guards.path(expression)} was {t}, and is {native_type(value)}")
+                return Misfit(f"{slot.words} was {t}, and is {native_type(value)}")
         return refusal
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: Any) -> list[Any] | None:
@@ -259,21 +243,19 @@ class Signature:
         """Go where the decisions of these values lead."""
         assert self.root is not None
         variant = self.root.recent
-        while True:
-            at = refusal.number
-            if at < 0:
-                return refusal
+        while isinstance(refusal, Decision) and (at := refusal.number) >= 0:
             guard, node = variant.guards[at], variant.nodes[at]
             for child in _candidates(guard, node, variant.path[at], refusal.value):
                 result = child.recent.run(*values)
-                if type(result) is not Refusal:
+                if not isinstance(result, Refusal):
                     self._prefer(child.recent, child)
                     return result
-                if result.number != at:
+                if not isinstance(result, Decision) or result.number != at:
                     variant, refusal = child.recent, result
                     break
             else:
-                return Refusal(why=NewPath(guard, refusal.value))
+                return NewPath(guard, refusal.value)
+        return refusal
 
     def _prefer(self, variant: Variant, *nodes: Node) -> None:
         """Try this variant first from now on, also from these points on."""

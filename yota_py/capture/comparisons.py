@@ -22,6 +22,7 @@ from ..tracing.traces import Trace
 from .bytecode import names_of, nested
 from .guards import Guards
 from .operands import ANYTHING, UNKNOWN, Kind, Pair
+from .slots import Slot
 
 
 class Comparisons:
@@ -79,12 +80,12 @@ class Comparisons:
         self._trace.heed_truths()
         self._compare(ANYTHING, {}, {})
 
-    def require(self, read: Sequence[str]) -> None:
-        """The trace holds only if no array and no container is given twice, or is what these expressions read."""
+    def require(self, read: Sequence[Slot]) -> None:
+        """The trace holds only if no array and no container is given twice, or is one of these."""
         if self.arrays or self.containers:
             single = self._guards.constant(partial(_are_different, self.arrays, self._knows()))
             values = f"(*args, *(kwargs or {{}}).values()), ({''.join(f'{x}, ' for x in read)})"
-            self._guards.require(f"{single}({values})", "args", "each array and container once")
+            self._guards.require(f"{single}({values})", Slot("args", "args"), "each array and container once")
 
     def are_different(self, given: Iterable[Any], read: Iterable[Any]) -> bool:
         """Whether those that may be compared are different objects: what is given, with all that is in it, and what is

@@ -21,7 +21,7 @@ from ..registry.tangents import astype
 from ..tracing.showing import shown_for
 from ..tracing.traces import LARGE
 from .bytecode import mentions
-from .places import Exchange, Place, builtin_of, item_of
+from .places import Builtin, Exchange, Item, Place
 
 
 def _number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -114,13 +114,13 @@ class Conversions:
         """A name that stands for a builtin in code of this name space."""
         value = getattr(builtins, name, None)
         if (stand_in := _STAND_INS.get(name) or shown_for(value)) is not None:
-            self._put(namespace, name, value, stand_in, builtin_of(namespace, name), codes)
+            self._put(namespace, name, value, stand_in, Builtin(namespace, name), codes)
 
     def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""
         value = namespace[name]
         if not is_traced(value) and (stand_in := shown_for(value)) is not None:
-            self._put(namespace, name, value, stand_in, item_of(namespace, name), codes)
+            self._put(namespace, name, value, stand_in, Item(namespace, name), codes)
 
     def _put(
         self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Place, codes: Codes

@@ -26,6 +26,7 @@ from .performance import Performance
 from .places import Holder
 from .plain import Plain
 from .recording import Recording
+from .slots import Slot, literal
 
 
 @unwinding
@@ -54,9 +55,9 @@ def _attempt(
         recording = Recording(f, args, kwargs, lambda argnum: False, inputs, effects=True, attempts=attempts)
         performance = Performance(recording, None)
         for i, (copy, own) in enumerate(zip(recording.given[0], args, strict=True)):
-            _pair(performance, copy, own, f"args[{i}]")
+            _pair(performance, copy, own, Slot("args").item(literal(i)))
         for name, own in kwargs.items():
-            _pair(performance, recording.given[1][name], own, f"kwargs[{name!r}]")
+            _pair(performance, recording.given[1][name], own, Slot("kwargs").item(literal(name)))
     except TypeError as error:  # arrays of objects, subclasses of arrays, containers that cannot be rebuilt
         raise UntraceableError(str(error)) from error
     if any(isinstance(leaf, np.ndarray) and not is_traced(leaf) for leaf in recording.trace.tape.leaves):
@@ -142,30 +143,28 @@ def _has_learned(recording: Recording, attempts: Attempts) -> bool:
     return bool(sinks.holders)
 
 
-def _pair(performance: Performance, copy: Any, own: Any, text: str) -> None:
+def _pair(performance: Performance, copy: Any, own: Any, slot: Slot) -> None:
     """Remember which container among the arguments each copy stands for, and how it is found in another call."""
     if copy is own or is_traced(copy):
         return
     items: dict[Any, Any]
-    holder = Holder(copy, [text], own)
+    holder = Holder(copy, [slot], own)
     if isinstance(own, tuple):
         items = dict(enumerate(own))
-        paths = {i: f"{text}[{i}]" for i in items}
     elif isinstance(own, list | dict):
         items = own if isinstance(own, dict) else dict(enumerate(own))
-        paths = {key: f"{text}[{performance.recording.captures.guards.constant(key)}]" for key in items}
     elif dataclasses.is_dataclass(own):
         holder.names = {entry.name for entry in dataclasses.fields(own)}
         items = {name: getattr(own, name) for name in holder.names}
-        paths = {name: f"{text}.{name}" for name in items}
     else:
         raise TypeError(f"a {type(own).__name__} among the arguments")
     if not isinstance(own, tuple) and any(known.target is own for known in performance.copies.values()):
         raise TypeError(f"a {type(own).__name__} stands twice among the arguments")
     holder.before = holder.read()
     performance.copies[id(copy)] = holder
+    constant = performance.recording.captures.guards.constant
     for key, item in items.items():
-        _pair(performance, holder.before[key], item, paths[key])
+        _pair(performance, holder.before[key], item, slot.attribute(key) if holder.names else slot.item(constant(key)))
 
 
 def _is_own(error: BaseException) -> bool:

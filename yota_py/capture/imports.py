@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from ..base.ownership import is_library
 from ..tracing.traces import Trace
 from .guards import Guards
+from .slots import Slot, literal
 
 
 class Imports:
@@ -20,7 +21,7 @@ class Imports:
     then ``settle``. ``first`` is the one because of which the trace has been given up."""
 
     def __init__(
-        self, guards: Guards, read: Callable[[ModuleType, str], object], settle: Callable[[], object],
+        self, guards: Guards, read: Callable[[ModuleType, Slot], object], settle: Callable[[], object],
         give_up: Callable[[str], NoReturn],
     ) -> None:  # fmt: skip
         self._guards, self._read, self._settle, self._give_up = guards, read, settle, give_up
@@ -43,8 +44,8 @@ class Imports:
                 continue
             self._done.add(name)
             if not is_library(name):
-                found = self._guards.local(f"{self._modules()}.get({name!r})", name)
-                self._guards.require_is(found, module)
+                get = self._guards.constant(sys.modules, "sys.modules").attribute("get")
+                self._guards.require_is(self._guards.local(literal(name).given_to(get, name)), module)
                 self._read(module, self._guards.constant(module))
         self._wanted -= self._done
         self._settle()
@@ -59,6 +60,3 @@ class Imports:
     def fail(self, trace: Trace, name: str) -> None:
         """A module cannot be imported, until somebody makes it."""
         trace.problems.append(f"it tries to import {name}, which fails")
-
-    def _modules(self) -> str:
-        return self._guards.constant(sys.modules, "sys.modules")

@@ -13,6 +13,7 @@ import optree
 
 from .attributes import Attributes
 from .guards import Guards
+from .slots import Slot
 
 
 class Instances:
@@ -29,9 +30,9 @@ class Instances:
         self.addresses: set[str] = set()
         self.failed = False
         self._guards, self._attributes = guards, attributes
-        self._known: dict[int, tuple[Any, str]] = {}
+        self._known: dict[int, tuple[Any, Slot]] = {}
 
-    def expression(self, value: Any) -> str | None:
+    def slot(self, value: Any) -> Slot | None:
         """How one of them is read, in the guards and in the step; ``None`` if it is none of them."""
         return self._known.get(id(value), (None, None))[1]
 
@@ -40,15 +41,14 @@ class Instances:
         self.positions.add(position)
         self.paths.add(path)
 
-    def meet(self, value: Any, expression: str) -> bool:
+    def meet(self, value: Any, slot: Slot) -> bool:
         """One is read; tells whether it is for the first time. Otherwise it has to be the same again."""
-        path = self._guards.path(expression)
-        if (known := self.expression(value)) is not None:
-            self._guards.require(f"{expression} is {known}", expression, f"the same as {self._guards.path(known)}")
+        if (known := self.slot(value)) is not None:
+            self._guards.require_same(slot, known)
             return False
-        self._known[id(value)] = value, expression
-        if not self.hold(path):
-            self.paths.add(path)
+        self._known[id(value)] = value, slot
+        if not self.hold(slot.words):
+            self.paths.add(slot.words)
         return True
 
     def hold(self, path: str) -> bool:

@@ -9,34 +9,35 @@ from typing import Any
 from ..base.containers import base_of, refill, with_items
 from . import kinds
 from .guards import Guards
-from .places import Exchange, item_of
+from .places import Exchange, Item
+from .slots import Slot, literal
 
 
 class Items:
     """Containers in one another. ``read_place`` and ``value`` are those of ``Captures``."""
 
     def __init__(
-        self, guards: Guards, exchange: Exchange, read_place: Callable[..., None], value: Callable[[Any, str], Any],
+        self, guards: Guards, exchange: Exchange, read_place: Callable[..., None], value: Callable[[Any, Slot], Any],
         problems: list[str],
     ) -> None:  # fmt: skip
         self._guards, self._exchange, self._problems = guards, exchange, problems
         self._read, self._value = read_place, value
-        self.tuples: dict[int, tuple[Any, Any, str]] = {}  # by identity: in whose place they stand, and where that is
-        self.containers: dict[int, tuple[Any, str]] = {}  # lists and dicts by identity, and where they are found
+        self.tuples: dict[int, tuple[Any, Any, Slot]] = {}  # by identity: in whose place they stand, and where that is
+        self.containers: dict[int, tuple[Any, Slot]] = {}  # lists and dicts by identity, and where they are found
         self._sets: list[tuple[set[Any], set[Any]]] = []  # with what was in them
         self._path: list[int] = []  # the containers around the one being read
 
-    def read_set(self, value: set[Any], expression: str) -> None:
+    def read_set(self, value: set[Any], slot: Slot) -> None:
         """Guard a set of constants."""
         self._sets.append((value, set(value)))
         members, classes = self._guards.constant(frozenset(value)), self._guards.constant({*map(type, value)})
-        same = f"{expression} == {members} and {{*map(type, {expression})}} == {classes}"
-        self._guards.require(same, expression, "another set")
+        same = f"{slot} == {members} and {{*map(type, {slot})}} == {classes}"
+        self._guards.require(same, slot, "another set")
 
-    def found(self) -> dict[str, Any]:
+    def found(self) -> dict[Slot, Any]:
         """The containers, by how they are read."""
-        containers = {expression: value for value, expression in self.containers.values()}
-        return containers | {expression: value for _, value, expression in self.tuples.values()}
+        containers = {slot: value for value, slot in self.containers.values()}
+        return containers | {slot: value for _, value, slot in self.tuples.values()}
 
     def finish(self) -> None:
         """After the trace: the function has left sets as they were."""
@@ -53,30 +54,30 @@ class Items:
         """Those that are not as they were."""
         return [now for now, before in self._sets if now != before]
 
-    def read(self, value: Any, expression: str) -> Any:
+    def read(self, value: Any, slot: Slot) -> Any:
         """Guard the items of a container; returns what takes its place while tracing: of a tuple, perhaps another."""
         if id(value) in self._path:
             self._problems.append(f"it reads a {type(value).__name__} that contains itself")
             return value
         kind, guards = type(value), self._guards
         if (known := self.containers.get(id(value))) is not None:
-            guards.require(f"{expression} is {known[1]}", expression, f"the same as {guards.path(known[1])}")
-            self._exchange.look_after(value, expression)
+            guards.require_same(slot, known[1])
+            self._exchange.look_after(value, slot)
             return value
         base: Any = base_of(kind)
-        guards.require(f"type({expression}) is {guards.constant(kind)}", expression, f"a {kind.__name__}", minor=True)
+        guards.require_type(slot, kind)
         if isinstance(value, dict):
             listed = tuple(base.__iter__(value))
-            keys = expression if base is kind else f"{guards.constant(base.__iter__)}({expression})"
+            keys = slot if base is kind else f"{guards.constant(base.__iter__)}({slot})"
             same = f"tuple({keys}) == {guards.constant(listed)}"
-            guards.require(same, expression, f"a dict of {reprlib.repr(listed)}")
+            guards.require(same, slot, f"a dict of {reprlib.repr(listed)}")
         else:
             size = base.__len__(value)
             length = "len" if base is kind else guards.constant(base.__len__)
-            guards.require(f"{length}({expression}) == {size}", expression, f"a {kind.__name__} of {size}")
+            guards.require(f"{length}({slot}) == {size}", slot, f"a {kind.__name__} of {size}")
         if not isinstance(value, tuple):
-            self.containers[id(value)] = value, expression
-            self._exchange.look_after(value, expression)
+            self.containers[id(value)] = value, slot
+            self._exchange.look_after(value, slot)
         self._path.append(id(value))
         new = []
         items = base.items(value) if isinstance(value, dict) else enumerate(base.__iter__(value))
@@ -84,12 +85,13 @@ class Items:
             if not kinds.is_key(key):
                 self._problems.append("it reads a dict with keys that are not numbers or strings")
                 break
-            at = repr(key) if type(key) in (int, str) else guards.constant(key)
-            at = f"{expression}[{at}]" if base is kind else f"{guards.constant(base.__getitem__)}({expression}, {at})"
+            at = slot.item(literal(key) if type(key) in (int, str) else guards.constant(key, repr(key)))
+            if base is not kind:
+                at = slot.given_to(guards.constant(base.__getitem__), at.words, *at.parts[1:])
             if isinstance(value, tuple):
                 new.append(self._value(item, self._guards.local(at)))
             else:
-                self._read(item, at, item_of(value, key))
+                self._read(item, at, Item(value, key))
         self._path.pop()
         made = value
         if any(a is not b for a, b in zip(new, base.__iter__(value), strict=False)):
@@ -97,5 +99,5 @@ class Items:
             if hasattr(value, "__dict__"):
                 made.__dict__ = value.__dict__  # the same one: the function may write into it
         if kind is not list and kind is not dict:
-            self.tuples[id(made)] = made, value, expression
+            self.tuples[id(made)] = made, value, slot
         return made

@@ -17,7 +17,7 @@ from ..base.unwinding import at_once
 from ..tracing.tracer import shadow, tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
-from .places import item_of, set_attribute
+from .places import set_attribute, set_item
 
 MAX_OBJECTS = 100_000  # looked into
 _NOTHING_LEFT = (*IMMUTABLE, np.ndarray, type, types.ModuleType, types.BuiltinFunctionType)
@@ -86,7 +86,7 @@ class Leftovers:
     def _replace(self, container: Any, items: Iterable[tuple[Any, Any]]) -> None:
         for key, item in list(items):
             if (new := self.plain(item)) is not item:
-                item_of(container, key)[1](new)
+                set_item(container, key, new)
 
     def _attributes(self, obj: Any, names: Iterable[str]) -> None:
         for name in names:

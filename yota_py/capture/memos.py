@@ -16,6 +16,7 @@ from ..tracing.stand_ins import suspended
 from ..tracing.traces import Trace
 from .guards import Guards
 from .places import Exchange, Paused
+from .slots import Slot, literal
 
 
 class Memos:
@@ -23,13 +24,13 @@ class Memos:
 
     def __init__(
         self, trace: Trace, guards: Guards, exchange: Exchange,
-        value: Callable[[Any, str], Any], function: Callable[[Any, str], Any], give_up: Callable[[str], Any],
+        value: Callable[[Any, Slot], Any], function: Callable[[Any, Slot], Any], give_up: Callable[[str], Any],
     ) -> None:  # fmt: skip
         self._trace, self._guards, self._exchange = trace, guards, exchange
         self._value, self._function, self._give_up = value, function, give_up
         self._known: dict[tuple[int, Any], Any] = {}
 
-    def stand_in(self, memo: Any, expression: str) -> Callable[..., Any]:
+    def stand_in(self, memo: Any, slot: Slot) -> Callable[..., Any]:
         """A function that reads what ``memo`` remembers, or computes it and lets it remember that."""
         name = getattr(memo, "__name__", "a function")
 
@@ -37,7 +38,7 @@ class Memos:
             if find_traced((args, kwargs)) is not None or find_held((*args, *kwargs.values())) is not None:
                 if self._trace.effects:
                     self._give_up(f"it calls {name} with values that vary, and {name} remembers what it gives")
-                self._function(memo.__wrapped__, f"{expression}.__wrapped__")
+                self._function(memo.__wrapped__, slot.attribute("__wrapped__"))
                 return memo.__wrapped__(*args, **kwargs)
             key = args[0] if len(args) == 1 and type(args[0]) in (int, str) else args
             if not kwargs and (id(memo), key) in self._known:
@@ -56,19 +57,19 @@ class Memos:
                     return result if not self._trace.effects else self._give_up(problem)
             else:
                 result = memo(*args)
-            texts = [self._text(arg) for arg in args]
-            self._guards.require(f"{self._text(key)} in {self._guards.constant(memory)}", expression, "remembered")
-            read = self._guards.local(f"{expression}({', '.join(texts)})", f"{name}({', '.join(map(repr, args))})")
+            self._guards.require(f"{self._slot(key)} in {self._guards.constant(memory)}", slot, "remembered")
+            code = f"{slot}({', '.join(self._slot(arg).code for arg in args)})"
+            read = self._guards.local(Slot(code, f"{name}({', '.join(map(repr, args))})", slot.site, (slot,)))
             self._known[id(memo), key] = self._value(result, read)
             return self._known[id(memo), key]
 
         return remembered
 
-    def _text(self, value: Any) -> str:
+    def _slot(self, value: Any) -> Slot:
         if type(value) in (int, str):
-            return repr(value)
+            return literal(value)
         if type(value) is tuple:
-            return f"({''.join(self._text(item) + ', ' for item in value)})"
+            return Slot(f"({''.join(f'{self._slot(item)}, ' for item in value)})")
         return self._guards.reference(value) if hasattr(value, "__dict__") else self._guards.constant(value)
 
 

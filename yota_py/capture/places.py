@@ -3,62 +3,82 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..base.containers import base_of, refill
 from ..base.unwinding import Passing
 from ..tracing.traces import Trace
+from .slots import Slot
 
-Place = tuple[Callable[[], Any], Callable[[Any], None]]  # where a captured value stands: reading it, replacing it
 
-
-def item_of(container: Any, key: Any) -> Place:
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
     """An item of a list or dict, past what a class of the user's has to say about it."""
-    base: Any = base_of(type(container))
-    read = _item_of_dict if isinstance(container, dict) else base.__getitem__
-    return partial(read, container, key), partial(base.__setitem__, container, key)
+
+    holder: Any
+    key: Any
+
+    def read(self) -> Any:
+        """What stands there, without the default that a dict may make for a key that is not there."""
+        if isinstance(self.holder, dict) and not dict.__contains__(self.holder, self.key):
+            raise KeyError(self.key)
+        base: Any = base_of(type(self.holder))
+        return base.__getitem__(self.holder, self.key)
+
+    def write(self, value: Any) -> None:
+        """Let a value stand there."""
+        set_item(self.holder, self.key, value)
 
 
-def _item_of_dict(container: dict[Any, Any], key: Any) -> Any:
-    """Without the default that a dict may make for a key that is not there."""
-    if not dict.__contains__(container, key):
-        raise KeyError(key)
-    return dict.__getitem__(container, key)
+@dataclass(frozen=True, slots=True, eq=False)
+class Attribute:
+    """An attribute of an object, a module, a class, a closure's cell or a function."""
+
+    holder: Any
+    key: str
+
+    def read(self) -> Any:
+        """What stands there, past what the class of the object has to say about it."""
+        own = getattr(self.holder, "__dict__", None)
+        return own[self.key] if own is not None and self.key in own else object.__getattribute__(self.holder, self.key)
+
+    def write(self, value: Any) -> None:
+        """Let a value stand there."""
+        set_attribute(self.holder, self.key, value)
 
 
-def set_item(container: Any, key: Any, value: Any) -> None:
-    """Set an item past what the class of ``container`` has to say about it."""
-    item_of(container, key)[1](value)
-
-
-def builtin_of(namespace: dict[str, Any], name: str) -> Place:
+@dataclass(frozen=True, slots=True, eq=False)
+class Builtin:
     """A global name that is not bound, so that it stands for the builtin."""
-    builtin = getattr(builtins, name)
 
-    def write(value: Any) -> None:
-        if value is builtin:
-            del namespace[name]
+    holder: dict[str, Any]
+    key: str
+
+    def read(self) -> Any:
+        """What the name stands for."""
+        return self.holder.get(self.key, getattr(builtins, self.key))
+
+    def write(self, value: Any) -> None:
+        """Let it stand for a value."""
+        if _is_builtin(self.key, value):
+            del self.holder[self.key]
         else:
-            namespace[name] = value
+            self.holder[self.key] = value
 
-    return lambda: namespace.get(name, builtin), write
+
+Place: TypeAlias = Item | Attribute | Builtin  # where a captured value stands
 
 
 def _is_builtin(name: Any, value: Any) -> bool:
     return isinstance(name, str) and value is getattr(builtins, name, None) is not None
 
 
-def attribute_of(obj: Any, name: str) -> Place:
-    """An attribute of an object, a module, a class, a closure's cell or a function."""
-    return partial(_attribute, obj, name), partial(set_attribute, obj, name)
-
-
-def _attribute(obj: Any, name: str) -> Any:
-    own = getattr(obj, "__dict__", None)
-    return own[name] if own is not None and name in own else object.__getattribute__(obj, name)
+def set_item(container: Any, key: Any, value: Any) -> None:
+    """Set an item past what the class of ``container`` has to say about it."""
+    base: Any = base_of(type(container))
+    base.__setitem__(container, key, value)
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
@@ -74,13 +94,13 @@ def set_attribute(obj: Any, name: str, value: Any) -> None:
 class Holder:
     """Something whose items the function may replace.
 
-    A list or dict, or an object of whose attributes those in ``names`` count. ``texts`` are the expressions by which
+    A list or dict, or an object of whose attributes those in ``names`` count. ``slots`` are the ways by which
     it is found again at another call; ``before`` is what it held before the function ran. For a container among the
     arguments, ``target`` is the caller's own, of which the function has been given a copy.
     """
 
     obj: Any
-    texts: list[str]
+    slots: list[Slot]
     target: Any
     names: set[str] | None = None
     before: dict[Any, Any] = field(default_factory=dict)
@@ -108,7 +128,7 @@ class Holder:
     def put(self, key: Any, value: Any) -> None:
         """Replace an item of the caller's."""
         if self.names is None:
-            item_of(self.target, key)[1](value)
+            set_item(self.target, key, value)
         else:
             set_attribute(self.target, key, value)
 
@@ -122,8 +142,7 @@ class Holder:
             (type.__delattr__ if isinstance(self.obj, type) else object.__delattr__)(self.obj, key)
         for key, value in items.items():
             if key not in now or now[key] is not value:
-                place = item_of(self.obj, key) if self.names is None else attribute_of(self.obj, key)
-                place[1](value)
+                (set_item if self.names is None else set_attribute)(self.obj, key, value)
 
 
 class Exchange:
@@ -141,39 +160,39 @@ class Exchange:
         """Let ``new`` stand where ``old`` does."""
         self._exchanged.append((old, new, place))
         self.originals[id(new)] = old
-        place[1](new)
+        place.write(new)
 
     def take_back(self, new: Any, place: Place) -> None:
         """Let what stood in a place stand there again."""
         for old, _, _ in [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]:
-            if place[0]() is new:
-                place[1](old)
+            if place.read() is new:
+                place.write(old)
         self._exchanged = [entry for entry in self._exchanged if not (entry[1] is new and entry[2] is place)]
 
-    def look_after(self, obj: Any, text: str, *names: str, seldom: bool = False) -> None:
+    def look_after(self, obj: Any, slot: Slot, *names: str, seldom: bool = False) -> None:
         """A list or dict (also that of an object), or attributes of an object, that the function may write into.
 
         A dict into which it does so ``seldom`` counts only if it is no longer empty when the function ends.
         """
         holder = self.holders.get(id(obj))
         if holder is None and seldom and not obj:
-            self._empty.setdefault(id(obj), Holder(obj, [text], obj))
+            self._empty.setdefault(id(obj), Holder(obj, [slot], obj))
             return
         if holder is None or (holder.names is not None and not holder.names.issuperset(names)):
             wanted = set(names) if holder is None or holder.names is None else holder.names | set(names)
-            known = Holder(obj, [] if holder is None else holder.texts, obj, wanted or None)
+            known = Holder(obj, [] if holder is None else holder.slots, obj, wanted or None)
             held = {key: self.originals.get(id(value), value) for key, value in known.read().items()}
             if isinstance(obj, dict):  # builtins stand there for the time of the trace only
                 own = {key for key, value in dict.items(obj) if value is held[key]}
                 held = {key: value for key, value in held.items() if key in own or not _is_builtin(key, value)}
             known.before = held if holder is None else held | holder.before
             holder = self.holders[id(obj)] = known  # as a whole: ``undo`` would believe a half of it
-        if text not in holder.texts:
-            holder.texts.append(text)
+        if slot not in holder.slots:
+            holder.slots.append(slot)
 
     def standing(self) -> list[tuple[Any, Any, Place]]:
         """What still stands where it was put: what it stands for, itself, and the place."""
-        return [(old, new, place) for old, new, place in self._exchanged if place[0]() is new]
+        return [(old, new, place) for old, new, place in self._exchanged if place.read() is new]
 
     def restore(self) -> bool:
         """Put back what still stands where it was put; whether something else stands there by now."""
@@ -182,24 +201,20 @@ class Exchange:
             if holder.obj:
                 self.holders.setdefault(key, holder)
         while self._exchanged:
-            old, new, (read, write) = self._exchanged[-1]
+            old, new, place = self._exchanged[-1]
             try:
-                untouched = read() is new
+                untouched = place.read() is new
             except (AttributeError, LookupError, ValueError):  # the function has deleted it
                 untouched = False
             if untouched:
-                write(old)
-            else:
+                place.write(old)
+            else:  # perhaps by an equal number, or what had stood there before
                 rebound = True
-                self._note(read)
+                if not isinstance(place, Builtin):
+                    holders = place.holder, getattr(place.holder, "__dict__", place.holder)
+                    self._replaced |= {(id(holder), place.key) for holder in holders}
             self._exchanged.pop()
         return rebound
-
-    def _note(self, read: Callable[[], Any]) -> None:
-        """What stood in a place has been replaced, perhaps by an equal number or what had stood there before."""
-        if isinstance(read, partial):
-            obj, key = read.args
-            self._replaced |= {(id(holder), key) for holder in (obj, getattr(obj, "__dict__", obj))}
 
     def changes(self, *, standing: bool = False) -> Iterator[tuple[Holder, Any, Any]]:
         """The items that the function has replaced or added; ``standing`` while what was exchanged still stands there,
@@ -229,7 +244,7 @@ class Paused(Passing):
 
     def begin(self) -> None:
         for old, _, place in reversed(self._back):
-            place[1](old)
+            place.write(old)
         self._is_paused = not self._is_pending
 
     def end(self) -> None:
@@ -239,5 +254,5 @@ class Paused(Passing):
         for holder, held in zip(self._holders, self._held, strict=False):
             holder.before = held
         for old, new, place in self._back:
-            if place[0]() is old:
-                place[1](new)
+            if place.read() is old:
+                place.write(new)

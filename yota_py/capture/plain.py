@@ -18,7 +18,7 @@ from ..tracing.tracer import Tracer
 from .functions import binds, held_by, parts_of, with_parts
 from .kinds import is_bound, is_builtin, is_of_library, is_plain
 from .performance import Performance
-from .places import Holder, attribute_of
+from .places import Attribute, Holder, set_attribute
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
@@ -132,13 +132,12 @@ class Plain:
 
     def _attributes(self, obj: Any, names: list[str]) -> None:
         for name in names:
-            read, write = attribute_of(obj, name)
             try:
-                item = read()
+                item = Attribute(obj, name).read()
             except (AttributeError, ValueError):  # ValueError: an empty cell
                 continue
             if (new := self._plain(item)) is not item:
-                write(new)
+                set_attribute(obj, name, new)
 
     def _traced(self, tracer: Tracer) -> Any:
         if (known := self.made.get(id(tracer))) is not None:

@@ -37,6 +37,7 @@ from .kinds import is_whole
 from .leftovers import Leftovers
 from .parts import owner_of
 from .refusals import translated
+from .slots import Slot
 from .walk import Captures
 
 LOCK_SECONDS = 2.0  # a function that waits for another thread's trace is not waited for
@@ -201,9 +202,9 @@ class Recording:
         """The numbers that the function is given or reads."""
         return [var for var in self.trace.roots if not isinstance(self.trace[var], np.ndarray)]
 
-    def fixed_numbers(self) -> dict[str, Any]:
+    def fixed_numbers(self) -> dict[Slot, Any]:
         """Numbers that are the same at each call of the trace, by how a step reads them."""
-        leaves = {f"x{i}": x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
+        leaves = {Slot(f"x{i}"): x for i, x in enumerate(self.trace.tape.leaves) if type(x) in (int, float, complex)}
         return leaves | self.captures.guards.numbers
 
     def _heed_identities(self) -> None:

@@ -22,6 +22,7 @@ from .attempts import Attempts
 from .bytecode import GROWING, only_grown
 from .guards import Guards
 from .places import Exchange, Holder
+from .slots import Slot
 
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
@@ -123,7 +124,7 @@ class Sinks:
         self._expected: set[int] = set()  # identities of lists among the arguments
         self._items: set[int] = set()  # identities of lists that are items of containers
 
-    def stand_in(self, value: Any, expression: str, name: str) -> Sink | None:
+    def stand_in(self, value: Any, slot: Slot, name: str) -> Sink | None:
         """What takes the place of a list that was found under a name; ``None`` if it stays."""
         if type(value) is Sink:  # in a container that is reached by two ways
             value = value._list
@@ -132,15 +133,13 @@ class Sinks:
         if (known := self.holders.get(id(value))) is not None:
             if not name:  # among defaults, it is on its way into the function already
                 self.read(known.obj)
-            first = known.texts[0]
-            self._guards.require(f"{expression} is {first}", expression, f"the same as {self._guards.path(first)}")
+            self._guards.require_same(slot, known.slots[0])
             return known.obj  # type: ignore[no-any-return]
         if not (name and self._only_grows(value, name)) or id(value) in self._exchange.holders:
             return None
-        kind = self._guards.constant(type(value))
-        self._guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}")
+        self._guards.require_type(slot, type(value), minor=False)
         sink = Sink(value, self)
-        self.holders[id(value)] = Holder(sink, [expression], value, before=dict(enumerate(value)))
+        self.holders[id(value)] = Holder(sink, [slot], value, before=dict(enumerate(value)))
         self._items |= {id(value)} if name == "[]" else set()
         return sink
 

@@ -39,8 +39,9 @@ from .imports import Imports
 from .instances import Instances
 from .items import Items
 from .memos import Memos
-from .places import Exchange, Place, attribute_of, builtin_of, item_of
+from .places import Attribute, Builtin, Exchange, Item, Place
 from .sinks import Sinks
+from .slots import Slot, literal
 
 
 class Captures:
@@ -81,9 +82,10 @@ class Captures:
 
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
-        self.guards.require(f"type(f) is {self.guards.constant(type(self.f))}", "f", type(self.f).__name__, minor=True)
+        f = Slot("f", "f")
+        self.guards.require_type(f, type(self.f))
         self.sinks.expect(self.f)
-        self.f = self._callable(self.f, "f")
+        self.f = self._callable(self.f, f)
         for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
             if isinstance(leaf, MEMO):
                 self.problems.append(f"its argument {name} remembers what it gives")
@@ -93,7 +95,7 @@ class Captures:
                 place = self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""
                 if place:
                     self.instances.expect(i, name)
-                self._value(leaf, self.guards.local(place or self.guards.reference(leaf, name), name))
+                self._value(leaf, self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name))
         self.attributes.settle()
 
     def finish(self) -> None:
@@ -104,10 +106,10 @@ class Captures:
         self.items.finish()
         self.instances.finish(self.problems)
 
-    def containers(self) -> list[str]:
+    def containers(self) -> list[Slot]:
         """Where lists, deques and dicts are found that the function may compare by identity."""
-        found = (expression for _, expression in self.items.containers.values())
-        return [*found, *(holder.texts[0] for holder in self.sinks.holders.values())]
+        found = (slot for _, slot in self.items.containers.values())
+        return [*found, *(holder.slots[0] for holder in self.sinks.holders.values())]
 
     def give_up(self, problem: str) -> NoReturn:
         """End the trace: the function itself has to be called."""
@@ -142,81 +144,81 @@ class Captures:
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
 
-    def _callable(self, fn: Any, expression: str, *, itself: bool = False) -> Any:
+    def _callable(self, fn: Any, slot: Slot, *, itself: bool = False) -> Any:
         """Guard something that is called; returns what is to be called while tracing."""
         if isinstance(fn, types.MethodType):
-            method = self.guards.constant(types.MethodType)
-            self.guards.require(f"type({expression}) is {method}", expression, "a method", minor=True)
-            function = self.guards.local(f"{expression}.__func__", fn.__qualname__)
+            self.guards.require_type(slot, types.MethodType)
+            function = self.guards.local(slot.attribute("__func__"), fn.__qualname__)
             self.guards.require_is(function, fn.__func__)
-            self._value(fn.__self__, self.guards.local(f"{expression}.__self__", "self"))
+            self._value(fn.__self__, self.guards.local(slot.attribute("__self__"), "self"))
             self._callable(fn.__func__, function, itself=True)
         elif isinstance(fn, types.FunctionType):
-            self._function(fn, expression, itself=itself)
+            self._function(fn, slot, itself=itself)
         else:
-            return (self._partial if isinstance(fn, functools.partial) else self._value)(fn, expression)
+            return (self._partial if isinstance(fn, functools.partial) else self._value)(fn, slot)
         return fn
 
-    def _partial(self, fn: Any, expression: str) -> Any:
+    def _partial(self, fn: Any, slot: Slot) -> Any:
         """A ``functools.partial`` with what takes the places of its function and its arguments while tracing."""
         old = fn.func, fn.args, fn.keywords
-        new = [self._value(value, self.guards.local(f"{expression}.{name}"))
+        new = [self._value(value, self.guards.local(slot.attribute(name)))
                for name, value in zip(("func", "args", "keywords"), old, strict=True)]
         same = all(a is b for a, b in zip(old, new, strict=True)) or type(fn) is not functools.partial or fn.__dict__
         return fn if same else functools.partial(new[0], *new[1], **new[2])
 
-    def _function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
-        """Cells, defaults and global names of a Python function; ``expression`` is it ``itself``, or another with the
+    def _function(self, fn: types.FunctionType, slot: Slot, *, itself: bool) -> None:
+        """Cells, defaults and global names of a Python function; ``slot`` is it ``itself``, or another with the
         same code. Defaults that were not there were not needed."""
         if id(fn) in self.functions:
             if not itself:
-                self.guards.require_object(expression, fn)
+                self.guards.require_object(slot, fn)
             return
         self.functions.add(id(fn))
         if is_library_code(fn.__code__, fn.__globals__):
-            self._library_function(fn, expression, itself=itself)
+            self._library_function(fn, slot, itself=itself)
             return
         self._scan(fn.__code__)
         guards, site = self.guards, site_of(fn.__code__)
         code, names = guards.constant(fn.__code__), guards.constant(fn.__globals__)
-        guards.require(f"{expression}.__code__ is {code}", expression, f"as in {site}", minor=True)
+        guards.require(f"{slot}.__code__ is {code}", slot, f"as in {site}", minor=True)
         if not itself:
-            guards.require(f"{expression}.__globals__ is {names}", expression, "in its module", minor=True)
+            guards.require(f"{slot}.__globals__ is {names}", slot, "in its module", minor=True)
         for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             try:
                 value = cell.cell_contents
             except ValueError:
                 self.problems.append(f"{fn.__name__} has a name in its closure that is not bound yet")
                 continue
-            self.exchange.look_after(cell, f"{expression}.__closure__[{i}]", "cell_contents")
-            place = attribute_of(cell, "cell_contents")
-            self._read(value, f"{expression}.__closure__[{i}].cell_contents", place, name, site, name)
-        self.attributes.watch(fn, expression)
+            held = slot.attribute("__closure__").item(literal(i))
+            self.exchange.look_after(cell, held, "cell_contents")
+            place = Attribute(cell, "cell_contents")
+            self._read(value, held.attribute("cell_contents"), place, name, site, name)
+        self.attributes.watch(fn, slot)
         for name in ("__defaults__", "__kwdefaults__"):
             if (value := getattr(fn, name)) is not None:
                 path = f"{fn.__name__}.{name}"
-                self._read(value, f"{expression}.{name}", attribute_of(fn, name), path, site, name)
+                self._read(value, slot.attribute(name), Attribute(fn, name), path, site, name)
         self._code(fn.__code__, fn.__globals__)
 
-    def _library_function(self, fn: types.FunctionType, expression: str, *, itself: bool) -> None:
+    def _library_function(self, fn: types.FunctionType, slot: Slot, *, itself: bool) -> None:
         """A function of a library is known by identity; one that we have made of another, by what is wrapped."""
         mode = mode_of(fn)
         if not itself and mode is None:
-            self.guards.require_object(expression, fn)
+            self.guards.require_object(slot, fn)
         elif not itself:
             code, known = self.guards.constant(fn.__code__), self.guards.constant(mode)
-            was = f"{expression}.__code__ is {code} and {expression}.__yota_cache__.mode == {known}"
-            self.guards.require(was, expression, f"what {fn.__name__} was", minor=True)
+            was = f"{slot}.__code__ is {code} and {slot}.__yota_cache__.mode == {known}"
+            self.guards.require(was, slot, f"what {fn.__name__} was", minor=True)
         if mode is not None:  # it is the user's, to whom attributes of it are static variables
-            self.attributes.watch(fn, expression)
+            self.attributes.watch(fn, slot)
         if hasattr(fn, "__wrapped__"):
-            self._callable(fn.__wrapped__, f"{expression}.__wrapped__", itself=itself)
+            self._callable(fn.__wrapped__, slot.attribute("__wrapped__"), itself=itself)
         if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
-            values = self.guards.local(f"tuple({expression}.registry.values())")
+            values = self.guards.local(Slot(f"tuple({slot}.registry.values())", slot.words, None, (slot,)))
             known = self.guards.constant(tuple(table.values()))
-            self.guards.require(f"{values} == {known}", expression, f"with {len(table)} implementations")
+            self.guards.require(f"{values} == {known}", slot, f"with {len(table)} implementations")
             for i, implementation in enumerate(table.values()):
-                self._callable(implementation, f"{values}[{i}]", itself=True)
+                self._callable(implementation, values.item(literal(i)), itself=True)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
@@ -266,80 +268,79 @@ class Captures:
         names = self.guards.constant(namespace, str(namespace.get("__name__")))
         if is_library(namespace.get("__name__")):  # what users have typed into it; stand-ins are there already
             if name in namespace:
-                self._value(original(namespace[name]), self.guards.local(f"{names}[{name!r}]", name, site))
+                self._value(original(namespace[name]), self.guards.local(names.item(literal(name)), name, site))
             return
         self.exchange.look_after(namespace, names)
         if name in namespace:
-            self._read(namespace[name], f"{names}[{name!r}]", item_of(namespace, name), name, site, name)
+            self._read(namespace[name], names.item(literal(name)), Item(namespace, name), name, site, name)
             self._conversions.take_shown(namespace, name, self._codes)
             return
-        self.guards.require(f"{name!r} not in {names}", repr(name), "no global name")
+        self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
         builtin = getattr(builtins, name, None)
         if (stand_in := stand_in_for(builtin)) is not None:
-            self.exchange.put(builtin, stand_in, builtin_of(namespace, name))
+            self.exchange.put(builtin, stand_in, Builtin(namespace, name))
         self._conversions.take(namespace, name, self._codes)
         if is_reflection(name):
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _read(
-        self, value: Any, expression: str, place: Place, path: str = "", site: Site | None = None, name: str = "[]"
+        self, value: Any, slot: Slot, place: Place, words: str = "", site: Site | None = None, name: str = "[]"
     ) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
-        known = self.guards.local(expression, path, site)
+        known = self.guards.local(slot, words, site)
         rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
         new = self.captured.number(value, known) if rebound else self._value(value, known, name)
         if new is not value:
             self.exchange.put(value, new, place)
 
-    def _value(self, value: Any, expression: str, name: str = "") -> Any:
+    def _value(self, value: Any, slot: Slot, name: str = "") -> Any:
         """Guard one value, perhaps found under a name; returns what takes its place while tracing."""
         if self.guards.reads > kinds.MAX_READS or is_proxy(value):
             if len(self.problems) < 5:
                 self.problems.append(kinds.PROXY if is_proxy(value) else kinds.TOO_MANY)
             return value
         if is_traced(value):
-            if not self.captured.again(value, expression):
+            if not self.captured.again(value, slot):
                 self.problems.append("it reads a traced value of an enclosing differentiation")
             return value
         if isinstance(value, np.ndarray):
-            return self.captured.array(value, expression)
-        if (sink := self.sinks.stand_in(value, expression, name)) is not None:
+            return self.captured.array(value, slot)
+        if (sink := self.sinks.stand_in(value, slot, name)) is not None:
             return sink
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
-            self.guards.require_is(expression, value)
+            self.guards.require_is(slot, value)
             return stand_in
         if isinstance(value, kinds.IMMUTABLE):
-            return self._immutable(value, expression)
+            return self._immutable(value, slot)
         keep = kinds.is_of_module(value) or isinstance(value, types.BuiltinFunctionType | types.ModuleType | type)
         if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse" and not keep:  # one is a dict
             if not kinds.is_of_library(type(value)):
-                self._instance(value, expression)
-            return self.items.read(value, expression)
+                self._instance(value, slot)
+            return self.items.read(value, slot)
         if isinstance(value, MEMO):
-            self.guards.require_object(expression, value)
-            return self._memos.stand_in(value, expression)
+            self.guards.require_object(slot, value)
+            return self._memos.stand_in(value, slot)
         if isinstance(value, staticmethod | classmethod):
-            self.guards.require_is(expression, value, minor=True)
-            function = self._value(value.__func__, self.guards.local(f"{expression}.__func__"))
+            self.guards.require_is(slot, value, minor=True)
+            function = self._value(value.__func__, self.guards.local(slot.attribute("__func__")))
             return value if function is value.__func__ else type(value)(function)
         kind = type(value) if self.trace.effects and kinds.is_watchable(value) else None
-        path = self.guards.path(expression)
-        taken = kind and (path in self.inputs or self.instances.hold(path)) and not self.guards.knows(value)
-        if taken or self.instances.expression(value) is not None:
-            return self._instance(value, expression) if self.instances.meet(value, expression) else value
+        taken = kind and (slot.words in self.inputs or self.instances.hold(slot.words)) and not self.guards.knows(value)
+        if taken or self.instances.slot(value) is not None:
+            return self._instance(value, slot) if self.instances.meet(value, slot) else value
         require: Callable[..., None] = functools.partial(self.guards.require_object, kind=kind)
         if keep or kinds.holds_nothing(value):
             require = self.guards.require_is
-        require(expression, value, minor=is_library(kinds.module_of(value)))
+        require(slot, value, minor=is_library(kinds.module_of(value)))
         if isinstance(value, functools.partial) and not isinstance(value, types.FunctionType):
-            return self._callable(value, expression)
-        self._object(value, expression)
+            return self._callable(value, slot)
+        self._object(value, slot)
         return value
 
-    def _object(self, value: Any, expression: str) -> None:
+    def _object(self, value: Any, slot: Slot) -> None:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
-            self._callable(value, expression, itself=True)
+            self._callable(value, slot, itself=True)
         elif kinds.is_random(value):
             self.problems.append("it reads a random number generator")
         elif isinstance(value, kinds.OPAQUE):
@@ -350,48 +351,47 @@ class Captures:
             self.unwatched.append(value.__self__)
             self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
         elif isinstance(value, property):
-            if self._classes.functions_of(value, expression):
+            if self._classes.functions_of(value, slot):
                 self.problems.append("a property is made of a function that remembers what it gives")
         elif kinds.is_builtin(value) or kinds.is_mark(value) or kinds.is_of_module(value):
             self.comparisons.read(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
-                self.attributes.watch(value, expression)
+                self.attributes.watch(value, slot)
         elif isinstance(value, type):
             self._classes.read(value)
         elif kind_of(type(value)) == "sparse" and parts_of(value):
             same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
-            self.guards.require(f"{same}({expression}, {copy})", expression, "another matrix")
+            self.guards.require(f"{same}({slot}, {copy})", slot, "another matrix")
             self.trace.matrices.append(value)
         elif isinstance(value, functools.cached_property):
-            self._callable(value.func, f"{expression}.func", itself=True)
+            self._callable(value.func, slot.attribute("func"), itself=True)
         elif kinds.is_set_of_constants(value):
-            self.items.read_set(value, expression)
+            self.items.read_set(value, slot)
         elif not kinds.is_watchable(value):
             self.unwatched.append(value)
             self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
-            self._instance(value, expression)
+            self._instance(value, slot)
 
-    def _instance(self, value: Any, expression: str) -> Any:
+    def _instance(self, value: Any, slot: Slot) -> Any:
         """The attributes of an object of a user's class."""
-        self.attributes.watch(value, expression)
-        kind = self.guards.constant(type(value), type(value).__name__)
-        self.guards.require(f"type({expression}) is {kind}", expression, f"a {type(value).__name__}", minor=True)
+        self.attributes.watch(value, slot)
+        self.guards.require_type(slot, type(value))
         self._classes.read(type(value))
         return value
 
-    def _immutable(self, value: Any, expression: str) -> Any:
+    def _immutable(self, value: Any, slot: Slot) -> Any:
         """The same object, or an equal number or string. A number that is known to change becomes an input, like an
         array."""
         guards = self.guards
         if not kinds.is_of_library(type(value)):
-            guards.require_is(expression, value)
-            return self._instance(value, expression)
+            guards.require_is(slot, value)
+            return self._instance(value, slot)
         if isinstance(value, frozenset) and not all(kinds.is_of_library(type(item)) for item in value):
             self.problems.append("it reads a frozenset of objects, which cannot be watched")
         number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
-        if number and guards.path(expression) in self.inputs:
-            return self.captured.number(value, expression)
-        guards.require_equal(expression, value, kind=number)
+        if number and slot.words in self.inputs:
+            return self.captured.number(value, slot)
+        guards.require_equal(slot, value, kind=number)
         return value

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base.refusal import Refusal
 from ..base.types import ArrayType
 from ..engine.compile import compile_recorded
-from ..engine.run.refusal import Refusal
 from ..engine.schedule.classify import checkable
 from ..passes.lower import lower
 from ..passes.pipeline import optimise

@@ -105,7 +105,7 @@ class Ledger(Recorder):
 
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
-        with locks.recording:
+        with locks.tables:
             return super().append(op, value)
 
     def guard(self, tracer: Any, test: Callable[[Any], T]) -> T:

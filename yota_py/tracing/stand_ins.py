@@ -59,7 +59,7 @@ class Installed(Passing):
 
     def begin(self) -> Callable[[], bool]:
         """What tells whether all is as at the beginning: the block has caught no exception that came in between."""
-        with locks.stand_ins:
+        with locks.tables:
             self._users.add(self)
             if not self._are_all:
                 for (owner, name), stand_in in _stand_ins().items():
@@ -76,7 +76,7 @@ class Installed(Passing):
         self._trace.alive = False
         del state.traces[self._depth :]
         state.suspended = self._suspended
-        with locks.stand_ins:
+        with locks.tables:
             self._users.discard(self)
             if not self._users:
                 Installed._are_all = False
@@ -143,7 +143,7 @@ listeners.append(_known.clear)
 
 def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
     """All of them, made when somebody asks and something has been patched since."""
-    with locks.stand_ins:
+    with locks.tables:
         if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
             for name in ("get_global_value", "get_closure_value"):
                 if (compiler, name) not in _gates:

@@ -233,7 +233,7 @@ class Trace(Ledger):
             raise
         if self.status(var) != Status.CONSTANT:
             site = self.origin()
-            with locks.recording:  # numbers count in the order of the tape
+            with locks.tables:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
             if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
                 self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ...base.refusal import Decision, Due, Misfit, OutOfBounds, Raised, Refusal
 from ...base.types import ArrayType, Type, typeof
 from ...errors import YotaError
 from ...tape.operations import Call, Constant, Variable, substitute
@@ -22,13 +23,12 @@ from ..schedule.fuse import fuse
 from ..schedule.steps import Python, PythonCopy
 from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
 from .hooks import check_hooks
-from .refusal import Refusal
 from .results import make_recipe
 
 check_hooks()
 
 MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape or dtype than it had; there is none
-_REFUSALS = {MISFIT: Refusal.MISFIT, RAISED: Refusal.RAISED, OUT_OF_BOUNDS: Refusal.OUT_OF_BOUNDS}
+_REFUSALS = {MISFIT: Misfit(), RAISED: Raised(), OUT_OF_BOUNDS: OutOfBounds()}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 
 
@@ -117,9 +117,9 @@ class Program:
     def _again(self, *values: Any) -> Any:
         """With values that do not fit at once, or when the program is due."""
         if self.calls >= self.limit:
-            return Refusal(why="the program is due for an audit", due=self)
+            return Due(self)
         converted = self._converted(values)
-        return Refusal.MISFIT if converted is None else self._run_as_is(*converted)
+        return Misfit() if converted is None else self._run_as_is(*converted)
 
     def _more(self) -> int:
         """Another frame."""
@@ -132,7 +132,7 @@ class Program:
         if (refusal := _REFUSALS.get(fault)) is not None:
             return refusal
         number, t = self.plan.decisions[fault]
-        return Refusal(number, self._number(address, fault // 8, t))
+        return Decision(number, self._number(address, fault // 8, t))
 
     def _number(self, address: int, word: int, t: ArrayType) -> Any:
         """A number of any dtype from the head of a frame."""
@@ -246,7 +246,7 @@ class Program:
 
 
 def _misfit(*values: Any) -> Refusal:
-    return Refusal.MISFIT
+    return Misfit()
 
 
 def _without_captured(tape: Tape) -> Tape:
