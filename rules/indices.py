@@ -18,7 +18,7 @@ from .support import dtype_of, shape_of
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``, recorded also if only the index is traced."""
     if not is_traced(x) and (traced := find_traced((index,))) is not None:
-        return type(traced).__yota_record__(operator.getitem, (x, index), {})
+        return traced.__yota_record__(operator.getitem, (x, index), {})
     return x[index]
 
 

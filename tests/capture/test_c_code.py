@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from yota_py import grad
+from yota_py.base.dispatch import shadow
 from yota_py.cache import functions as cache
 from yota_py.errors import YotaError
 from yota_py.testing.finite import copied
-from yota_py.tracing.tracer import shadow
 
 STRESS = "YOTA_SEQUENCES" in os.environ
 SECONDS = 20

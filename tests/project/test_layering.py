@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,6 +183,54 @@ def _read_late(tree: ast.AST, late: bool) -> Iterator[ast.Attribute]:
             called = isinstance(tree, ast.Call) and tree.func is child
             yield from () if called else [child]
         yield from _read_late(child, late or isinstance(child, ast.FunctionDef | ast.Lambda))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_classes_are_whole_where_they_are_written(name: str) -> None:
+    """While it is imported, a module sets attributes of its own classes and functions only."""
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    for at, changed in _changed_at_import(tree):
+        assert changed in own, f"{where(name, at)}: sets an attribute of {changed}, which another module defines"
+
+
+def test_changes_at_import_are_seen() -> None:
+    changes = """
+def install(cls):
+    setattr(Other, "f", 1)
+install(Other)
+for cls in (Tracer, Other):
+    cls.f = g
+    cls.n += 1
+    del cls.x.y
+def later():
+    Other.f = 1
+    """
+    assert [changed for _, changed in _changed_at_import(ast.parse(changes))] == ["cls", "cls", "cls", "Other"]
+
+
+def _changed_at_import(tree: ast.Module) -> Iterator[tuple[Any, str]]:
+    """Where a module sets or deletes attributes while it is imported, and of what: the name, or the expression.
+
+    Looked into are its own statements, and its functions that these call.
+    """
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    pending: list[ast.AST] = [*tree.body]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+        changed = None
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            changed = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("setattr", "delattr"):
+                changed = node.args[0]
+            elif called := functions.pop(node.func.id, None):
+                pending.extend(called.body)
+        if changed is not None:
+            yield node, ast.unparse(changed).partition(".")[0]
 
 
 def test_import_stays_light() -> None:

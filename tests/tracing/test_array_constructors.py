@@ -10,7 +10,7 @@ import pytest
 from layouts import LAYOUTS, check_gradients, check_step, drawn, steps_of
 
 from yota_py import grad, jit, trace
-from yota_py.tracing.tracer import shadow
+from yota_py.base.dispatch import shadow
 
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "array": lambda x: np.array(x),

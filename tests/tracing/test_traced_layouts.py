@@ -14,9 +14,8 @@ from layouts import LAYOUTS, check_gradients, check_step, drawn, steps_of
 from yota_py.rules.layout import memory_axes
 
 from yota_py import jit, trace
-from yota_py.base.dispatch import original
+from yota_py.base.dispatch import original, shadow
 from yota_py.registry.registry import Primitive, Sample, primitives
-from yota_py.tracing.tracer import shadow
 
 
 def _laid(value: Any, layout: Callable[[np.ndarray], np.ndarray]) -> Any:

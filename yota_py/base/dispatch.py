@@ -105,6 +105,13 @@ def decided(value: Any) -> Any:
     return mapped(decided, value)
 
 
+def shadow(structure: Any) -> Any:
+    """The plain values behind traced ones, for functions that look at shapes and dtypes only."""
+    while is_traced(structure):
+        structure = structure.current()[1]
+    return mapped(shadow, structure)
+
+
 def dispatching(fn: F) -> F:
     """Makes a function record itself as one operation when an argument is traced."""
 
@@ -117,6 +124,6 @@ def dispatching(fn: F) -> F:
             traced = find_held((*args, *kwargs.values()))
         if traced is None:
             return fn(*args, **kwargs)
-        return type(traced).__yota_record__(primitive, args, kwargs)
+        return traced.__yota_record__(primitive, args, kwargs)
 
     return primitive  # type: ignore[return-value]

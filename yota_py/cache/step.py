@@ -215,7 +215,7 @@ class _Writer:
                 self.lines.append(f"{made}.__dict__[{name!r}] = {text}")
 
     def _traced(self, tracer: Tracer) -> str:
-        if tracer._trace is not self.trace:
+        if tracer.ledger is not self.trace:
             return self.text(tracer.current()[1])
         if (known := self.tracers.get(id(tracer)) or self.made.get(id(tracer))) is not None:
             return known

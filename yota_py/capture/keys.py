@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..base.containers import base_of, refill
-from ..base.dispatch import find_traced
-from ..tracing.tracer import Tracer, shadow
+from ..base.dispatch import find_traced, shadow
+from ..tracing.tracer import Tracer
 
 MAX_DEPTH = 4  # of tuples in one another, as keys
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import base_of, is_proxy, slots_of, with_items
-from ..base.dispatch import is_traced
+from ..base.dispatch import is_traced, shadow
 from ..base.unwinding import at_once
-from ..tracing.tracer import shadow, tracers_in
+from ..tracing.tracer import tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
 from .places import set_attribute, set_item
@@ -52,7 +52,7 @@ class Leftovers:
 
     def _is_ours(self, traced: Any) -> bool:
         """Whether a value belongs to the trace, or to one within it."""
-        trace = tracers_in(traced)[0]._trace
+        trace = tracers_in(traced)[0].ledger
         return trace is self._trace or (trace.level > self._trace.level and trace.thread == self._trace.thread)
 
     def clear(self) -> None:

@@ -142,7 +142,7 @@ class Plain:
     def _traced(self, tracer: Tracer) -> Any:
         if (known := self.made.get(id(tracer))) is not None:
             return known
-        if tracer._trace is not self.trace:  # of a differentiation inside
+        if tracer.ledger is not self.trace:  # of a differentiation inside
             return self._plain(tracer.current()[1])
         value = tracer.current()[1]
         if not isinstance(value, np.ndarray):

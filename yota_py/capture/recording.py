@@ -11,7 +11,7 @@ import optree
 
 from ..base import locks
 from ..base.containers import items_of
-from ..base.dispatch import is_traced
+from ..base.dispatch import is_traced, shadow
 from ..base.floating import RAISES_ERRORS, raises_errors
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state, unwinding
@@ -21,12 +21,11 @@ from ..tape.operations import Call, Constant, Input, Site, Variable, site_of, us
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
-from ..tracing import operators as _operators  # noqa: F401 - puts the operators on tracers
 from ..tracing import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
 from ..tracing.libraries import adopt
 from ..tracing.stand_ins import Installed, noticing, tracing
-from ..tracing.tracer import Tracer, shadow
+from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
 from ..tracing.views import overlap
 from . import keys
@@ -161,7 +160,7 @@ class Recording:
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
-            leaf.current()[0] if isinstance(leaf, Tracer) and leaf._trace is trace else leaf
+            leaf.current()[0] if isinstance(leaf, Tracer) and leaf.ledger is trace else leaf
             for leaf in (leaf.array if type(leaf) is Foreign else leaf for leaf in results)
         ]
         return out

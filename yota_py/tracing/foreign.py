@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import has_gone, with_items
-from ..base.dispatch import find_traced, is_traced
+from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.ownership import is_library
 from ..base.types import ArrayType, is_inexact, is_sequence, says_array, typeof
 from ..base.unwinding import Quiet, state
@@ -26,10 +26,10 @@ from ..errors import LostDerivativeError, NotDifferentiableError, OutputError, Y
 from ..registry.registry import methods, properties
 from ..tape.operations import user_site
 from ..tape.show import name_of
+from .operators import Operators
 from .stand_ins import suspended
-from .tracer import Tracer, shadow, tracers_in
+from .tracer import Tracer, tracers_in
 
-FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 _PLAIN = (np.ndarray, np.memmap)
 _WAYS_OUT = {
     "pandas": "x.to_numpy()", "xarray": "x.to_numpy()", "polars": "x.to_numpy()", "torch": "x.numpy()",
@@ -37,15 +37,14 @@ _WAYS_OUT = {
 }  # fmt: skip
 
 
-class Foreign:
+class Foreign(Operators):
     """A value of another library's type that is made of traced ones: ``array`` is traced, ``plain`` what the user
     would have here if nothing were."""
 
-    __slots__ = ("array", "plain")
-    __array_priority__ = __pandas_priority__ = FIRST
+    __slots__ = ("array", "ledger", "plain")
 
     def __init__(self, array: Any, plain: Any) -> None:
-        self.array, self.plain = array, plain
+        self.array, self.ledger, self.plain = array, array.ledger, plain
 
     @property  # type: ignore[misc]  # object's can be assigned, this one only asked
     def __class__(self) -> Any:
@@ -285,7 +284,7 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
 
 def innermost(structure: Any) -> Any:
     """The innermost trace among those of arguments."""
-    return max((tracer._trace for tracer in tracers_in(structure)), key=lambda trace: trace.level)
+    return max((tracer.ledger for tracer in tracers_in(structure)), key=lambda trace: trace.level)
 
 
 def _quietly(call: Callable[..., Any], given: tuple[Any, dict[str, Any]]) -> Any:

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..base import locks
 from ..errors import YotaError
@@ -50,6 +50,16 @@ class Ledger(Recorder):
         "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
         "site", "thread", "truths", "writes",
     )  # fmt: skip
+
+    # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
+    call: ClassVar[Callable[..., Any]]
+    ufunc: ClassVar[Callable[..., Any]]
+    function: ClassVar[Callable[..., Any]]
+    torch_function: ClassVar[Callable[..., Any]]
+    forward: ClassVar[Callable[..., Any]]
+    reflected: ClassVar[Callable[..., Any]]
+    in_place: ClassVar[Callable[..., Any]]
+    assign: ClassVar[Callable[..., None]]
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import mapped
-from ..base.dispatch import decided, is_traced, original
+from ..base.dispatch import decided, is_traced, original, shadow
 from ..base.unwinding import state
 from ..errors import MutationError, YotaError
 from ..registry.contents import copy_of, parts_of
@@ -19,8 +19,8 @@ from ..registry.writes import sparse_matmul
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from . import tables
-from .foreign import FIRST, Foreign, innermost, kind_of, meet, refused
-from .tracer import Tracer, shadow, tracers_in
+from .foreign import Foreign, innermost, kind_of, meet, refused
+from .tracer import Tracer, tracers_in
 
 _MATMUL, _MULTIPLY = np.matmul, np.multiply
 
@@ -71,8 +71,13 @@ def _dot(self: Any, other: Any) -> Any:
     return meet(lambda x, y: x.dot(y), (self, other), None, ".dot")
 
 
-def in_place(self: Any, other: Any, *rest: Any) -> Any:
-    raise MutationError(_in_place_message(self))
+def _in_place(self: Any, other: Any, *rest: Any) -> Any:
+    raise written_by_library(self)
+
+
+def written_by_library(x: Any) -> MutationError:
+    """The error for an object of another library that traced values are written into."""
+    return MutationError(_in_place_message(x))
 
 
 def _in_place_message(x: Any) -> str:
@@ -98,9 +103,9 @@ def _of_type(method: Callable[..., Any]) -> Callable[..., Any]:
 
 _METHODS: list[tuple[str, str, str, Callable[..., Any]]] = [
     ("pandas", "DataFrame", "dot", _dot), ("pandas", "Series", "dot", _dot),
-    ("pandas", "Series", "_inplace_method", in_place),
+    ("pandas", "Series", "_inplace_method", _in_place),
     *(("xarray", cls, "_binary_op", _defer) for cls in ("DataArray", "Variable", "Dataset")),
-    *(("xarray", cls, "_inplace_binary_op", in_place) for cls in ("DataArray", "Variable", "Dataset")),
+    *(("xarray", cls, "_inplace_binary_op", _in_place) for cls in ("DataArray", "Variable", "Dataset")),
     ("xarray", "DataArray", "__array_ufunc__", _defer),
     ("json", "JSONEncoder", "iterencode", _encoded),
     ("numpy", "finfo", "__new__", _of_type(np.finfo.__new__)),
@@ -162,7 +167,7 @@ _TORCH = {
 }  # fmt: skip
 
 
-def torch_function(cls: type, fn: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+def torch_function(fn: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     """PyTorch's protocol for its functions: operators of a tensor and a traced value."""
     name = getattr(fn, "__name__", "")
     python = _TORCH.get(name)
@@ -172,10 +177,3 @@ def torch_function(cls: type, fn: Any, types: Any, args: tuple[Any, ...] = (), k
         tensor = next((x for x in args if type(x) is Foreign or not is_traced(x)), args[0])
         raise refused(tensor, f"torch's {name_of(fn)} cannot be followed")
     return meet(python, args)
-
-
-Tracer.__array_priority__ = FIRST  # what meets a traced value is the business of the traced value
-for _cls in (Tracer, Foreign):
-    _any: Any = _cls
-    _any.__pandas_priority__ = FIRST
-    _any.__torch_function__ = classmethod(torch_function)

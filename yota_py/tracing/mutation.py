@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import decided, find_traced, is_traced
+from ..base.dispatch import decided, find_traced, is_traced, shadow
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MutationError
@@ -20,8 +20,8 @@ from ..registry.registry import methods, setters
 from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
-from .tracer import Tracer, guarded_masks, heed_layout, shadow, unsupported
-from .traces import record
+from .calls import record
+from .tracer import Tracer, guarded_masks, heed_layout, unsupported
 
 
 def assign(x: Tracer, index: Any, value: Any) -> None:
@@ -48,7 +48,7 @@ def fill(x: Tracer, value: Any) -> None:
 def write_result(out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """What ``out=`` does; returns ``out``."""
     if not is_traced(out) and is_traced(result) and not result.carries():  # no derivative is lost in it
-        result._trace.problems.append(f"{user_site()}: out= is an array that cannot be followed")
+        result.ledger.problems.append(f"{user_site()}: out= is an array that cannot be followed")
         np.copyto(out, decided(result), casting)
         return out
     _require_own(out)
@@ -69,7 +69,7 @@ def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
     if not np.can_cast(dtype, x.dtype, casting):
         raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
                         f"{casting!r}")
-    if not is_traced(value) or value._trace is not x._trace:
+    if not is_traced(value) or value.ledger is not x.ledger:
         install(x, setitem(x, ..., value))
     else:
         install(x, astype(value, x.dtype) if dtype != x.dtype else _another(value))
@@ -91,7 +91,7 @@ def install(x: Tracer, new: Any) -> None:
         x, new = look.parent, look.written(standing[-1][1])
         standing.append((x, _fitting(x, new)))
     x._version += 1
-    x._trace.writes += 1
+    x.ledger.writes += 1
     heed_layout()  # what shares memory with what, depends on it
     for tracer, value in standing:
         tracer.point_to(value)
@@ -99,7 +99,7 @@ def install(x: Tracer, new: Any) -> None:
 
 def _fitting(x: Tracer, new: Any) -> Any:
     """What ``x`` may stand for instead, laid out as its array is."""
-    trace, array = x._trace, shadow(x)
+    trace, array = x.ledger, shadow(x)
     if any(x is shown for shown in trace.shown):
         raise MutationError(f"{user_site()}: this writes into an array at whose memory something else looks, which "
                             "would not see it (x.data, x.view(dtype)). Write into a copy: y = x.copy()")
@@ -111,7 +111,7 @@ def _fitting(x: Tracer, new: Any) -> Any:
     if (x.is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
-    if not is_traced(new) or new._trace is not trace:
+    if not is_traced(new) or new.ledger is not trace:
         raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array "
                             "outside of it; return it instead")
     if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions
@@ -260,7 +260,7 @@ def _another(x: Any) -> Any:
 
 def _constant(x: Tracer, array: np.ndarray) -> Any:
     """An array that is the same at every call, on the tape of ``x``."""
-    return x._trace.tracer(x._trace.constant(array))
+    return x.ledger.tracer(x.ledger.constant(array))
 
 
 def _known(x: Tracer, value: Any) -> Any:

@@ -1,291 +1,129 @@
-"""What operators and NumPy's own functions do with tracers: recorded, and written where they work in place.
+"""The operators of traced values: which there are, and what of Python's and of NumPy's stands behind each.
 
-The methods are put on ``Tracer`` here, from tables.
+What comes of an operator is the business of the trace; ``protocols.py`` tells it.
 """
 
 from __future__ import annotations
 
 import operator
-import sys
-from collections.abc import Callable
-from contextlib import nullcontext
-from datetime import timedelta
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..base.callsites import called_name
-from ..base.dispatch import decided, find_traced
-from ..base.signatures import signature_of
-from ..base.types import overrides
-from ..base.unwinding import Quiet, state
-from ..registry.tangents import listed, operand
-from ..registry.writes import asked, copied, spare
-from ..tape.show import name_of
-from . import hints, ufuncs
-from . import readings as _readings  # noqa: F401 - arrays are asked for them
-from .foreign import Foreign, kind_of, meet
-from .libraries import in_place, with_sparse
-from .mutation import IN_PLACE, assign, overwrite, write_result
-from .tracer import ArrayTracer, Tracer, lost, shadow, unsupported
-from .traces import record
+from ..base.dispatch import find_traced, shadow
+from .ledger import Ledger
 
-_NUMBERS = (int, float, complex)
-_SCALARS = (*_NUMBERS, np.generic, list, tuple)
+FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
 
-def array_ufunc(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """NumPy's protocol for ufuncs and their methods."""
-    if any(_has_own_ufuncs(type(x)) for x in inputs):
-        return NotImplemented
-    if method == "at":
-        return ufuncs.apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
-    inputs = _operands(inputs)
-    if kwargs or method != "__call__":
-        return ufuncs.apply(ufunc, method, inputs, kwargs)
-    return record(ufunc, inputs, kwargs)
-
-
-def array_function(self: Tracer, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """NumPy's protocol for its other functions."""
-    if any(_is_unknown(cls) for cls in types):
-        return NotImplemented
-    if fn in IN_PLACE:
-        asked(fn, spare(args), spare(kwargs))  # warns, or raises what NumPy raises
-        with Quiet():
-            return IN_PLACE[fn](*args, **kwargs)
-    out, at = kwargs.get("out"), _position_of_out(fn)
-    if at is not None and len(args) > at:
-        out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
-    kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-    if kwargs.get("overwrite_input"):
-        raise unsupported(f"{name_of(fn)} in place")
-    out = out[0] if isinstance(out, tuple) else out
-    if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:
-        return ufuncs.clip(*args, **kwargs, out=out)
-    if warns := out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
-        asked(fn, shadow(args), {**shadow(kwargs), "out": spare(out)})
-        args, kwargs = ufuncs.into(fn, args, kwargs, out)
-        kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
-    with Quiet() if warns else nullcontext():  # NumPy has warned, and found nothing wrong
-        result = record(fn, args, kwargs)
-        return result if out is None else write_result(out, result, "unsafe")
-
-
-@lru_cache(maxsize=1024)
-def _position_of_out(fn: Any) -> int | None:
-    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
-    try:
-        parameters = [*signature_of(fn).parameters.values()]
-    except (TypeError, ValueError):
-        return None
-    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
-    return places[0] if places else None
-
-
-def _both_python(x: Any, y: Any) -> bool:
-    return _is_python(x) and _is_python(y)
-
-
-def _is_python(x: Any) -> bool:
-    return isinstance(x, _NUMBERS) and not isinstance(x, np.generic)
-
-
-def _binary(python: Any, ufunc: Any, *answer: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator and its reflection. On two Python numbers it stays Python's, whose results promote weakly.
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """``python(x, y)``, and the ufunc that it is for arrays.
 
     ``answer`` is the method that Python asks of the right operand, before it asks the left one if that derives from
-    the class of the left one and has a method of its own.
+    the class of the left one and has a method of its own; ``in_place`` is what ``x += y`` does to plain values.
     """
 
-    def apply(x: Any, y: Any) -> Any:
-        x, y = _operands((x, y))
-        kinds = kind_of(type(x)), kind_of(type(y))
-        if kinds != ("", ""):
-            return with_sparse(ufunc, x, y) if "sparse" in kinds else meet(python, (x, y))
-        if not _both_python(x, y):
-            return record(*_of_numpy(python, ufunc, x, y), {})
-        result = record(python, (x, y), {})
-        if isinstance(result, Tracer):
-            trace: Any = result._trace
-            trace.require_exact(result, python, x, y)
-        return result
-
-    def forward(self: Tracer, other: Any) -> Any:
-        if isinstance(other, timedelta) and isinstance(self, Tracer):
-            return _of_duration(python, self, other, self, other)
-        with state.unwatched:
-            if _defers(self, other) or _repeats(self, other, python) or (
-                type(other) not in _NUMBERS and _is_python(self) and overrides(type(other), *answer)
-            ):
-                return NotImplemented
-            return ufunc(self, other) if _has_own_ufuncs(type(other)) else apply(self, other)
-
-    def reflected(self: Tracer, other: Any) -> Any:
-        if isinstance(other, timedelta) and isinstance(self, Tracer):
-            return _of_duration(python, self, other, other, self)
-        with state.unwatched:
-            if _defers(self, other) or _repeats(self, other, python):
-                return NotImplemented
-            return ufunc(other, self) if _has_own_ufuncs(type(other)) else apply(other, self)
-
-    return forward, reflected
+    python: Callable[..., Any]
+    ufunc: Any
+    answer: str
+    in_place: Callable[..., Any] | None = None
 
 
-def _of_duration(python: Any, x: Tracer, duration: timedelta, *operands: Any) -> Any:
-    """An operator of a traced value and one of Python's durations, or pandas': plain ones, which are rounded."""
-    plain = python(*map(decided, operands))  # raises its own error
-    if x.carries() and not isinstance(plain, bool):
-        raise lost(f"a product or ratio with a {type(duration).__name__}", x,
-                   f"compute with its seconds, t.total_seconds() * x; {hints.PLAIN}")  # fmt: skip
-    return plain
+def is_python(x: Any) -> bool:
+    """Whether this is a number of Python's."""
+    return isinstance(x, int | float | complex) and not isinstance(x, np.generic)
 
 
-def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that stands behind an operator, where it is not the ufunc: of scalars some are other ones, and of
-    arrays some powers."""
-    arrays = isinstance(x, np.ndarray), isinstance(p, np.ndarray)
-    if not any(arrays):
-        special = ufunc is np.power or np.iscomplexobj(x) or np.iscomplexobj(p)
-        return python if special else ufunc, (x, p)
-    if ufunc is np.power and arrays[0] and isinstance(p, int | float) and _is_python(p):  # (traced: a decision)
-        if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
-            return np.square, (x,)
-        if (x.dtype.kind == "c" or x.dtype == np.float16) and p == 0.5:
-            return np.sqrt, (x,)
-        if x.dtype.kind == "c" and p == -1:
-            return np.reciprocal, (x,)
-    return ufunc, (x, p)
+def both_python(x: Any, y: Any) -> bool:
+    """Whether these are two numbers of Python's, with which an operator is Python's."""
+    return is_python(x) and is_python(y)
 
 
-def _operands(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Lists beside traced arrays as arrays; what they are beside foreign objects is for their libraries to say."""
-    if not state.traces or any(kind_of(type(x)) == "foreign" for x in given):
-        return given
-    return tuple(map(_operand, given))
+def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """The methods of an operator: itself, its reflection and its form in place."""
+
+    def forward(self: Operators, other: Any) -> Any:
+        return self.ledger.forward(op, self, other)
+
+    def reflected(self: Operators, other: Any) -> Any:
+        return self.ledger.reflected(op, self, other)
+
+    def in_place(self: Operators, other: Any) -> Any:
+        return self.ledger.in_place(op, self, other)
+
+    return forward, reflected, in_place
 
 
-def _operand(x: Any) -> Any:
-    """A list beside a traced array, as the array that NumPy makes of it."""
-    x = listed(x)
-    if not isinstance(x, list | tuple):
-        return x
-    if find_traced((x,)) is not None:
-        return operand(x)
-    trace = state.traces[-1]
-    return trace.tracer(trace.constant(np.asarray(x)))
+def _arithmetic(name: str, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    return _binary(Operator(getattr(operator, f"__{name}__"), ufunc, f"__r{name}__", getattr(operator, f"i{name}")))
 
 
-def _defers(x: Any, other: Any) -> bool:
-    """Whether Python asks ``other`` what comes of an operation with ``x``, as it would with the value of ``x``."""
-    cls = type(other)
-    if kind_of(cls) in ("foreign", "sparse", "rational"):
-        return False
-    if other is None or isinstance(other, str | dict | set) or getattr(cls, "__array_ufunc__", 0) is None:
-        return True
-    if not _is_unknown(cls):
-        return False
-    if not isinstance(x, np.ndarray):
-        return not isinstance(x, np.generic) or not _has_own_ufuncs(cls)
-    return not _has_own_ufuncs(cls) and getattr(other, "__array_priority__", -1.0) > 0
+def _comparison(name: str, ufunc: Any, answer: str) -> Callable[..., Any]:
+    return _binary(Operator(getattr(operator, name), ufunc, answer))[0]
 
 
-def _repeats(x: Any, other: Any, python: Any) -> bool:
-    """Whether a list beside ``x`` stays one, as in ``3 * [0.0]``; for Python's numbers it is never an array, and
-    numbers have no product of matrices."""
-    if python is operator.matmul and isinstance(other, _SCALARS) and not isinstance(x, np.ndarray):
-        return type(x) is not Foreign
-    if not isinstance(other, list | tuple) or isinstance(x, np.ndarray) or type(x) is Foreign:
-        return False
-    return python is operator.mul or not isinstance(x, np.generic)
+def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
+    def method(self: Operators) -> Any:
+        return self.__yota_record__(python if is_python(self) else ufunc, (self,), {})
 
-
-def _is_unknown_class(cls: type) -> bool:
-    """Whether this is a class of neither NumPy nor Python that its objects' operators may be defined in."""
-    return not issubclass(cls, (np.ndarray, np.generic, Tracer, *_NUMBERS, tuple, list)) and kind_of(cls) in ("", "own")
-
-
-_is_unknown: Callable[[type], bool] = lru_cache(maxsize=4096)(_is_unknown_class)
-
-
-def _has_own_ufuncs(cls: type) -> bool:
-    """Whether a class of the user's says itself what ufuncs make of its objects."""
-    return _is_unknown(cls) and getattr(cls, "__array_ufunc__", None) is not None
+    return method
 
 
 def _divmod(x: Any, y: Any) -> Any:
-    if _both_python(x, y) and not y:
+    if both_python(x, y) and not y:
         return divmod(shadow(x), shadow(y))  # raises its own error
     return x // y, x % y
 
 
-def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
-    def method(self: Tracer) -> Any:
-        return record(python if _both_python(self, self) else ufunc, (self,), {})
+class Operators:
+    """Operators, and what NumPy and other libraries ask of their operands."""
 
-    return method
+    __slots__ = ()
+    __array_priority__ = __pandas_priority__ = FIRST
+    ledger: Ledger
 
+    def __yota_record__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return self.ledger.call(fn, args, kwargs)
 
-def _setitem(self: Tracer, index: Any, value: Any) -> None:
-    if len(self.shape) > 1 and called_name(sys._getframe(1)) == "shuffle":  # it swaps rows as if they were no views
-        raise unsupported("shuffle of an array of several dimensions (x[rng.permutation(len(x))] is the same)")
-    assign(self, index, value)
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.ledger.ufunc(ufunc, method, inputs, kwargs)
 
+    def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.ledger.function(fn, types, args, kwargs)
 
-def _in_place(forward: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """``x += y``: numbers are immutable, arrays are written; ``plain`` does it to plain values."""
+    @classmethod
+    def __torch_function__(cls, fn: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        return find_traced((args, kwargs)).ledger.torch_function(fn, args, kwargs)
 
-    def method(self: Tracer, other: Any) -> Any:
-        try:
-            result = forward(self, other)
-            if result is NotImplemented or not isinstance(self, np.ndarray):
-                return result
-            overwrite(self, result.array if type(result) is Foreign else result)
-        except (TypeError, ValueError):
-            if isinstance(self, np.ndarray):
-                plain(copied(shadow(self)), shadow(other))  # raises what NumPy raises
-            raise
-        return self
+    __add__, __radd__, __iadd__ = _arithmetic("add", np.add)
+    __sub__, __rsub__, __isub__ = _arithmetic("sub", np.subtract)
+    __mul__, __rmul__, __imul__ = _arithmetic("mul", np.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("truediv", np.divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _arithmetic("floordiv", np.floor_divide)
+    __mod__, __rmod__, __imod__ = _arithmetic("mod", np.remainder)
+    __pow__, __rpow__, __ipow__ = _arithmetic("pow", np.power)
+    __matmul__, __rmatmul__, __imatmul__ = _arithmetic("matmul", np.matmul)
+    __and__, __rand__, __iand__ = _arithmetic("and", np.bitwise_and)
+    __or__, __ror__, __ior__ = _arithmetic("or", np.bitwise_or)
+    __xor__, __rxor__, __ixor__ = _arithmetic("xor", np.bitwise_xor)
+    __lshift__, __rlshift__, __ilshift__ = _arithmetic("lshift", np.left_shift)
+    __rshift__, __rrshift__, __irshift__ = _arithmetic("rshift", np.right_shift)
+    __lt__ = _comparison("lt", np.less, "__gt__")
+    __le__ = _comparison("le", np.less_equal, "__ge__")
+    __gt__ = _comparison("gt", np.greater, "__lt__")
+    __ge__ = _comparison("ge", np.greater_equal, "__le__")
+    __eq__ = _comparison("eq", np.equal, "__eq__")
+    __ne__ = _comparison("ne", np.not_equal, "__ne__")
+    __neg__ = _unary(operator.neg, np.negative)
+    __pos__ = _unary(operator.pos, np.positive)
+    __abs__ = _unary(operator.abs, np.absolute)
+    __invert__ = _unary(operator.invert, np.invert)
 
-    return method
+    def __divmod__(self, other: Any) -> Any:
+        return _divmod(self, other)
 
-
-_BINARY: list[tuple[str, Any, Any]] = [
-    ("add", operator.add, np.add), ("sub", operator.sub, np.subtract), ("mul", operator.mul, np.multiply),
-    ("truediv", operator.truediv, np.divide), ("floordiv", operator.floordiv, np.floor_divide),
-    ("mod", operator.mod, np.remainder), ("pow", operator.pow, np.power),
-    ("matmul", operator.matmul, np.matmul), ("and", operator.and_, np.bitwise_and), ("or", operator.or_, np.bitwise_or),
-    ("xor", operator.xor, np.bitwise_xor), ("lshift", operator.lshift, np.left_shift),
-    ("rshift", operator.rshift, np.right_shift), ("lt", operator.lt, np.less), ("le", operator.le, np.less_equal),
-    ("gt", operator.gt, np.greater), ("ge", operator.ge, np.greater_equal), ("eq", operator.eq, np.equal),
-    ("ne", operator.ne, np.not_equal),
-]  # fmt: skip
-_ANSWERS = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
-_COMPARISONS = tuple(_ANSWERS)
-_UNARY: list[tuple[str, Any, Any]] = [
-    ("neg", operator.neg, np.negative), ("pos", operator.pos, np.positive), ("abs", operator.abs, np.absolute),
-    ("invert", operator.invert, np.invert),
-]  # fmt: skip
-
-
-def _install() -> None:
-    arrays: Any = ArrayTracer
-    arrays.__setitem__ = _setitem
-    operators: Any
-    for operators in (Tracer, Foreign):
-        operators.__array_ufunc__, operators.__array_function__ = array_ufunc, array_function
-        operators.__divmod__ = _divmod
-        operators.__rdivmod__ = lambda self, other: _divmod(other, self)
-        for name, python, ufunc in _BINARY:
-            forward, reflected = _binary(python, ufunc, _ANSWERS.get(name, f"__r{name}__"))
-            setattr(operators, f"__{name}__", forward)
-            if name not in _COMPARISONS:
-                setattr(operators, f"__r{name}__", reflected)
-                own = _in_place(forward, getattr(operator, f"i{name}"))
-                setattr(operators, f"__i{name}__", own if operators is Tracer else in_place)
-        for name, python, ufunc in _UNARY:
-            setattr(operators, f"__{name}__", _unary(python, ufunc))
-
-
-_install()
+    def __rdivmod__(self, other: Any) -> Any:
+        return _divmod(other, self)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..base.dispatch import decided
+from ..base.dispatch import decided, shadow
 from ..base.unwinding import state
 from ..registry.registry import conversions, readings
 from ..registry.writes import copied
 from . import hints
 from .stand_ins import as_constant
-from .tracer import Tracer, heed_layout, shadow, unsupported
+from .tracer import Tracer, heed_layout, unsupported
 from .views import locked
 
 _OF_ORDER = frozenset(["contiguous", "c_contiguous", "f_contiguous", "fortran", "c", "f", "fnc", "forc"])
@@ -66,7 +66,7 @@ class Flags:
 
 
 def _flags(x: Tracer) -> Flags:
-    if x._trace.effects:  # they may be stored, or returned
+    if x.ledger.effects:  # they may be stored, or returned
         raise unsupported("x.flags under jit")
     return Flags(x)
 
@@ -97,7 +97,7 @@ def _contents(x: Tracer, what: str) -> np.ndarray:
     """A copy that lies in memory as the array does, and is read-only."""
     if x.carries():
         raise unsupported(what, hints.of_attribute(what.removeprefix("x.")))
-    if x._trace.effects:
+    if x.ledger.effects:
         raise unsupported(f"under jit, {what}", "Call the function itself, without jit")
     heed_layout()
     decided(x)
@@ -107,7 +107,7 @@ def _contents(x: Tracer, what: str) -> np.ndarray:
 def _contents_for_good(x: Tracer, what: str) -> np.ndarray:
     """The contents, which do not change as long as the function runs."""
     array = _contents(x, what)
-    x._trace.shown.append(x._root)
+    x.ledger.shown.append(x._root)
     return array
 
 
@@ -142,7 +142,7 @@ def _view(x: Tracer, *args: Any, **kwargs: Any) -> Any:
         return view
     constant = as_constant(view)
     if isinstance(constant, Tracer):
-        constant._trace.shown.append(constant)
+        constant.ledger.shown.append(constant)
     return constant
 
 

@@ -2,7 +2,7 @@
 
 A tracer carries the actual value beside its variable (*concolic* tracing), so ordinary Python control flow runs and
 errors happen where they would in NumPy. Nesting is by values that are themselves tracers. What is recorded, and
-where, is the business of ``trace.py``.
+where, is the business of ``traces.py``; what operators do, of ``protocols.py``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..base.callsites import asks_for, called_name, subscripts
 from ..base.containers import items_of, mapped
-from ..base.dispatch import decided, is_traced
+from ..base.dispatch import decided, is_traced, shadow
 from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError, MissingRuleError, YotaError
@@ -26,28 +26,27 @@ from ..registry.registry import conversions, methods, properties, readings, sett
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
 from .ledger import Ledger
+from .operators import Operators
 
 T = TypeVar("T")
 
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 
 
-class Tracer:
+class Tracer(Operators):
     """A value that records what is done with it; looks like its value where that is harmless.
 
     A view remembers how it looks at its parent (``_look``), and at which version of the array that owns the memory
-    (``_root``) it did so; assignments (``mutation.py``) raise that version. Operators stand in ``operators.py``.
+    (``_root``) it did so; assignments (``mutation.py``) raise that version.
     """
 
-    __slots__ = ("_look", "_owner", "_trace", "_value", "_var", "_version")
-    __array_priority__ = 1000.0
-    __yota_record__: ClassVar[Callable[..., Any]]  # ``trace.record``: what functions that dispatch call
+    __slots__ = ("_look", "_owner", "_value", "_var", "_version", "ledger")
 
     def __init__(self, trace: Ledger, var: Variable, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
-        self._trace, self._var, self._value = trace, var, value
+        self.ledger, self._var, self._value = trace, var, value
         self._look: Any = None  # a ``Look``, if this is a view
         self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
         self._version = 0
@@ -90,13 +89,13 @@ class Tracer:
 
     def describe(self) -> str:
         """Variable, type and origin, for messages."""
-        op = self._trace.tape[self._var]
+        op = self.ledger.tape[self._var]
         where = f", made at {op.site}" if op.site is not None else ""
-        return f"a traced value ({self._var} of {self._trace.tape.name} :: {typeof(self._value)}{where})"
+        return f"a traced value ({self._var} of {self.ledger.tape.name} :: {typeof(self._value)}{where})"
 
     def is_captured(self) -> bool:
         """Whether this is, or looks into, an array that the function reads from elsewhere."""
-        op = self._trace.tape[self._root._var]
+        op = self.ledger.tape[self._root._var]
         return isinstance(op, Constant) and op.captured is not None
 
     @property  # type: ignore[misc]  # object's can be assigned, this one only asked
@@ -108,59 +107,26 @@ class Tracer:
     def __bool__(self) -> bool:
         return self._decide(bool)
 
-    def __int__(self) -> int:
-        return self._decide(int)
-
-    def __index__(self) -> int:
-        return self._decide(operator.index)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        if digits is None:
-            return self._decide(round)
-        if isinstance(self, np.ndarray | np.generic):
-            return np.round(self, digits)  # type: ignore[call-overload]
-        return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise
-
-    def __floor__(self) -> int:
-        return int(np.floor(self))
-
-    def __ceil__(self) -> int:
-        return int(np.ceil(self))
-
-    def __trunc__(self) -> int:
-        return int(self)
-
     def __hash__(self) -> int:
-        if self._trace.hashed is None:  # it is taken out of a dict
+        if self.ledger.hashed is None:  # it is taken out of a dict
             return hash(shadow(self))
-        self._trace.hashed.append(self)
+        self.ledger.hashed.append(self)
         return hash(self._decide(decided))  # which becomes a key itself
 
     def _decide(self, test: Callable[[Any], T]) -> T:
         if not self.is_here():
             return test(shadow(self))
-        if not self._trace.alive:
+        if not self.ledger.alive:
             raise leaked(self, "a decision")
-        return self._trace.guard(self, test)
+        return self.ledger.guard(self, test)
 
     # -- what would lose the derivative: refused, unless there is none
-
-    def __float__(self) -> float:
-        if self.carries():
-            what, instead = hints.of_number(sys._getframe(1))
-            raise lost(what, self, instead)
-        return self._decide(float)
-
-    def __complex__(self) -> complex:
-        if self.carries():
-            raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
-        return self._decide(complex)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if self.carries():
             raise lost("a conversion to a plain array", self, hints.of_conversion(isinstance(self, np.ndarray)))
-        if self._trace.effects and isinstance(self, np.ndarray):
-            self._trace.refuse("a conversion to a plain array, which may be kept, or written into")
+        if self.ledger.effects and isinstance(self, np.ndarray):
+            self.ledger.refuse("a conversion to a plain array, which may be kept, or written into")
         heed_layout()
         if (made := conversions.get(sys._getframe(1).f_code)) is not None:
             return made(self)
@@ -168,12 +134,12 @@ class Tracer:
 
     def is_here(self) -> bool:
         """Whether this thread is the one that traces it."""
-        return self._trace.thread == threading.get_ident()
+        return self.ledger.thread == threading.get_ident()
 
     def carries(self) -> bool:
         """Whether a derivative would be lost with this tracer, also one of a trace around its own."""
         var, value = self.current()
-        return self._trace.is_active(var) or (isinstance(value, Tracer) and value.carries())
+        return self.ledger.is_active(var) or (isinstance(value, Tracer) and value.carries())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():
@@ -190,7 +156,7 @@ class Tracer:
         return self._decide(decided)
 
     def __copy__(self) -> Any:
-        if not self._trace.alive:
+        if not self.ledger.alive:
             raise leaked(self, "a copy")
         return self.__yota_record__(np.copy, (self,), {}) if isinstance(self, np.ndarray) else self
 
@@ -213,11 +179,11 @@ class Tracer:
 
         ``print`` shows as well the variable of a value that carries a derivative.
         """
-        if not self._trace.alive:
+        if not self.ledger.alive:
             return test(shadow(self))
         if called_name(sys._getframe(2)) != "print":
             return self._decide(test)
-        self._trace.problems.append("it prints")
+        self.ledger.problems.append("it prints")
         return f"{test(shadow(self))} ({self.current()[0]})" if self.carries() else test(shadow(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -287,6 +253,9 @@ class ArrayTracer(Tracer):
 
     __getitem__ = _getitem
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.ledger.assign(self, index, value)
+
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")
 
@@ -294,20 +263,51 @@ class ArrayTracer(Tracer):
         return bool(np.any(self == item))
 
 
-# Methods that not every value has. ``isinstance(x, SupportsIndex)`` asks the class of a tracer too, so there is one for
-# each class of values, with the methods of it.
-_CONVERSIONS = {name: vars(Tracer)[name] for name in (
-    "__int__", "__index__", "__float__", "__complex__", "__round__", "__floor__", "__ceil__", "__trunc__",
-)}  # fmt: skip
-for _name in _CONVERSIONS:
-    delattr(Tracer, _name)
+class _Conversions(Tracer):
+    """Methods that not every value has: a class of tracers has those of the values. ``isinstance(x, SupportsIndex)``
+    asks for them."""
+
+    __slots__ = ()
+
+    def __int__(self) -> int:
+        return self._decide(int)
+
+    def __index__(self) -> int:
+        return self._decide(operator.index)
+
+    def __float__(self) -> float:
+        if self.carries():
+            what, instead = hints.of_number(sys._getframe(1))
+            raise lost(what, self, instead)
+        return self._decide(float)
+
+    def __complex__(self) -> complex:
+        if self.carries():
+            raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
+        return self._decide(complex)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return self._decide(round)
+        if isinstance(self, np.ndarray | np.generic):
+            return np.round(self, digits)  # type: ignore[call-overload]
+        return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise
+
+    def __floor__(self) -> int:
+        return int(np.floor(self))
+
+    def __ceil__(self) -> int:
+        return int(np.ceil(self))
+
+    def __trunc__(self) -> int:
+        return int(self)
 
 
 @lru_cache(maxsize=1024)
 def tracers_of(cls: type) -> type[Tracer]:
     """The class of tracers of values of a class."""
     base = ArrayTracer if issubclass(cls, np.ndarray) else ScalarTracer if issubclass(cls, np.generic) else Tracer
-    own: dict[str, Any] = {name: method for name, method in _CONVERSIONS.items() if hasattr(cls, name)}
+    own: dict[str, Any] = {name: x for name, x in vars(_Conversions).items() if callable(x) and hasattr(cls, name)}
     own["__getattr__"] = Tracer.__getattr__  # inherited, it is lost for good if C code asks while an error is set
     if cls.__hash__ is None:
         own["__hash__"] = None
@@ -334,13 +334,6 @@ def tracers_in(structure: Any) -> list[Tracer]:
         elif items := items_of(item):
             pending.extend(reversed(items))
     return found
-
-
-def shadow(structure: Any) -> Any:
-    """The plain values behind tracers, for functions that look at shapes and dtypes only."""
-    while is_traced(structure):
-        structure = structure.current()[1]
-    return mapped(shadow, structure)
 
 
 def heed_layout() -> None:
@@ -379,9 +372,9 @@ def leaked(tracer: Tracer, what: str) -> YotaError:
 
 def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
     """The error for ``what`` would lose a derivative; ``instead`` is the way out, unless the trace has ended."""
-    if not tracer._trace.alive:
+    if not tracer.ledger.alive:
         return leaked(tracer, what)
-    error = tracer._trace.lost = LostDerivativeError(
+    error = tracer.ledger.lost = LostDerivativeError(
         f"{user_site()}: {hints.without_rule()}{what} of a traced value would drop its derivative "
         f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
     )

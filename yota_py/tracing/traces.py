@@ -1,7 +1,7 @@
-"""The recording of a call: operations on tracers, appended to a tape with their values.
+"""The recording of a function: operations on tracers, appended to a tape with their values.
 
-``Trace`` is one recording; ``record`` finds the recording that a call belongs to. Traces nest: an operation belongs to
-the innermost one among its arguments, and to that one the tracers of the outer ones are constants.
+Traces nest: an operation belongs to the innermost one among its arguments, and to that one the tracers of the outer
+ones are constants. Which that is, ``calls.py`` finds out.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ import numpy as np
 
 from ..base import locks
 from ..base.containers import LEAVES, filled, items_of, keys_of, mapped, with_items
-from ..base.dispatch import decided, find_held
+from ..base.dispatch import decided, shadow
 from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
-from ..base.ownership import in_rules, is_library, named_module
+from ..base.ownership import in_rules, named_module
 from ..base.types import ArrayType, OpaqueType, typeof
-from ..base.unwinding import Quiet, state
+from ..base.unwinding import state
 from ..errors import LostDerivativeError
-from ..registry.registry import deciding, missing_rule, primitive_of, raising, rewriting
+from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, user_site
 from ..tape.recorder import is_large
 from ..tape.show import name_of
-from .arguments import extents, held_in, is_flag, positional
-from .foreign import Foreign, has_foreign, meet, refused
+from .arguments import extents, is_flag
+from .calls import record
+from .foreign import refused
 from .ledger import Ledger, Status
+from .libraries import torch_function
+from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
 from .stand_ins import as_constant, suspended
-from .tracer import Tracer, elsewhere, heed_layout, leaked, make_tracer, shadow, tracers_in
+from .tracer import Tracer, make_tracer, tracers_in
 from .views import follow_views
 
 T = TypeVar("T")
@@ -47,6 +50,9 @@ class Trace(Ledger):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = ()
+    call, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
+    forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
+    torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
 
     def tracer(self, var: Variable) -> Tracer:
         """A tracer for an input or constant of this recording."""
@@ -88,7 +94,7 @@ class Trace(Ledger):
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
         if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
-            return structure.current() if structure._trace is self else (structure, structure)
+            return structure.current() if structure.ledger is self else (structure, structure)
         if isinstance(structure, np.ndarray):
             return self.foreign(structure), structure
         if isinstance(structure, slice):
@@ -127,7 +133,7 @@ class Trace(Ledger):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
         if self.sets_errors and raises_errors():
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
-        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._trace is self]):
+        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t.ledger is self]):
             value = self._settled(fn, value, own)
         if type(value) is np.ndarray and value.dtype.kind not in "fciub" and not self.effects:
             given = tracers_in((args, kwargs))
@@ -136,7 +142,7 @@ class Trace(Ledger):
                 return value
         if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
-                if isinstance(x, Tracer) and x._trace is self and x.current()[1] is value:
+                if isinstance(x, Tracer) and x.ledger is self and x.current()[1] is value:
                     decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
                     return x
         op = Call(fn, names, keywords, typeof(value), self.origin())
@@ -240,59 +246,6 @@ class Trace(Ledger):
         return answer
 
 
-def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Record a call with traced arguments in the innermost trace among them."""
-    with state.unwatched:
-        return _record(fn, args, kwargs)
-
-
-def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    entry = primitive_of(fn)
-    if entry is not None and entry.immediate:  # shapes and dtypes only
-        if entry.of_layout:
-            heed_layout()
-        with suspended:
-            return fn(*shadow(args), **shadow(dict(kwargs)))
-    if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
-        return meet(fn, args, kwargs)
-    tracers = tracers_in((args, kwargs))
-    if not tracers:
-        raise held_in(fn, args, kwargs)
-    if not all(t.is_here() for t in tracers):
-        working = [t._trace for t in tracers if t.carries() and t._trace.alive]
-        if not working:  # arrays that another thread's trace watches
-            return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
-        working[0].problems.append("it computes in threads of its own")
-    trace: Any = max((t._trace for t in tracers), key=lambda t: t.level)
-    rewrite = rewriting.get(fn) if entry is not None else None
-    if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
-        return result
-    if entry is not None and entry.inline and entry.lowering is not None:
-        trace.split((args, dict(kwargs)))  # looks where arrays come from
-        result = entry.lowering(*args, **kwargs)
-        return trace.of_values(fn, args, kwargs) if result is NotImplemented else result
-    for tracer in tracers:
-        if not tracer._trace.alive:
-            raise leaked(tracer, name_of(fn))
-    no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
-    if no_rule and trace.derived and any(t.carries() for t in tracers):
-        if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
-            with Quiet():
-                fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
-        raise missing_rule(fn)
-    if find_held((args, kwargs)) is not None:
-        raise held_in(fn, args, kwargs)
-    differentiable = entry is not None and not no_rule and not entry.nondiff
-    if kwargs and differentiable and any(t.carries() for t in tracers_in(dict(kwargs))):
-        args, kwargs = positional(fn, entry, args, kwargs)
-    if entry is not None and (decides := deciding.get(fn)) is not None:
-        bool(decides(*args))
-    result = trace.record(fn, args, kwargs)
-    if entry is not None and (raises := raising.get(fn)) is not None:
-        bool(raises(result, *args))  # a decision, if it depends on what is traced
-    return result
-
-
 def _as_constants(result: Any) -> Any:
     return as_constant(result) if type(result) is np.ndarray else mapped(_as_constants, result)
 
@@ -302,8 +255,3 @@ def _without(tracers: Sequence[Tracer], value: Any) -> Any:
     if any(value is t for t in tracers):
         return value.current()[1]
     return mapped(lambda item: _without(tracers, item), value)
-
-
-for _cls in (Tracer, Foreign):  # here, because they do not know how they are recorded
-    _any: Any = _cls
-    _any.__yota_record__ = staticmethod(record)

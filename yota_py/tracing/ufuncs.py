@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy._core import umath
 
-from ..base.dispatch import decided, find_traced, is_traced
+from ..base.dispatch import decided, find_traced, is_traced, shadow
 from ..base.types import typeof
 from ..base.unwinding import Quiet
 from ..registry.tangents import astype
 from ..registry.writes import asked, spare, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 from ..tape.show import name_of
+from .calls import record
 from .foreign import Foreign, kind_of, meet
 from .mutation import accumulate, write_result
-from .tracer import elsewhere, shadow, tracers_in, unsupported
-from .traces import record
+from .tracer import elsewhere, tracers_in, unsupported
 
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped, with_items
-from ..base.dispatch import decided, find_traced
+from ..base.dispatch import decided, find_traced, shadow
 from ..registry.registry import primitive_of
 from ..registry.tangents import getfield
 from ..registry.writes import set_view
-from .tracer import Tracer, heed_layout, make_tracer, shadow
+from .tracer import Tracer, heed_layout, make_tracer
 
 MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
 
@@ -44,7 +44,7 @@ class Look:
 
     def again(self) -> Any:
         """The view of what the parent stands for now."""
-        record = self.parent._trace.record
+        record = self.parent.ledger.record
         if not isinstance(self.fn, Part):
             return record(self.fn, (self.parent, *self.args), self.kwargs)
         args, kwargs = _put((self.args, dict(self.kwargs)), self.fn.place, self.parent)
@@ -83,7 +83,7 @@ def _follow(
     parents = [
         (of is not value, of.size, number)
         for number, (_, x) in enumerate(given)
-        if x._trace is result._trace and isinstance(of := shadow(x), np.ndarray)
+        if x.ledger is result.ledger and isinstance(of := shadow(x), np.ndarray)
         and (value is of or (value.base is not None and np.may_share_memory(value, of)))
     ]  # fmt: skip
     if parents:
@@ -128,7 +128,7 @@ def _frozen(structure: Any) -> Any:
     if find_traced((structure,)) is None:
         return structure
     if isinstance(structure, Tracer):
-        return make_tracer(structure._trace, *structure.current())
+        return make_tracer(structure.ledger, *structure.current())
     if isinstance(structure, slice):
         return slice(*map(decided, (structure.start, structure.stop, structure.step)))
     return mapped(_frozen, structure)

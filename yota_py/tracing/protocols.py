@@ -1,0 +1,225 @@
+"""What operators and NumPy's own functions do with tracers: recorded, and written where they work in place."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..base.callsites import called_name
+from ..base.dispatch import decided, find_traced, shadow
+from ..base.signatures import signature_of
+from ..base.types import overrides
+from ..base.unwinding import Quiet, state
+from ..registry.tangents import listed, operand
+from ..registry.writes import asked, copied, spare
+from ..tape.show import name_of
+from . import hints, ufuncs
+from . import readings as _readings  # noqa: F401 - arrays are asked for them
+from .calls import record
+from .foreign import Foreign, kind_of, meet
+from .libraries import with_sparse, written_by_library
+from .mutation import IN_PLACE, assign, overwrite, write_result
+from .operators import Operator, both_python, is_python
+from .tracer import Tracer, lost, unsupported
+
+_NUMBERS = (int, float, complex)
+_SCALARS = (*_NUMBERS, np.generic, list, tuple)
+
+
+def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """NumPy's protocol for ufuncs and their methods."""
+    if any(_has_own_ufuncs(type(x)) for x in inputs):
+        return NotImplemented
+    if method == "at":
+        return ufuncs.apply(ufunc, method, (*inputs[:2], *map(_operand, inputs[2:])), kwargs)
+    inputs = _operands(inputs)
+    if kwargs or method != "__call__":
+        return ufuncs.apply(ufunc, method, inputs, kwargs)
+    return record(ufunc, inputs, kwargs)
+
+
+def array_function(fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's protocol for its other functions."""
+    if any(_is_unknown(cls) for cls in types):
+        return NotImplemented
+    if fn in IN_PLACE:
+        asked(fn, spare(args), spare(kwargs))  # warns, or raises what NumPy raises
+        with Quiet():
+            return IN_PLACE[fn](*args, **kwargs)
+    out, at = kwargs.get("out"), _position_of_out(fn)
+    if at is not None and len(args) > at:
+        out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
+    kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+    if kwargs.get("overwrite_input"):
+        raise unsupported(f"{name_of(fn)} in place")
+    out = out[0] if isinstance(out, tuple) else out
+    if fn is ufuncs.CLIP and kwargs.keys() & ufuncs.KEYWORDS:
+        return ufuncs.clip(*args, **kwargs, out=out)
+    if warns := out is not None or kwargs.get("initial", 0) is None:  # raises what NumPy raises
+        asked(fn, shadow(args), {**shadow(kwargs), "out": spare(out)})
+        args, kwargs = ufuncs.into(fn, args, kwargs, out)
+        kwargs = {key: value for key, value in kwargs.items() if key != "initial" or value is not None}
+    with Quiet() if warns else nullcontext():  # NumPy has warned, and found nothing wrong
+        result = record(fn, args, kwargs)
+        return result if out is None else write_result(out, result, "unsafe")
+
+
+@lru_cache(maxsize=1024)
+def _position_of_out(fn: Any) -> int | None:
+    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
+    try:
+        parameters = [*signature_of(fn).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
+    return places[0] if places else None
+
+
+def forward(op: Operator, x: Any, other: Any) -> Any:
+    """``x + other``."""
+    with state.unwatched:
+        if not _defers(x, other) and not _repeats(x, other, op.python) and not (
+            type(other) not in _NUMBERS and is_python(x) and overrides(type(other), op.answer)
+        ):
+            return op.ufunc(x, other) if _has_own_ufuncs(type(other)) else _apply(op, x, other)
+    return _of_duration(op.python, x, other, x, other)
+
+
+def reflected(op: Operator, x: Any, other: Any) -> Any:
+    """``other + x``, of which ``x`` is asked."""
+    with state.unwatched:
+        if not _defers(x, other) and not _repeats(x, other, op.python):
+            return op.ufunc(other, x) if _has_own_ufuncs(type(other)) else _apply(op, other, x)
+    return _of_duration(op.python, x, other, other, x)
+
+
+def in_place(op: Operator, x: Any, other: Any) -> Any:
+    """``x += other``: numbers are immutable, arrays are written."""
+    if type(x) is Foreign:
+        raise written_by_library(x)
+    array = isinstance(x, np.ndarray)
+    try:
+        result = forward(op, x, other)
+        if result is NotImplemented or not array:
+            return result
+        overwrite(x, result.array if type(result) is Foreign else result)
+    except (TypeError, ValueError):
+        if array and op.in_place is not None:
+            op.in_place(copied(shadow(x)), shadow(other))  # raises what NumPy raises
+        raise
+    return x
+
+
+def _apply(op: Operator, x: Any, y: Any) -> Any:
+    """An operator. On two Python numbers it stays Python's, whose results promote weakly."""
+    x, y = _operands((x, y))
+    kinds = kind_of(type(x)), kind_of(type(y))
+    if kinds != ("", ""):
+        return with_sparse(op.ufunc, x, y) if "sparse" in kinds else meet(op.python, (x, y))
+    if not both_python(x, y):
+        return record(*_of_numpy(op.python, op.ufunc, x, y), {})
+    result = record(op.python, (x, y), {})
+    if isinstance(result, Tracer):
+        trace: Any = result.ledger
+        trace.require_exact(result, op.python, x, y)
+    return result
+
+
+def _of_duration(python: Any, x: Any, duration: Any, *operands: Any) -> Any:
+    """An operator of a traced value and one of Python's durations, or pandas': plain ones, which are rounded. What
+    else it is that ``x`` defers to is asked by Python."""
+    if not isinstance(duration, timedelta) or type(x) is Foreign:
+        return NotImplemented
+    plain = python(*map(decided, operands))  # raises its own error
+    if x.carries() and not isinstance(plain, bool):
+        raise lost(f"a product or ratio with a {type(duration).__name__}", x,
+                   f"compute with its seconds, t.total_seconds() * x; {hints.PLAIN}")  # fmt: skip
+    return plain
+
+
+def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that stands behind an operator, where it is not the ufunc: of scalars some are other ones, and of
+    arrays some powers."""
+    arrays = isinstance(x, np.ndarray), isinstance(p, np.ndarray)
+    if not any(arrays):
+        special = ufunc is np.power or np.iscomplexobj(x) or np.iscomplexobj(p)
+        return python if special else ufunc, (x, p)
+    if ufunc is np.power and arrays[0] and isinstance(p, int | float) and is_python(p):  # (traced: a decision)
+        if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
+            return np.square, (x,)
+        if (x.dtype.kind == "c" or x.dtype == np.float16) and p == 0.5:
+            return np.sqrt, (x,)
+        if x.dtype.kind == "c" and p == -1:
+            return np.reciprocal, (x,)
+    return ufunc, (x, p)
+
+
+def _operands(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lists beside traced arrays as arrays; what they are beside foreign objects is for their libraries to say."""
+    if not state.traces or any(kind_of(type(x)) == "foreign" for x in given):
+        return given
+    return tuple(map(_operand, given))
+
+
+def _operand(x: Any) -> Any:
+    """A list beside a traced array, as the array that NumPy makes of it."""
+    x = listed(x)
+    if not isinstance(x, list | tuple):
+        return x
+    if find_traced((x,)) is not None:
+        return operand(x)
+    trace = state.traces[-1]
+    return trace.tracer(trace.constant(np.asarray(x)))
+
+
+def _defers(x: Any, other: Any) -> bool:
+    """Whether Python asks ``other`` what comes of an operation with ``x``, as it would with the value of ``x``."""
+    cls = type(other)
+    if kind_of(cls) in ("foreign", "sparse", "rational"):
+        return False
+    if other is None or isinstance(other, str | dict | set) or getattr(cls, "__array_ufunc__", 0) is None:
+        return True
+    if not _is_unknown(cls):
+        return False
+    if issubclass(cls, timedelta) and type(x) is not Foreign:
+        return True
+    if not isinstance(x, np.ndarray):
+        return not isinstance(x, np.generic) or not _has_own_ufuncs(cls)
+    return not _has_own_ufuncs(cls) and getattr(other, "__array_priority__", -1.0) > 0
+
+
+def _repeats(x: Any, other: Any, python: Any) -> bool:
+    """Whether a list beside ``x`` stays one, as in ``3 * [0.0]``; for Python's numbers it is never an array, and
+    numbers have no product of matrices."""
+    if python is operator.matmul and isinstance(other, _SCALARS) and not isinstance(x, np.ndarray):
+        return type(x) is not Foreign
+    if not isinstance(other, list | tuple) or isinstance(x, np.ndarray) or type(x) is Foreign:
+        return False
+    return python is operator.mul or not isinstance(x, np.generic)
+
+
+def _is_unknown_class(cls: type) -> bool:
+    """Whether this is a class of neither NumPy nor Python that its objects' operators may be defined in."""
+    return not issubclass(cls, (np.ndarray, np.generic, Tracer, *_NUMBERS, tuple, list)) and kind_of(cls) in ("", "own")
+
+
+_is_unknown: Callable[[type], bool] = lru_cache(maxsize=4096)(_is_unknown_class)
+
+
+def _has_own_ufuncs(cls: type) -> bool:
+    """Whether a class of the user's says itself what ufuncs make of its objects."""
+    return _is_unknown(cls) and getattr(cls, "__array_ufunc__", None) is not None
+
+
+def assigned(x: Tracer, index: Any, value: Any) -> None:
+    """``x[index] = value``."""
+    if len(x.shape) > 1 and called_name(sys._getframe(2)) == "shuffle":  # it swaps rows as if they were no views
+        raise unsupported("shuffle of an array of several dimensions (x[rng.permutation(len(x))] is the same)")
+    assign(x, index, value)
