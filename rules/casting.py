@@ -12,15 +12,13 @@ import numpy as np
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
 from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule
-from yota_py.registry.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
+from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
 
 from .flat import opened
 from .layout import either_order, lies_in, order_of
-from .support import dtype_of, promoted, unsupported
-
-Pullback = Callable[[Any], Sequence[Any]]
+from .support import Pullback, dtype_of, promoted, unsupported
 
 _plain_array, _plain_arange = np.array, np.arange
 
@@ -48,7 +46,7 @@ def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
     """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
     y = _real_astype(x, dtype)
     y = astype(x, dtype) if y is NotImplemented else y
-    return y, lambda dy: (like(dy, x) if is_inexact(x) else None, None)
+    return y, lambda dy: (dy,)
 
 
 @rrule(as_array, emit=lambda k, x: x, cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])
@@ -64,7 +62,7 @@ def _copied(a: Any, *order: Any, **options: Any) -> Any:
     case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
 ])  # fmt: skip
 def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)), *(None for _ in order))
+    return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)),)
 
 
 @primitive
@@ -81,7 +79,7 @@ def _item_lowering(x: Any) -> Any:
     case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
 ])  # fmt: skip
 def _item(x: Any) -> tuple[Any, Pullback]:
-    return item(x), lambda dy: (np.reshape(like(dy, x), np.shape(x)),)
+    return item(x), lambda dy: (np.reshape(dy, np.shape(x)),)
 
 
 def _item_method(x: Any, *index: Any) -> Any:
@@ -290,9 +288,7 @@ def _full_lowering(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, *
     case((0, 2), s.number()),
 ])  # fmt: skip
 def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full(shape, fill_value, *rest, **kwargs), lambda dy: (
-        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
-    )  # fmt: skip
+    return full(shape, fill_value, *rest, **kwargs), lambda dy: (None, dy)
 
 
 def _full_like_lowering(
@@ -306,9 +302,7 @@ def _full_like_lowering(
     case(s(3, 4), s.number()), case(s(2, 3), s(3)), case(s(3, dtype=np.float32), s.number()), case(s(3), s()),
 ])  # fmt: skip
 def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full_like(a, fill_value, *rest, **kwargs), lambda dy: (
-        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
-    )  # fmt: skip
+    return full_like(a, fill_value, *rest, **kwargs), lambda dy: (None, dy)
 
 
 def _linspace_lowering(
@@ -344,9 +338,7 @@ def _linspace(
 
     def pullback(dy: Any) -> Sequence[Any]:
         last = np.moveaxis(dy, axis, -1)
-        dstart = unbroadcast(np.sum(last * (1 - t), axis=-1), start) if is_inexact(start) else None
-        dstop = unbroadcast(np.sum(last * t, axis=-1), stop) if is_inexact(stop) else None
-        return dstart, dstop, *(None for _ in rest)
+        return np.sum(last * (1 - t), axis=-1), np.sum(last * t, axis=-1)
 
     return y, pullback
 

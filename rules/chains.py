@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.registry.registry import case
 
 from .linalg import matmul_rule
-from .support import Pullback, composite, shape_of
+from .support import Pullback, rule_of_primitives, shape_of
 
 
 def _cheapest_cut(dims: tuple[int, ...]) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def _chain(arrays: list[Any]) -> tuple[Any, Callable[[Any], list[Any]]]:
     return y, back
 
 
-@composite(
+@rule_of_primitives(
     np.linalg.multi_dot,
     cases=lambda s: [
         case([s(2, 3), s(3, 4), s(4, 2)]), case([s(3), s(3, 4), s(4)]), case((s(2, 3), s(3, 1))),

@@ -6,19 +6,16 @@ For a real loss L the gradient of z is dL/dRe(z) + i dL/dIm(z), as in ChainRules
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, rrule
-from yota_py.registry.tangents import conj, like
+from yota_py.registry.tangents import conj
 
 from .casting import item
-from .support import zero_over_zero
-
-Pullback = Callable[[Any], Sequence[Any]]
-
+from .support import Pullback, zero_over_zero
 
 
 def _cases(s: Sample) -> Iterable[Case]:
@@ -39,12 +36,12 @@ nondiff(np.iscomplex, cases=_cases)
 
 @rrule(np.real, cases=_cases)
 def _real(x: Any) -> tuple[Any, Pullback]:
-    return np.real(x), lambda dy: (like(dy, x),)
+    return np.real(x), lambda dy: (dy,)
 
 
 @rrule(np.imag, cases=_cases)
 def _imag(x: Any) -> tuple[Any, Pullback]:
-    return np.imag(x), lambda dy: (like(1j * dy, x),) if np.iscomplexobj(x) else (None,)
+    return np.imag(x), lambda dy: (1j * dy if np.iscomplexobj(x) else None,)
 
 
 @rrule(np.conjugate, emit=lambda k, x: x, cases=_cases)
@@ -59,9 +56,9 @@ def _angle(z: Any, *args: Any, deg: bool = False) -> tuple[Any, Pullback]:
 
     def pullback(dy: Any) -> Sequence[Any]:
         if not np.iscomplexobj(z):
-            return (None, *(None for _ in args))
+            return (None, None)
         square = np.real(z) ** 2 + np.imag(z) ** 2
-        return (like(dy * unit * 1j * zero_over_zero(z, square), z), *(None for _ in args))
+        return dy * unit * 1j * zero_over_zero(z, square), None
 
     return np.angle(z, deg=degrees), pullback
 
@@ -81,7 +78,7 @@ def _sign(x: Any) -> tuple[Any, Pullback]:
 
 @rrule(np.real_if_close, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
 def _real_if_close(a: Any, tol: Any = 100) -> tuple[Any, Pullback]:
-    return np.real_if_close(a, tol), lambda dy: (like(dy, a),)
+    return np.real_if_close(a, tol), lambda dy: (dy,)
 
 
 def _is_integer(x: Any) -> Any:

@@ -16,10 +16,10 @@ from .support import (
     Pullback,
     along,
     axis_of,
-    composite,
     dtype_of,
     operand,
     rule_of,
+    rule_of_primitives,
     shape_of,
     spread,
 )  # fmt: skip
@@ -32,7 +32,7 @@ def _difference(a: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
     return minus(a[upper], a[lower]), lambda dy: np.subtract(unindex(dy, upper, shape), unindex(dy, lower, shape))
 
 
-@composite(
+@rule_of_primitives(
     np.diff,
     cases=lambda s: [
         case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)),
@@ -79,7 +79,7 @@ def diff_rule(
     return y, back
 
 
-@composite(
+@rule_of_primitives(
     np.trapezoid,
     cases=lambda s: [
         case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5),

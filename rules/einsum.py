@@ -17,7 +17,7 @@ from yota_py.registry.registry import case, rewriting
 from yota_py.registry.tangents import astype, is_inexact, like
 
 from .linalg import contraction
-from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of
+from .support import Pullback, dtype_of, operand, pipeline, rule_of, rule_of_primitives, shape_of
 
 Labels = tuple[Any, ...]
 
@@ -185,7 +185,7 @@ def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int,
     return list(np.einsum_path(subscripts, *(np.broadcast_to(0.0, n) for n in shapes), optimize="greedy")[0][1:])
 
 
-@composite(
+@rule_of_primitives(
     np.einsum,
     cases=lambda s: [
         case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from yota_py.base.dispatch import is_traced
 from yota_py.registry.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
-from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.registry.tangents import conj, is_inexact, strong_multiply
 
 from .samples import Domain, arrays, numbers
 from .support import dtype_of, operand, zero_over_zero
@@ -278,8 +278,7 @@ def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
     def pullback(dy: Any) -> Sequence[Any]:
         if dy[1] is None:
             return None, None
-        da = unbroadcast(dy[1], a) if is_inexact(a) else None
-        return da, unbroadcast(strong_multiply(dy[1], -y[0]), b) if is_inexact(b) else None
+        return dy[1], strong_multiply(dy[1], -y[0])
 
     return y, pullback
 
@@ -299,7 +298,7 @@ def _modf(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
 
 @rrule(np.ldexp, cases=lambda s: [case(s(3, 4), s.integers(4, low=-3, high=3)), case(s(3, dtype=np.float32), 2)])
 def _ldexp(x: Any, exponent: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    return np.ldexp(x, exponent), lambda dy: (unbroadcast(np.ldexp(dy, exponent), x), None)
+    return np.ldexp(x, exponent), lambda dy: (np.ldexp(dy, exponent),)
 
 
 def _strong(k: Any, dy: Any, partial: Any) -> Any:

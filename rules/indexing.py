@@ -11,21 +11,20 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting
+from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule
 from yota_py.registry.tangents import astype, unbroadcast
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
 from .support import (
     Pullback,
     along,
-    array_rule,
     axis_of,
-    composite,
     dtype_of,
     given,
     operand,
     pipeline,
     rule_of,
+    rule_of_primitives,
     shape_of,
     unsupported,
 )  # fmt: skip
@@ -54,14 +53,14 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
     return [case(x, index) for x, index in basic + fancy]
 
 
-@array_rule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
+@rrule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
 def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     """``x[index]``: the cotangent goes back to where the elements came from."""
     shape = shape_of(x)
     return getitem(x, index), lambda dy: (unindex(dy, index, shape), None)
 
 
-@array_rule(
+@rrule(
     unindex,
     kind="unindex",
     lowering=lowered_unindex,
@@ -90,7 +89,7 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
     return np.minimum(np.maximum(indices, 0), n - 1) if mode == "clip" else indices
 
 
-@composite(
+@rule_of_primitives(
     np.take,
     cases=lambda s: [
         case(s(5), [0, 3, 3]), case(s(3, 4), np.array([1, 0]), 1), case(s(3, 4), [5, 5, -1]), case(s(3, 4), 2, axis=0),
@@ -124,7 +123,7 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
     )
 
 
-@composite(
+@rule_of_primitives(
     np.take_along_axis,
     cases=lambda s: [
         case(s(3, 4), s.integers(3, 2, high=4), 1), case(s(3, 4), s.integers(2, 4, high=3), axis=0),
@@ -152,7 +151,7 @@ def _on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, ...]:
     return (Ellipsis, i, i + offset)
 
 
-@array_rule(
+@rrule(
     np.diagonal,
     kind="view",
     cases=lambda s: [
@@ -175,13 +174,13 @@ def diagonal_rule(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> tu
     return np.diagonal(a, offset, axis1, axis2), pullback
 
 
-@composite(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
+@rule_of_primitives(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
 def linalg_diagonal_rule(x: Any, *, offset: int = 0) -> tuple[Any, Pullback]:
     """``linalg.diagonal``: of the last two axes."""
     return rule_of(np.diagonal, x, offset, -2, -1)
 
 
-@composite(
+@rule_of_primitives(
     np.diag, cases=lambda s: [case(s(3)), case(s(3), 1), case(s(2), -2), case(s(3, 4)), case(s(3, 4), k=-1), case(s(0))]
 )
 def diag_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
@@ -193,13 +192,13 @@ def diag_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
     return rule_of(unindex, v, _on_diagonal(n, n, k), (n, n))
 
 
-@composite(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
+@rule_of_primitives(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
 def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
     """``diagflat``: ``diag`` of the raveled array."""
     return pipeline(operand(v), (np.ravel,), (np.diag, k))
 
 
-@composite(
+@rule_of_primitives(
     np.trace,
     cases=lambda s: [
         case(s(3, 3)),
@@ -215,14 +214,14 @@ def trace_rule(
     return pipeline(a, (np.diagonal, offset, axis1, axis2), (np.sum, {"axis": -1, **given(dtype=dtype)}))
 
 
-@composite(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
+@rule_of_primitives(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
 def linalg_trace_rule(x: Any, *, offset: int = 0, dtype: Any = None) -> tuple[Any, Pullback]:
     """``linalg.trace``: of the last two axes."""
     return trace_rule(x, offset, -2, -1, dtype)
 
 
 def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
-    @composite(
+    @rule_of_primitives(
         fn,
         cases=lambda s: [
             case(s(3, 3)),
@@ -252,7 +251,7 @@ def _windows(shape: tuple[int, ...], window_shape: Any, axis: Any) -> np.ndarray
     return np.array(sliding_window_view(positions, decided(window_shape), decided(axis)))
 
 
-@array_rule(
+@rrule(
     sliding_window_view,
     lowering=lambda x, window_shape, axis=None, **options: getitem(
         np.ravel(x), _windows(shape_of(x), window_shape, axis)
@@ -275,7 +274,7 @@ def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **opti
 # ----------------------------------------------------------------- results whose shape depends on values
 
 
-@composite(
+@rule_of_primitives(
     np.delete,
     cases=lambda s: [
         case(s(5), 1), case(s(3, 4), 1, 1), case(s(3, 4), [0, 2], axis=0), case(s(3, 4), [1], axis=-1),

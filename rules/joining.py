@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced
-from yota_py.registry.registry import Case, Sample, case, methods, patch
-from yota_py.registry.tangents import as_array, astype, like, listed
+from yota_py.registry.registry import Case, Sample, case, methods, patch, rrule
+from yota_py.registry.tangents import as_array, astype, itemized, like, listed
 
 from .indices import unindex
 from .support import (
     Pullback,
     along,
-    array_rule,
     axis_of,
-    composite,
     dtype_of,
-    itemized,
     operand,
     promoted,
+    rule_of_primitives,
     shape_of,
     strong,
     unsupported,
@@ -60,7 +58,7 @@ def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: An
     return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
 
 
-@array_rule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
+@rrule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
 def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **options: Any) -> tuple[Any, Pullback]:
     """``concatenate``: the cotangent is cut where the pieces met."""
     parts, gather = parts_of(arrays)
@@ -97,7 +95,7 @@ def _joined(
 
         return y, back
 
-    composite(fn, cases=cases)(rule)
+    rule_of_primitives(fn, cases=cases)(rule)
 
 
 def _mixed_cases(s: Sample) -> Iterable[Case]:
@@ -137,7 +135,7 @@ _joined(
 )
 
 
-@composite(
+@rule_of_primitives(
     np.append,
     cases=lambda s: [case(s(3), s(2)), case(s(3), s.number()), case(s(2, 2), s(3)), case(s(2, 2), s(1, 2), axis=0)],
 )
@@ -174,7 +172,7 @@ def _splits(fn: Callable[..., Any], axis_for: Callable[[int], int] | None, cases
         taken = indices(ary, indices_or_sections, axis)
         return [ary[index] for index in taken], lambda dy: (_put_back(dy, taken, shape_of(ary)),)
 
-    composite(fn, cases=cases)(rule)
+    rule_of_primitives(fn, cases=cases)(rule)
 
 
 def _put_back(pieces: Sequence[Any], indices: Sequence[tuple[Any, ...]], shape: tuple[int, ...]) -> Any:
@@ -219,7 +217,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-@array_rule(
+@rrule(
     np.roll,
     lowering=_roll,
     cases=lambda s: [
@@ -251,7 +249,7 @@ def _tile(A: Any, reps: Any) -> Any:
     return np.reshape(copies, tuple(n * r for n, r in zip(shape, reps, strict=True)))
 
 
-@composite(
+@rule_of_primitives(
     np.tile,
     cases=lambda s: [
         case(s(3), 2), case(s(2, 3), 2), case(s(3), (2, 2)), case(s(2, 3), (2, 1)), case(s(2, 3), (3,)), case(s(), 3),
@@ -284,7 +282,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     return np.reshape(copies, (*shape[:at], shape[at] * n, *shape[at + 1 :]))
 
 
-@composite(
+@rule_of_primitives(
     np.repeat,
     cases=lambda s: [
         case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
@@ -345,7 +343,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
     return padded + frame if np.any(frame) else padded
 
 
-@composite(
+@rule_of_primitives(
     np.pad,
     cases=lambda s: [
         case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))),

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, methods
+from yota_py.registry.registry import Case, Sample, case, methods, rrule
 from yota_py.registry.tangents import as_array, conj, like, unbroadcast
 
 from .support import (
     Pullback,
-    array_rule,
     axis_of,
-    composite,
     count_along,
     dtype_of,
     operand,
     rule_of,
+    rule_of_primitives,
     shape_of,
     spread,
     strong,
@@ -105,7 +104,7 @@ def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
     return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
 
 
-@array_rule(
+@rrule(
     np.matmul, kind="matmul", lowering=_lowered_matmul, cases=lambda s: [*_matmul_cases(s), *_stack_cases(s)]
 )
 def matmul_rule(x1: Any, x2: Any, out: None = None) -> tuple[Any, Pullback]:
@@ -119,7 +118,7 @@ def matmul_rule(x1: Any, x2: Any, out: None = None) -> tuple[Any, Pullback]:
     return np.matmul(a, b), pullback
 
 
-@composite(
+@rule_of_primitives(
     np.dot,
     kind="matmul",
     cases=lambda s: [
@@ -137,7 +136,7 @@ def dot_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
     return matmul_rule(a, b) if max(na, nb) <= 2 else contraction(a, b, (na - 1, max(nb - 2, 0)))
 
 
-@composite(
+@rule_of_primitives(
     np.vecdot, aliases=[np.linalg.vecdot],
     cases=lambda s: [
         case(s(2, 3), s(2, 3)), case(s(3), s(4, 3)), case(s(3), s(3)), case(s(1, 3), s(4, 1, 3)),
@@ -161,7 +160,7 @@ def vecdot_rule(x1: Any, x2: Any, axis: int = -1) -> tuple[Any, Pullback]:
     return like(np.sum(product, axis=-1), product), back  # integers are not widened, other than in a sum
 
 
-@composite(
+@rule_of_primitives(
     np.matvec,
     cases=lambda s: [
         case(s(2, 3), s(3)),
@@ -183,7 +182,7 @@ def matvec_rule(x1: Any, x2: Any) -> tuple[Any, Pullback]:
     return y[..., 0], back
 
 
-@composite(
+@rule_of_primitives(
     np.vecmat,
     cases=lambda s: [
         case(s(2), s(2, 3)),
@@ -247,7 +246,7 @@ def contraction(a: Any, b: Any, axes: Any) -> tuple[Any, Callable[[Any], tuple[A
     return y if shape == flat else np.reshape(y, shape), pullback
 
 
-@composite(
+@rule_of_primitives(
     np.tensordot,
     cases=lambda s: [
         case(s(2, 3, 4), s(3, 4, 2)), case(s(2, 3), s(3, 2), 1), case(s(2, 3), s(4), 0),
@@ -262,7 +261,7 @@ def tensordot_rule(a: Any, b: Any, axes: Any = 2) -> tuple[Any, Pullback]:
     return (y if shape_of(y) else as_array(y)), pullback
 
 
-@composite(
+@rule_of_primitives(
     np.inner,
     kind="matmul",
     cases=lambda s: [
@@ -278,7 +277,7 @@ def inner_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     return contraction(a, b, (-1, -1))
 
 
-@composite(
+@rule_of_primitives(
     np.vdot,
     kind="matmul",
     cases=lambda s: [
@@ -299,7 +298,7 @@ def vdot_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     return np.matmul(conj(left), right), pullback
 
 
-@composite(
+@rule_of_primitives(
     np.outer, aliases=[np.linalg.outer],
     cases=lambda s: [
         case(s(3), s(2)), case(s(2, 2), s(3)), case(s(), s(3)), case(s(2, dtype=np.complex128), s(2)), case(s(0), s(2)),
@@ -317,7 +316,7 @@ def outer_rule(a: Any, b: Any, out: None = None) -> tuple[Any, Pullback]:
     return y, back
 
 
-@composite(
+@rule_of_primitives(
     np.kron, cases=lambda s: [case(s(2, 3), s(3, 2)), case(s(2), s(3)), case(s(2), s(2, 3)), case(s(2, 1, 2), s(2, 2))]
 )
 def kron_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
@@ -346,7 +345,7 @@ def _cross(a: Any, b: Any) -> Any:
     return one - np.roll(a, -2, -1) * np.roll(b, -1, -1)
 
 
-@composite(
+@rule_of_primitives(
     np.cross, aliases=[np.linalg.cross],
     cases=lambda s: [
         case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(2, 3), s(3)), case(s(3, 2), s(3, 2), axis=0),
@@ -374,7 +373,7 @@ def cross_rule(
     return np.moveaxis(_cross(u, v), -1, axisc), pullback
 
 
-array_rule(np.linalg.matmul, lowering=np.matmul, cases=lambda s: [case(s(2, 3), s(3, 2))])(matmul_rule)
-array_rule(np.linalg.tensordot, lowering=np.tensordot, cases=lambda s: [case(s(2, 3), s(3, 2), axes=1)])(tensordot_rule)
+rrule(np.linalg.matmul, lowering=np.matmul, cases=lambda s: [case(s(2, 3), s(3, 2))])(matmul_rule)
+rrule(np.linalg.tensordot, lowering=np.tensordot, cases=lambda s: [case(s(2, 3), s(3, 2), axes=1)])(tensordot_rule)
 
 methods["dot"] = np.dot

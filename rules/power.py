@@ -15,7 +15,7 @@ import numpy as np
 
 from yota_py.base.types import typeof
 from yota_py.registry.registry import Case, Rule, Sample, case, patch, primitive, rrule
-from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
+from yota_py.registry.tangents import conj, is_inexact, strong_multiply, zeros_like
 
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
@@ -32,10 +32,10 @@ def _rule_of(fn: Callable[..., Any]) -> Rule:
 
         def pullback(dy: Any) -> Sequence[Any]:
             if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
-                dx = unbroadcast(strong_multiply(dy, conj(p * y / x)), x)
+                dx = strong_multiply(dy, conj(p * y / x))
             else:
                 dx = _base_cotangent(dy, x, p) if is_inexact(x) else None
-            return dx, unbroadcast(strong_multiply(dy, conj(_slope(y, x))), p) if is_inexact(p) else None
+            return dx, strong_multiply(dy, conj(_slope(y, x))) if is_inexact(p) else None
 
         return y, pullback
 
@@ -49,7 +49,7 @@ def _base_cotangent(dy: Any, x: Any, p: Any) -> Any:
         partial = p if p == 1 else p * np.power(x, p - 1)
     else:
         partial = strong_multiply(p, np.power(x, p - 1))  # zero at p = 0, whose derivative in p is not
-    return unbroadcast(strong_multiply(dy, conj(partial)), x)
+    return strong_multiply(dy, conj(partial))
 
 
 def _slope(y: Any, x: Any) -> Any:

@@ -13,11 +13,11 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.registry.registry import Cases, case, methods, patch, rrule
-from yota_py.registry.tangents import is_inexact, unbroadcast
+from yota_py.registry.tangents import is_inexact
 
 from .elementwise import REAL, Emit
 from .samples import arrays
-from .support import NOTHING, array_rule, dtype_of, strong
+from .support import NOTHING, dtype_of, strong
 
 _pair = arrays(REAL, REAL)
 
@@ -31,7 +31,7 @@ def selecting(fn: Callable[..., Any], *backs: Callable[..., Any] | None, cases: 
     def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
         y = fn(*args)
         return y, lambda dy: tuple(
-            unbroadcast(back(dy, y, *args), x) if back is not None and is_inexact(x) else None
+            back(dy, y, *args) if back is not None and is_inexact(x) else None
             for back, x in zip(backs, args, strict=True)
         )
 
@@ -67,9 +67,9 @@ def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence
     y = np.where(condition, *choices)
 
     def pullback(dy: Any) -> Sequence[Any]:
-        a, b = choices
-        da = unbroadcast(np.where(condition, dy, 0), a) if is_inexact(a) else None
-        return None, da, unbroadcast(np.where(condition, 0, dy), b) if is_inexact(b) else None
+        wanted = map(is_inexact, choices)
+        parts = (condition, dy, 0), (condition, 0, dy)
+        return None, *(np.where(*part) if one else None for part, one in zip(parts, wanted, strict=True))
 
     return y, pullback
 
@@ -110,7 +110,7 @@ def _clipped(
     return np.minimum(hi, np.maximum(lo, a))
 
 
-@array_rule(np.clip, lowering=_clipped, cases=lambda s: [
+@rrule(np.clip, lowering=_clipped, cases=lambda s: [
     case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
     case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
     case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5),
@@ -126,9 +126,8 @@ def _clip(
     def pullback(dy: Any) -> Sequence[Any]:
         below = dy if hi is None else _winner(dy, y, raised, hi)
         dx = below if lo is None else _winner(below, raised, a, lo)
-        dlo = unbroadcast(_winner(below, raised, lo, a), lo) if is_inexact(lo) else None
-        dhi = unbroadcast(_winner(dy, y, hi, raised), hi) if is_inexact(hi) else None
-        return unbroadcast(dx, a) if is_inexact(a) else None, dlo, dhi
+        dlo = _winner(below, raised, lo, a) if is_inexact(lo) else None
+        return dx, dlo, _winner(dy, y, hi, raised) if is_inexact(hi) else None
 
     return y, pullback
 
@@ -161,7 +160,7 @@ def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, 
     return y if isinstance(x, np.ndarray) else y[()]
 
 
-@array_rule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
+@rrule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32)), case(s(2, dtype=complex)),
     case(s(3), nan=1.0), case(s.number()), case(np.array([np.nan, np.inf, 1.0]), True, s.number(), s.number()),
 ])  # fmt: skip
@@ -171,7 +170,7 @@ def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, ne
     def pullback(dy: Any) -> Sequence[Any]:
         if not np.iscomplexobj(x):
             places = (np.isnan(x), nan), (np.equal(x, np.inf), posinf), (np.equal(x, -np.inf), neginf)
-            dends = (unbroadcast(np.where(at, dy, 0), end) if is_inexact(end) else None for at, end in places)
+            dends = (np.where(at, dy, 0) if is_inexact(end) else None for at, end in places)
             return np.where(np.isfinite(x), dy, 0), None, *dends
         re = np.where(np.isfinite(np.real(x)), np.real(dy), 0)
         return (re + 1j * np.where(np.isfinite(np.imag(x)), np.imag(dy), 0),)

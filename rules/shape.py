@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Cases, case, methods, nondiff, properties
+from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule
 from yota_py.registry.tangents import unbroadcast
 
 from .layout import order_of
-from .support import Pullback, array_rule, axes_of, composite, operand, shape_of, unsupported
+from .support import Pullback, axes_of, operand, rule_of_primitives, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
 
@@ -30,7 +30,7 @@ def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = N
     return NotImplemented if order_of(order) in (None, "C") and copy is None else _reshaped(a, shape, order)
 
 
-@array_rule(
+@rrule(
     np.reshape,
     kind="view",
     lowering=_lowered_reshape,
@@ -49,7 +49,7 @@ def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None)
     return _reshaped(a, shape, order), lambda dy: (_reshaped(dy, before, order),)
 
 
-@array_rule(
+@rrule(
     np.ravel,
     kind="view",
     lowering=lambda a, order="C": _lowered_reshape(a, -1, order),
@@ -69,7 +69,7 @@ def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
     return _reshaped(a, -1, order), lambda dy: (_reshaped(dy, before, order),)
 
 
-@array_rule(
+@rrule(
     np.squeeze,
     kind="view",
     cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
@@ -80,7 +80,7 @@ def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
     return np.squeeze(a, axis), lambda dy: (np.reshape(dy, before),)
 
 
-@array_rule(
+@rrule(
     np.expand_dims,
     kind="view",
     cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
@@ -99,7 +99,7 @@ def _at_least(fn: Callable[..., Any]) -> None:
             return y, lambda dy: (np.reshape(dy, shapes[0]),)
         return y, lambda dy: tuple(None if d is None else np.reshape(d, n) for d, n in zip(dy, shapes, strict=True))
 
-    array_rule(
+    rrule(
         fn,
         kind="view",
         lowering=lambda *arrays: NotImplemented if len(arrays) == 1 else tuple(map(fn, arrays)),
@@ -114,7 +114,7 @@ for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
 # ------------------------------------------------------------------------------------ axes exchanged
 
 
-@array_rule(
+@rrule(
     np.transpose,
     kind="view",
     aliases=[np.permute_dims],
@@ -133,19 +133,19 @@ def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pull
     return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
 
 
-@array_rule(np.swapaxes, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])
+@rrule(np.swapaxes, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])
 def swapaxes_rule(a: Any, axis1: int, axis2: int) -> tuple[Any, Pullback]:
     """``swapaxes`` is its own inverse."""
     return np.swapaxes(a, axis1, axis2), lambda dy: (np.swapaxes(dy, axis1, axis2),)
 
 
-@array_rule(np.moveaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])
+@rrule(np.moveaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])
 def moveaxis_rule(a: Any, source: Any, destination: Any) -> tuple[Any, Pullback]:
     """``moveaxis``: from destination back to source."""
     return np.moveaxis(a, source, destination), lambda dy: (np.moveaxis(dy, destination, source),)
 
 
-@array_rule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
+@rrule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
 def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     """``rollaxis``: the axes go back."""
     n = len(shape_of(a))
@@ -155,14 +155,14 @@ def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
 
 def _mirrored(fn: Callable[..., Any], cases: Any) -> None:
     """A view that undoes itself."""
-    array_rule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
+    rrule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
 
 
 for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
     _mirrored(_mirror, lambda s: [case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32))])
 
 
-@array_rule(
+@rrule(
     np.flip,
     kind="view",
     cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
@@ -172,7 +172,7 @@ def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
     return np.flip(m, axis), lambda dy: (np.flip(dy, axis),)
 
 
-@array_rule(
+@rrule(
     np.rot90,
     kind="view",
     cases=lambda s: [
@@ -191,7 +191,7 @@ def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
 # --------------------------------------------------------------------------------------- broadcasting
 
 
-@array_rule(
+@rrule(
     np.broadcast_to,
     kind="view",
     cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
@@ -199,16 +199,16 @@ def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
 )  # fmt: skip
 def broadcast_to_rule(array: Any, shape: Any, subok: bool = False) -> tuple[Any, Pullback]:
     """``broadcast_to``: the copies' cotangents are summed."""
-    return np.broadcast_to(array, shape), lambda dy: (unbroadcast(dy, array),)
+    return np.broadcast_to(array, shape), lambda dy: (dy,)
 
 
-@array_rule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
+@rrule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
 def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullback]:
     """``broadcast_arrays``: each is a ``broadcast_to``."""
     args = tuple(map(operand, args))
     shape = np.broadcast_shapes(*map(shape_of, args))
     y = tuple(np.broadcast_to(a, shape) for a in args)
-    return y, lambda dy: tuple(None if d is None else unbroadcast(d, a) for d, a in zip(dy, args, strict=True))
+    return y, lambda dy: dy
 
 
 def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
@@ -224,7 +224,7 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
     return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
 
 
-@composite(
+@rule_of_primitives(
     np.meshgrid,
     cases=lambda s: [
         case(s(2), s(3)),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.registry import Case, Sample, case, rrule
-from yota_py.registry.tangents import like
 from yota_py.registry.writes import sparse_matmul
 
 from .support import Pullback
@@ -26,4 +25,4 @@ def _cases(s: Sample) -> Iterable[Case]:
 @rrule(sparse_matmul, cases=_cases)
 def sparse_matmul_rule(matrix: Any, x: Any) -> tuple[Any, Pullback]:
     """``S @ x``: the cotangent is multiplied by the adjoint matrix."""
-    return sparse_matmul(matrix, x), lambda dy: (None, like(sparse_matmul(matrix.conj().transpose(), dy), x))
+    return sparse_matmul(matrix, x), lambda dy: (None, sparse_matmul(matrix.conj().transpose(), dy))

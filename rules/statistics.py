@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import is_traced
-from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting
+from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
 
 from .reductions import reduction_cases
@@ -16,15 +16,14 @@ from .support import (
     NOTHING,
     Axis,
     Pullback,
-    array_rule,
     axes_of,
-    composite,
     count_along,
     dtype_of,
     given,
     keep,
     operand,
     rule_of,
+    rule_of_primitives,
     shape_of,
     spread,
     unsupported,
@@ -57,7 +56,7 @@ def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
 _MASK = np.array([[True, False, True], [True, True, True]])
 
 
-@composite(
+@rule_of_primitives(
     np.mean,
     cases=lambda s: [
         *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64),
@@ -81,7 +80,7 @@ def mean_rule(
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = spread(np.divide(_wide(dy), n), shape_of(a), axis)
-        return (like(dx if where is NOTHING else np.where(where, dx, 0), a),)
+        return (dx if where is NOTHING else np.where(where, dx, 0),)
 
     return astype(y, np.dtype(np.float16)) if half else _narrow(y, x), pullback
 
@@ -132,7 +131,7 @@ _variance_cases: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(np.var, cases=_variance_cases)
+@rule_of_primitives(np.var, cases=_variance_cases)
 def var_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
     where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
@@ -141,12 +140,12 @@ def var_rule(
     y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return (like(np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d), a),)
+        return (np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d),)
 
     return _narrow(y, d), pullback
 
 
-@composite(np.std, cases=_variance_cases)
+@rule_of_primitives(np.std, cases=_variance_cases)
 def std_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
     where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
@@ -156,7 +155,7 @@ def std_rule(
     y = np.sqrt(variance)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return (like(np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d), a),)
+        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d),)
 
     return _narrow(y, d), pullback
 
@@ -198,7 +197,7 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Cal
     return wide, lambda dw: np.transpose(np.reshape(dw, shape_of(turned)), tuple(int(i) for i in np.argsort(order)))
 
 
-@composite(
+@rule_of_primitives(
     np.average,
     cases=lambda s: [
         *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)),
@@ -242,7 +241,7 @@ def average_rule(
     return ((y, np.broadcast_to(total, shape_of(y))) if returned else y), pullback
 
 
-@composite(np.ptp, cases=_two_or_more)
+@rule_of_primitives(np.ptp, cases=_two_or_more)
 def ptp_rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
     """``ptp``: the maximum minus the minimum."""
     high, from_high = rule_of(np.max, a, axis=axis, **given(keepdims=keepdims))
@@ -258,7 +257,7 @@ _with_nans: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(np.nansum, cases=_with_nans)
+@rule_of_primitives(np.nansum, cases=_with_nans)
 def nansum_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -274,7 +273,7 @@ def nansum_rule(
     return y, back
 
 
-@composite(np.nanmean, cases=_with_nans)
+@rule_of_primitives(np.nanmean, cases=_with_nans)
 def nanmean_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
 ) -> tuple[Any, Pullback]:
@@ -304,7 +303,7 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
         y = extremum(np.where(absent, worst, a), **options, **given(initial=first))
         return like(np.where(empty, np.nan, y)[()], y)
 
-    @array_rule(fn, lowering=lowering, cases=_with_nans)
+    @rrule(fn, lowering=lowering, cases=_with_nans)
     def rule(
         a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
         where: Any = NOTHING,
@@ -323,10 +322,10 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
             first = None if initial is NOTHING else np.where(np.equal(initial, y), one, 0)
             n = n if first is None else np.add(n, keep(first, shape, axis))
             share = zero_over_zero(keep(dy, shape, axis), n)
-            dx = like(np.where(ties, share, 0), a)
-            if first is None or not is_inexact(initial):
+            dx = np.where(ties, share, 0)
+            if first is None:
                 return (dx,)
-            return dx, None, None, None, unbroadcast(np.multiply(np.reshape(share, shape_of(y)), first), initial)
+            return dx, None, None, None, np.multiply(np.reshape(share, shape_of(y)), first)
 
         return y, pullback
 

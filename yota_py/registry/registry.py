@@ -28,9 +28,11 @@ from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
+from .missing import SAVING as SAVING
+from .missing import missing_rule as missing_rule
 from .partials import Rule as Rule
 from .partials import check_partials, rule_of_partials
-from .tangents import filled, getfield
+from .tangents import filled, fitted, getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,9 +98,6 @@ raising: dict[Any, Callable[..., Any]] = {}
 deciding: dict[Any, Callable[..., Any]] = {}
 # As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
 rewriting: dict[Any, Callable[..., Any]] = {}
-
-# Functions that are called for what they do with the values.
-SAVING = (np.save, np.savetxt, np.savez, np.savez_compressed)
 
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
@@ -337,7 +336,10 @@ def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
-    """Run the rule of ``fn`` on values; returns ``(y, pullback)``, the pullback checked for its length."""
+    """Run the rule of ``fn`` on values; returns ``(y, pullback)``.
+
+    What a pullback of the library gives is fitted to the arguments; it leaves out what is not wanted.
+    """
     entry = primitive_of(fn)
     if entry is None or entry.rule is None:
         raise missing_rule(fn, site)
@@ -356,9 +358,9 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
             f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
         )
     y, pullback = result
-    if items_of(y) is None or is_library(getattr(entry.rule, "__module__", None)):
-        return result
-    return y, lambda dy: pullback(filled(dy, y))  # rules of the library leave out what is not wanted
+    if not entry.users_rule:
+        return y, lambda dy: fitted(entry.name, pullback(dy), args)
+    return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 
 
 def _shown(parameter: inspect.Parameter) -> str:
@@ -372,26 +374,6 @@ def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
     except TypeError:
         return False
     return True
-
-
-def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
-    """The error for a function that nobody wrote a rule for."""
-    name, where = name_of(fn), str(site or user_site())
-    module = named_module(fn)
-    full = f"{module}.{name}" if module else name
-    if fn in SAVING:
-        return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
-                                f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
-    if not all(part.isidentifier() for part in full.split(".")):  # of np.frompyfunc, a lambda
-        name = full = "f"
-        where = f"{where}: f is {name_of(fn)}"
-    return MissingRuleError(
-        f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
-        f"  1. write its derivative:    @yota_py.rrule({full})\n"
-        f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
-        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
-        f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
-    )
 
 
 @rrule(getfield)
