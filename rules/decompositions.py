@@ -8,16 +8,16 @@ Neudecker, "Matrix Differential Calculus"; others at their place. Complex cotang
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case, describe, rrule
-from yota_py.registry.tangents import like
 
-from .linalg import adjoint, matmul_pullback
-from .support import Pullback, dtype_of, given, operand, rule_of_primitives, shape_of, unsupported
+from .linalg import adjoint
+from .support import Pullback, dtype_of, given, operand, shape_of, unsupported
 
 
 def _diagonal_matrix(d: Any) -> Any:
@@ -128,45 +128,27 @@ def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any
     return y, pullback
 
 
-def _power(a: Any, n: int) -> tuple[Any, Callable[[Any], Any]]:
+def _power(a: Any, n: int) -> Any:
     """``a`` to a positive power by squaring."""
     if n == 1:
-        return a, lambda dy: dy
-    root, from_root = _power(a, n // 2)
+        return a
+    root = _power(a, n // 2)
     square = np.matmul(root, root)
-
-    def split(dy: Any) -> Any:
-        return from_root(np.add(*matmul_pullback(root, root, dy)))
-
-    if n % 2 == 0:
-        return square, split
-
-    def back(dy: Any) -> Any:
-        dsquare, da = matmul_pullback(square, a, dy)
-        return np.add(split(dsquare), da)
-
-    return np.matmul(square, a), back
+    return np.matmul(square, a) if n % 2 else square
 
 
-@rule_of_primitives(
+@composite(
     np.linalg.matrix_power,
     cases=lambda s: [
         *[case(well_conditioned(s, 2, 2), n) for n in (0, 1, 2, 3, 5, -1, -2)], case(well_conditioned(s, 3, 2, 2), 3),
         case(well_conditioned(s, 2, 2, dtype=np.complex128), 3),
     ],
 )  # fmt: skip
-def matrix_power_rule(a: Any, n: int) -> tuple[Any, Pullback]:
-    """``matrix_power`` by repeated squaring."""
+def _matrix_power(a: Any, n: int) -> Any:
     n = operator.index(n)
     if n == 0:
-        unit = np.broadcast_to(np.eye(shape_of(a)[-1], dtype=dtype_of(a)), shape_of(a))
-        return unit, lambda dy: (None,)
-    if n > 0:
-        y, back = _power(a, n)
-        return y, lambda dy: (like(back(dy), a),)
-    inverse, from_inverse = inv_rule(a)
-    y, back = _power(inverse, -n)
-    return y, lambda dy: from_inverse(back(dy))
+        return np.broadcast_to(np.eye(shape_of(a)[-1], dtype=dtype_of(a)), shape_of(a))
+    return _power(a if n > 0 else np.linalg.inv(a), abs(n))
 
 
 # ------------------------------------------------------------------------------------- decompositions
@@ -237,13 +219,11 @@ def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
     return y, pullback
 
 
-@rule_of_primitives(np.linalg.eigvalsh, cases=lambda s: [
+@composite(np.linalg.eigvalsh, cases=lambda s: [
     *_triangle_cases(s), *_complex_cases(s), *_complex_cases(s, UPLO="U"), case(_spread_out(s, 2, 2), "u"),
 ])  # fmt: skip
-def eigvalsh_rule(a: Any, UPLO: str = "L") -> tuple[Any, Pullback]:
-    """``eigvalsh``: the values of ``eigh``."""
-    (w, _), pullback = eigh_rule(a, UPLO)
-    return w, lambda dy: pullback((dy, None))[:1]
+def _eigvalsh(a: Any, UPLO: Any = "L") -> Any:
+    return np.linalg.eigh(a, UPLO)[0]
 
 
 @rrule(

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule
-from yota_py.registry.tangents import astype, unbroadcast
+from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
 from .support import (
@@ -22,9 +23,6 @@ from .support import (
     dtype_of,
     given,
     operand,
-    pipeline,
-    rule_of,
-    rule_of_primitives,
     shape_of,
     unsupported,
 )  # fmt: skip
@@ -89,7 +87,7 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
     return np.minimum(np.maximum(indices, 0), n - 1) if mode == "clip" else indices
 
 
-@rule_of_primitives(
+@composite(
     np.take,
     cases=lambda s: [
         case(s(5), [0, 3, 3]), case(s(3, 4), np.array([1, 0]), 1), case(s(3, 4), [5, 5, -1]), case(s(3, 4), 2, axis=0),
@@ -99,18 +97,12 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
         case(s(3), 1),
     ],
 )  # fmt: skip
-def take_rule(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
-) -> tuple[Any, Pullback]:
-    """``take``: indexing along one axis."""
+def _take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
     if axis is None or not shape_of(a):
-        x, from_flat = rule_of(np.ravel, operand(a))
-        y, pullback = take_rule(x, indices, 0, mode=mode)
-        return y, lambda dy: from_flat(pullback(dy)[0])
+        return np.take(np.ravel(operand(a)), indices, 0, mode=mode)  # type: ignore[call-overload]
     shape = shape_of(a)
     at = axis_of(axis, len(shape))
-    index = along(at, len(shape), _positions(indices, shape[at], mode))
-    return getitem(a, index), lambda dy: (unindex(dy, index, shape),)
+    return getitem(a, along(at, len(shape), _positions(indices, shape[at], mode)))
 
 
 def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]:
@@ -123,7 +115,7 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
     )
 
 
-@rule_of_primitives(
+@composite(
     np.take_along_axis,
     cases=lambda s: [
         case(s(3, 4), s.integers(3, 2, high=4), 1), case(s(3, 4), s.integers(2, 4, high=3), axis=0),
@@ -131,14 +123,11 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
         case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
     ],
 )  # fmt: skip
-def take_along_axis_rule(arr: Any, indices: Any, axis: int | None = -1) -> tuple[Any, Pullback]:
-    """``take_along_axis``: indexing on one axis, in step with the others."""
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Indexing on one axis, in step with the others."""
     if axis is None:
-        x, from_flat = rule_of(np.ravel, arr)
-        y, pullback = take_along_axis_rule(x, indices, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    index = index_along(indices, shape_of(arr), axis)
-    return getitem(arr, index), lambda dy: (unindex(dy, index, shape_of(arr)),)
+        return np.take_along_axis(np.ravel(arr), indices, 0)
+    return getitem(arr, index_along(indices, shape_of(arr), axis))
 
 
 # ------------------------------------------------------------------------------------------ diagonals
@@ -174,31 +163,29 @@ def diagonal_rule(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> tu
     return np.diagonal(a, offset, axis1, axis2), pullback
 
 
-@rule_of_primitives(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
-def linalg_diagonal_rule(x: Any, *, offset: int = 0) -> tuple[Any, Pullback]:
-    """``linalg.diagonal``: of the last two axes."""
-    return rule_of(np.diagonal, x, offset, -2, -1)
+@composite(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
+def _linalg_diagonal(x: Any, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
 
 
-@rule_of_primitives(
+@composite(
     np.diag, cases=lambda s: [case(s(3)), case(s(3), 1), case(s(2), -2), case(s(3, 4)), case(s(3, 4), k=-1), case(s(0))]
 )
-def diag_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
-    """``diag``: of a vector the matrix, of a matrix the diagonal."""
+def _diag(v: Any, k: int = 0) -> Any:
+    """Of a vector the matrix, of a matrix the diagonal."""
     v, shape = operand(v), shape_of(operand(v))
     if len(shape) != 1:
-        return rule_of(np.diagonal, v, k)
+        return np.diagonal(v, k)
     n = shape[0] + abs(k)
-    return rule_of(unindex, v, _on_diagonal(n, n, k), (n, n))
+    return unindex(v, _on_diagonal(n, n, k), (n, n))
 
 
-@rule_of_primitives(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
-def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
-    """``diagflat``: ``diag`` of the raveled array."""
-    return pipeline(operand(v), (np.ravel,), (np.diag, k))
+@composite(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
+def _diagflat(v: Any, k: int = 0) -> Any:
+    return np.diag(np.ravel(operand(v)), k)
 
 
-@rule_of_primitives(
+@composite(
     np.trace,
     cases=lambda s: [
         case(s(3, 3)),
@@ -207,21 +194,17 @@ def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
         case(s(3, 3, dtype=np.float32)),
     ],
 )
-def trace_rule(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> tuple[Any, Pullback]:
-    """``trace``: the sum of the diagonal."""
-    return pipeline(a, (np.diagonal, offset, axis1, axis2), (np.sum, {"axis": -1, **given(dtype=dtype)}))
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, **given(dtype=dtype))
 
 
-@rule_of_primitives(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
-def linalg_trace_rule(x: Any, *, offset: int = 0, dtype: Any = None) -> tuple[Any, Pullback]:
-    """``linalg.trace``: of the last two axes."""
-    return trace_rule(x, offset, -2, -1, dtype)
+@composite(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
+def _linalg_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
 
 
 def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
-    @rule_of_primitives(
+    @composite(
         fn,
         cases=lambda s: [
             case(s(3, 3)),
@@ -231,11 +214,9 @@ def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -
             case(s(3, dtype=np.float32)),
         ],
     )
-    def rule(m: Any, k: int = 0) -> tuple[Any, Pullback]:
-        """The other triangle is zero, and so are its cotangents."""
+    def body(m: Any, k: int = 0) -> Any:
         m, shape = operand(m), shape_of(operand(m))
-        zero = outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k)
-        return np.where(zero, 0, m), lambda dy: (unbroadcast(np.where(zero, 0, dy), m),)
+        return np.where(outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k), 0, m)
 
 
 _triangle(np.tril, lambda rows, columns, k: ~np.tri(rows, columns, k, dtype=bool))
@@ -274,23 +255,20 @@ def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **opti
 # ----------------------------------------------------------------- results whose shape depends on values
 
 
-@rule_of_primitives(
+@composite(
     np.delete,
     cases=lambda s: [
         case(s(5), 1), case(s(3, 4), 1, 1), case(s(3, 4), [0, 2], axis=0), case(s(3, 4), [1], axis=-1),
         case(s(3, 4), slice(0, 2), 1), case(s(3, 4), [0, 5]), case(s(4), np.array([True, False, True, False]), 0),
     ],
 )  # fmt: skip
-def delete_rule(arr: Any, obj: Any, axis: int | None = None) -> tuple[Any, Pullback]:
-    """``delete``: indexing with the positions that are left."""
+def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Indexing with the positions that are left."""
     if axis is None:
-        x, from_flat = rule_of(np.ravel, arr)
-        y, pullback = delete_rule(x, obj, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
+        return np.delete(np.ravel(arr), obj, 0)
     shape = shape_of(arr)
     at = axis_of(axis, len(shape))
-    index = along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj)))
-    return getitem(arr, index), lambda dy: (unindex(dy, index, shape),)
+    return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
 
 
 def _delete_known(arr: Any, obj: Any, axis: int | None = None) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule
-from yota_py.registry.tangents import unbroadcast
 
 from .layout import order_of
-from .support import Pullback, axes_of, operand, rule_of_primitives, shape_of, unsupported
+from .support import Pullback, axes_of, operand, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
 
@@ -218,13 +218,7 @@ def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
     return [np.reshape(x, tuple(-1 if i == at else 1 for i in range(n))) for x, at in zip(xi, order, strict=True)]
 
 
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    views = _axis_views(xi, indexing)
-    shape = np.broadcast_shapes(*map(shape_of, views))
-    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
-
-
-@rule_of_primitives(
+@composite(
     np.meshgrid,
     cases=lambda s: [
         case(s(2), s(3)),
@@ -233,17 +227,10 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
         case(s(3)),
     ],
 )
-def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, Pullback]:
-    """``meshgrid``: the copies' cotangents are summed."""
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     views = _axis_views(xi, indexing)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return tuple(
-            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x))
-            for d, v, x in zip(dy, views, xi, strict=True)
-        )
-
-    return _meshgrid(*xi, sparse=sparse, indexing=indexing), pullback
+    shape = np.broadcast_shapes(*map(shape_of, views))
+    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
 
 
 # ----------------------------------------------------------------------- questions of shape and dtype

@@ -11,7 +11,6 @@ from yota_py.base.dispatch import decided, dispatching
 from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact
 
-from .indexing import take_along_axis_rule
 from .indices import getitem, unindex
 from .support import (
     Axis,
@@ -64,7 +63,7 @@ def sort_rule(
         x, from_flat = rule_of(np.ravel, x)
         y, pullback = sort_rule(x, 0, kind, stable=stable)
         return y, lambda dy: from_flat(pullback(dy)[0])
-    return take_along_axis_rule(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
+    return rule_of(np.take_along_axis, x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
 
 
 @rrule(np.partition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
@@ -75,7 +74,7 @@ def partition_rule(a: Any, kth: Any, axis: int | None = -1, kind: str = "introse
         x, from_flat = rule_of(np.ravel, x)
         y, pullback = partition_rule(x, kth, 0)
         return y, lambda dy: from_flat(pullback(dy)[0])
-    return take_along_axis_rule(x, np.argpartition(x, kth, axis), axis)
+    return rule_of(np.take_along_axis, x, np.argpartition(x, kth, axis), axis)
 
 
 # ---------------------------------------------------------------------------------- edges of histograms

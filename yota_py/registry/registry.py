@@ -30,8 +30,9 @@ from .cases import Sample as Sample
 from .cases import case as case
 from .missing import SAVING as SAVING
 from .missing import missing_rule as missing_rule
+from .partials import Pullback as Pullback
 from .partials import Rule as Rule
-from .partials import check_partials, rule_of_partials
+from .partials import Wanted, check_partials, rule_of_partials, rule_of_vjps
 from .tangents import filled, fitted, getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +51,8 @@ class Primitive:
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
     values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
-    (``users_rule``) write into: they are given arrays that are read-only. What is declared here is ``known`` to do
+    (``users_rule``) write into: they are given arrays that are read-only. A ``selective`` rule is told which cotangents
+    are ``wanted``. What is declared here is ``known`` to do
     nothing but compute; of other functions it is heeded, when they are recorded, whether they print, write files and
     the like.
     """
@@ -68,6 +70,7 @@ class Primitive:
     fails: bool = False
     users: bool = False
     users_rule: bool = False
+    selective: bool = False
     known: bool = False
 
     @property
@@ -215,7 +218,7 @@ def describe(
     return entry
 
 
-def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) -> Callable[[Rule], Rule]:
     """Decorator that registers the rule of ``fn``; ``options`` as in ``describe``.
 
     The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
@@ -238,7 +241,7 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
         _function(rule, f"the rule of {name_of(fn)}")
         entry = describe(fn, **options)
         _replacing(entry)
-        entry.rule, entry.nondiff, entry.users_rule = rule, False, _is_users(rule)
+        entry.rule, entry.nondiff, entry.users_rule, entry.selective = rule, False, _is_users(rule), selective
         return rule
 
     return register
@@ -264,10 +267,17 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     check_partials(_function(fn, "what is to get a rule"), partials)
     entry = describe(fn, **options)
     _replacing(entry)
-    entry.rule, entry.nondiff = rule_of_partials(entry.fn, partials), False
+    entry.rule, entry.nondiff, entry.selective = rule_of_partials(entry.fn, partials), False, True
     entry.users_rule = any(map(_is_users, partials))
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
         _primitives[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
+
+
+def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
+    """Register a function by one function per argument, ``(dy, y, *args, **kwargs) -> dx``: only those run that are
+    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula.
+    """
+    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each))
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
@@ -335,7 +345,9 @@ def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]
         return NotImplemented  # a keyword that it does not know
 
 
-def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
+def apply_rule(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None, wanted: Wanted = None
+) -> tuple[Any, Any]:
     """Run the rule of ``fn`` on values; returns ``(y, pullback)``.
 
     What a pullback of the library gives is fitted to the arguments; it leaves out what is not wanted.
@@ -344,7 +356,7 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
     if entry is None or entry.rule is None:
         raise missing_rule(fn, site)
     try:
-        result = entry.rule(*args, **kwargs)
+        result = entry.rule(*args, **kwargs, wanted=wanted) if entry.selective else entry.rule(*args, **kwargs)
     except TypeError as error:
         if not _accepts(entry.rule, args, kwargs):
             takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
