@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.base.types import typeof
+from yota_py.base.types import is_basic, typeof
 from yota_py.registry.registry import Case, Sample, apply_rule, case, rrule
 from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
 
-from .indices import is_basic, unindex
+from .indices import unindex
 from .support import Pullback, dtype_of
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
-from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule
+from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule, vjps
 from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
@@ -49,20 +49,16 @@ def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
     return y, lambda dy: (dy,)
 
 
-@rrule(as_array, emit=lambda k, x: x, cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])
-def _as_array(x: Any) -> tuple[Any, Pullback]:
-    return as_array(x), lambda dy: (dy,)
+vjps(as_array, lambda dy, y, x: dy, emit=lambda k, x: x,
+     cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])  # fmt: skip
 
 
 def _copied(a: Any, *order: Any, **options: Any) -> Any:
     return np.copy(a) if order or options else NotImplemented
 
 
-@rrule(np.copy, emit=lambda k, x: x, lowering=_copied, cases=lambda s: [
-    case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
-])  # fmt: skip
-def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)),)
+vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)), emit=lambda k, x: x, lowering=_copied,
+     cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
 
 
 @primitive
@@ -75,11 +71,9 @@ def _item_lowering(x: Any) -> Any:
     return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
 
 
-@rrule(item, emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
+vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
     case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
 ])  # fmt: skip
-def _item(x: Any) -> tuple[Any, Pullback]:
-    return item(x), lambda dy: (np.reshape(dy, np.shape(x)),)
 
 
 def _item_method(x: Any, *index: Any) -> Any:
@@ -283,12 +277,10 @@ def _full_lowering(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, *
     return y if dtype is None else astype(y, np.dtype(dtype))
 
 
-@rrule(full, lowering=_full_lowering, cases=lambda s: [
+vjps(full, None, lambda dy, y, shape, fill_value, *rest, **kwargs: dy, lowering=_full_lowering, cases=lambda s: [
     case((3, 4), s.number()), case(3, s()), case((2, 3), s(3)), case(2, s.number(), np.float32),
     case((0, 2), s.number()),
 ])  # fmt: skip
-def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full(shape, fill_value, *rest, **kwargs), lambda dy: (None, dy)
 
 
 def _full_like_lowering(
@@ -298,11 +290,10 @@ def _full_like_lowering(
     return astype(y, dtype_of(a) if dtype is None else np.dtype(dtype))
 
 
-@rrule(full_like, lowering=_full_like_lowering, aliases=(np.full_like,), cases=lambda s: [
+vjps(full_like, None, lambda dy, y, a, fill_value, *rest, **kwargs: dy, lowering=_full_like_lowering,
+     aliases=(np.full_like,), cases=lambda s: [
     case(s(3, 4), s.number()), case(s(2, 3), s(3)), case(s(3, dtype=np.float32), s.number()), case(s(3), s()),
 ])  # fmt: skip
-def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full_like(a, fill_value, *rest, **kwargs), lambda dy: (None, dy)
 
 
 def _linspace_lowering(

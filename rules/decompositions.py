@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, describe, rrule
+from yota_py.registry.registry import Case, Sample, case, describe, rrule, vjps
 
 from .linalg import adjoint
-from .support import Pullback, dtype_of, given, operand, shape_of, unsupported
+from .support import Pullback, dtype_of, given, operand, shape_of, unsupported, zero_over_zero
 
 
 def _diagonal_matrix(d: Any) -> Any:
@@ -66,11 +66,8 @@ def square_cases(s: Sample) -> Iterable[Case]:
 # ------------------------------------------------------------------------ inverses and linear systems
 
 
-@rrule(np.linalg.inv, cases=square_cases)
-def inv_rule(a: Any) -> tuple[Any, Pullback]:
-    """``inv``: ``dA = -Y^H dY Y^H`` (Giles 2.2.3)."""
-    y = np.linalg.inv(a)
-    return y, lambda dy: (np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))),)
+# dA = -Y^H dY Y^H (Giles 2.2.3)
+vjps(np.linalg.inv, lambda dy, y, a: np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))), cases=square_cases)
 
 
 @rrule(
@@ -154,14 +151,9 @@ def _matrix_power(a: Any, n: int) -> Any:
 # ------------------------------------------------------------------------------------- decompositions
 
 
-def _reciprocal(x: Any) -> Any:
-    """``1 / x``, and zero for zero: what belongs to equal eigenvalues is left out."""
-    return np.where(np.equal(x, 0), 0, np.divide(1, np.where(np.equal(x, 0), 1, x)))
-
-
 def _differences(w: Any) -> Any:
-    """``1 / (w[j] - w[i])``, zero on the diagonal and for equal values."""
-    return _reciprocal(np.subtract(w[..., None, :], w[..., :, None]))
+    """``1 / (w[j] - w[i])``, zero on the diagonal and for equal values, which so are left out."""
+    return zero_over_zero(1, np.subtract(w[..., None, :], w[..., :, None]))
 
 
 def _triangle_cases(s: Sample, **options: Any) -> Iterable[Case]:
@@ -256,7 +248,7 @@ def svd_rule(
         du, ds, dvh = dy if compute_uv else (None, dy, None)
         inner: Any = None if ds is None else _diagonal_matrix(ds)
         outer: Any = None
-        over = _reciprocal(s)
+        over = zero_over_zero(1, s)
         if du is not None:
             skew = _skew(np.matmul(adjoint(u), du))
             part = np.multiply(np.multiply(_differences(np.multiply(s, s)), skew), s[..., None, :])

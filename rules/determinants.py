@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.registry import Case, Sample, case, rrule
+from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 from yota_py.registry.tangents import conj, like
 
 from .decompositions import square_cases, well_conditioned
@@ -191,11 +191,9 @@ def cofactors_rule(a: Any, det: Any = None) -> tuple[Any, Pullback]:
     return cofactors(a, **given(det=det)), lambda dy: (mixed_cofactors(conj(a), dy),)
 
 
-@rrule(np.linalg.det, cases=square_cases)
-def det_rule(a: Any) -> tuple[Any, Pullback]:
-    """``det``: ``dA = dy conj(C)``, with the cofactors C."""
-    y = np.linalg.det(a)
-    return y, lambda dy: (np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),)
+# dA = dy conj(C), with the cofactors C
+vjps(np.linalg.det, lambda dy, y, a: np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),
+     cases=square_cases)  # fmt: skip
 
 
 @rrule(np.linalg.slogdet, cases=square_cases)

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule
+from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule, vjps
 from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -58,8 +58,8 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     return getitem(x, index), lambda dy: (unindex(dy, index, shape), None)
 
 
-@rrule(
-    unindex,
+vjps(
+    unindex, lambda dz, y, dy, index, shape: getitem(dz, index),
     kind="unindex",
     lowering=lowered_unindex,
     cases=lambda s: [
@@ -68,9 +68,6 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
         case(s(2, dtype=np.float32), [1, 1], (3,)),
     ],
 )  # fmt: skip
-def unindex_rule(dy: Any, index: Any, shape: tuple[int, ...]) -> tuple[Any, Pullback]:
-    """``unindex``: its adjoint is indexing."""
-    return unindex(dy, index, shape), lambda dz: (getitem(dz, index),)
 
 
 # ------------------------------------------------------------------------------- picking by position

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule
+from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule, vjps
 
 from .samples import numbers
 from .support import Pullback, zero_over_zero
@@ -67,15 +67,9 @@ def _product(items: Sequence[Any], start: Any = 1) -> Any:
     return reduce(operator.mul, items, start)
 
 
-@rrule(_modf, cases=numbers((-2.0, 2.0)))
-def _modf_rule(x: Any) -> tuple[Any, Pullback]:
-    return _modf(x), lambda dy: (dy[0],)
-
-
-@rrule(_ldexp, cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])
-def _ldexp_rule(x: Any, exponent: Any) -> tuple[Any, Pullback]:
-    return _ldexp(x, exponent), lambda dy: (dy * 2.0**exponent,)
-
+vjps(_modf, lambda dy, y, x: dy[0], cases=numbers((-2.0, 2.0)))
+vjps(_ldexp, lambda dy, y, x, exponent: dy * 2.0**exponent, None,
+     cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])  # fmt: skip
 
 patch(math, "log", _log_with_base)
 patch(math, "hypot", _hypot)

@@ -1,6 +1,7 @@
 """Elementwise functions that pass one of their arguments on: extrema, ``where``, ``clip``, ``nan_to_num``.
 
-Those that tie share the cotangent (``docs/conventions.md``).
+Those that tie share the cotangent (``docs/conventions.md``). Nothing is multiplied with it, so that the dtype
+stays and a NaN of the part not taken does not leak.
 """
 
 from __future__ import annotations
@@ -12,30 +13,14 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.registry.registry import Cases, case, methods, patch, rrule
+from yota_py.registry.registry import case, methods, patch, rrule, vjps
 from yota_py.registry.tangents import is_inexact
 
-from .elementwise import REAL, Emit
+from .elementwise import REAL
 from .samples import arrays
 from .support import NOTHING, dtype_of, strong
 
 _pair = arrays(REAL, REAL)
-
-
-def selecting(fn: Callable[..., Any], *backs: Callable[..., Any] | None, cases: Cases, emit: Emit = None) -> None:
-    """A function that passes arguments on: each ``back(dy, y, *args)`` selects the part of ``dy`` that is its own.
-
-    Nothing is multiplied, so that the dtype stays and a NaN of the part not taken does not leak.
-    """
-
-    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        y = fn(*args)
-        return y, lambda dy: tuple(
-            back(dy, y, *args) if back is not None and is_inexact(x) else None
-            for back, x in zip(backs, args, strict=True)
-        )
-
-    rrule(fn, emit=emit, cases=cases)(rule)
 
 
 def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
@@ -44,8 +29,8 @@ def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
 
 
 for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax, "fmax"), (np.fmin, "fmin")]:
-    selecting(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
-              emit=_name, cases=_pair)  # fmt: skip
+    vjps(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
+         emit=_name, cases=_pair)  # fmt: skip
 
 
 def _heaviside(k: Any, x: Any, half: Any) -> Any:
@@ -54,24 +39,16 @@ def _heaviside(k: Any, x: Any, half: Any) -> Any:
     return k.select(k.eq(x, zero), half, side)
 
 
-selecting(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
-selecting(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
+vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
+vjps(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
-@rrule(np.where, emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
+vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy, y, mask, a, b: np.where(mask, 0, dy),
+     emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),
 ])  # fmt: skip
-def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    y = np.where(condition, *choices)
-
-    def pullback(dy: Any) -> Sequence[Any]:
-        wanted = map(is_inexact, choices)
-        parts = (condition, dy, 0), (condition, 0, dy)
-        return None, *(np.where(*part) if one else None for part, one in zip(parts, wanted, strict=True))
-
-    return y, pullback
 
 
 def _where_stand_in(condition: Any, *choices: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule
+from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule, vjps
 
 from .layout import order_of
 from .support import Pullback, axes_of, operand, shape_of, unsupported
@@ -69,26 +69,24 @@ def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
     return _reshaped(a, -1, order), lambda dy: (_reshaped(dy, before, order),)
 
 
-@rrule(
+def _back(dy: Any, y: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
+    """The cotangent in the shape of the argument."""
+    return np.reshape(dy, shape_of(a))
+
+
+vjps(
     np.squeeze,
+    _back,
     kind="view",
     cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
 )
-def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
-    """``squeeze``: the cotangent takes the old shape."""
-    before = shape_of(a)
-    return np.squeeze(a, axis), lambda dy: (np.reshape(dy, before),)
 
-
-@rrule(
+vjps(
     np.expand_dims,
+    _back,
     kind="view",
     cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
 )
-def expand_dims_rule(a: Any, axis: Any) -> tuple[Any, Pullback]:
-    """``expand_dims``: the cotangent takes the old shape."""
-    before = shape_of(a)
-    return np.expand_dims(a, axis), lambda dy: (np.reshape(dy, before),)
 
 
 def _at_least(fn: Callable[..., Any]) -> None:
@@ -133,16 +131,11 @@ def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pull
     return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
 
 
-@rrule(np.swapaxes, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])
-def swapaxes_rule(a: Any, axis1: int, axis2: int) -> tuple[Any, Pullback]:
-    """``swapaxes`` is its own inverse."""
-    return np.swapaxes(a, axis1, axis2), lambda dy: (np.swapaxes(dy, axis1, axis2),)
+vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kind="view",
+     cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])  # fmt: skip
 
-
-@rrule(np.moveaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])
-def moveaxis_rule(a: Any, source: Any, destination: Any) -> tuple[Any, Pullback]:
-    """``moveaxis``: from destination back to source."""
-    return np.moveaxis(a, source, destination), lambda dy: (np.moveaxis(dy, destination, source),)
+vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kind="view",
+     cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])  # fmt: skip
 
 
 @rrule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
@@ -153,27 +146,22 @@ def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     return np.transpose(a, order), lambda dy: (np.transpose(dy, tuple(order.index(i) for i in range(n))),)
 
 
-def _mirrored(fn: Callable[..., Any], cases: Any) -> None:
-    """A view that undoes itself."""
-    rrule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
-
-
 for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
-    _mirrored(_mirror, lambda s: [case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32))])
+    vjps(_mirror, lambda dy, y, a, mirror=_mirror: mirror(dy), kind="view", cases=lambda s: [
+        case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32)),
+    ])  # fmt: skip
 
 
-@rrule(
+vjps(
     np.flip,
+    lambda dy, y, m, axis=None: np.flip(dy, axis),
     kind="view",
     cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
 )
-def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
-    """``flip`` is its own inverse."""
-    return np.flip(m, axis), lambda dy: (np.flip(dy, axis),)
 
-
-@rrule(
+vjps(
     np.rot90,
+    lambda dy, y, m, k=1, axes=(0, 1): np.rot90(dy, -k, axes),
     kind="view",
     cases=lambda s: [
         case(s(2, 3)),
@@ -183,23 +171,16 @@ def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
         case(s(2, 3), 4),
     ],
 )
-def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
-    """``rot90``: turned back."""
-    return np.rot90(m, k, axes), lambda dy: (np.rot90(dy, -k, axes),)
-
 
 # --------------------------------------------------------------------------------------- broadcasting
 
 
-@rrule(
-    np.broadcast_to,
+vjps(
+    np.broadcast_to, lambda dy, y, array, shape, subok=False: dy,
     kind="view",
     cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
                      case(s(3, dtype=np.float32), (2, 3))],
 )  # fmt: skip
-def broadcast_to_rule(array: Any, shape: Any, subok: bool = False) -> tuple[Any, Pullback]:
-    """``broadcast_to``: the copies' cotangents are summed."""
-    return np.broadcast_to(array, shape), lambda dy: (dy,)
 
 
 @rrule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])

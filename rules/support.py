@@ -12,13 +12,13 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from yota_py.base.dispatch import dispatching, original
 from yota_py.base.types import ArrayType, typeof
 from yota_py.errors import MissingRuleError
+from yota_py.registry.registry import Pullback as Pullback
 from yota_py.registry.registry import Rule, apply_rule, case, nondiff, rrule
 from yota_py.registry.tangents import as_array, astype
 from yota_py.registry.tangents import operand as operand  # for the rules, too
 from yota_py.tape.operations import user_site
 
 Axis = int | Sequence[int] | None
-Pullback = Callable[[Any], Sequence[Any]]
 
 NOTHING: Any = np._NoValue  # type: ignore[attr-defined]  # NumPy's own "not given"
 
@@ -104,10 +104,14 @@ def stop_gradient(x: Any) -> Any:
 nondiff(stop_gradient, lowering=lambda x: x, cases=lambda s: [case(s(3)), case(s(2, dtype=complex))])
 
 
-def zero_over_zero(a: Any, b: Any) -> Any:
-    """``a / b``, and zero with all derivatives where ``b`` is: the convention for roots of sums of squares at zero."""
-    nowhere = np.equal(b, 0)
+def quotient(a: Any, b: Any, nowhere: Any) -> Any:
+    """``a / b``, and zero with all derivatives ``nowhere``."""
     return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
+
+
+def zero_over_zero(a: Any, b: Any) -> Any:
+    """``a / b``, and zero where ``b`` is: the convention for roots of sums of squares at zero."""
+    return quotient(a, b, np.equal(b, 0))
 
 
 def unsupported(what: str, instead: str) -> MissingRuleError:

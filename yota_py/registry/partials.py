@@ -29,7 +29,8 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
     """The rule of a function with one function ``(dy, y, *args, **kwargs) -> dx`` per argument."""
 
     def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
-        args = tuple([operand(x) if isinstance(x, list) else x for x in args])
+        if isinstance(fn, np.ufunc):
+            args = tuple(map(operand, args))
         y = fn(*args, **kwargs)
 
         def pullback(dy: Any) -> Sequence[Any]:

@@ -292,6 +292,9 @@ def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **option
     ...     return round(x)
     """
     entry = describe(fn, **options)
+    if entry.nondiff and (entry.immediate, entry.of_layout) != (immediate, of_layout):
+        raise RuleError(f"{entry.name} is declared nondiff already, with immediate={entry.immediate} and "
+                        f"of_layout={entry.of_layout}: declare it once")
     _replacing(entry)
     entry.nondiff, entry.immediate, entry.of_layout = True, immediate, of_layout
     return fn
