@@ -83,7 +83,10 @@ def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **opti
 def _joined(
     fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any
 ) -> None:
-    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them."""
+    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them.
+
+    No composite: there may be thousands of numbers, each of which would be a call.
+    """
 
     def rule(arrays: Any, axis: int | None = None, out: None = None, **options: Any) -> tuple[Any, Pullback]:
         parts, gather = parts_of(arrays)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, dispatching
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact
 
@@ -21,7 +22,6 @@ from .support import (
     given,
     kept_shape,
     operand,
-    rule_of,
     shape_of,
     unsupported,
 )  # fmt: skip
@@ -53,28 +53,19 @@ for _fn in (np.nanargmax, np.nanargmin):
 nondiff(np.isin, cases=lambda s: [case(s(3), s(2)), case(_GRID, _GRID[:2]), case(s(3), s(2), invert=True)])
 
 
-@rrule(np.sort, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")])
-def sort_rule(
-    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None
-) -> tuple[Any, Pullback]:
-    """``sort``: every cotangent goes back to where its element was, as ``argsort`` of the same kind has it."""
-    x = operand(a)
-    if axis is None:
-        x, from_flat = rule_of(np.ravel, x)
-        y, pullback = sort_rule(x, 0, kind, stable=stable)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    return rule_of(np.take_along_axis, x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
+@composite(
+    np.sort, lowering=None, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")]
+)
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None) -> Any:
+    """The elements in the order that ``argsort`` of the same kind has."""
+    x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
+    return np.take_along_axis(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
 
 
-@rrule(np.partition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
-def partition_rule(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> tuple[Any, Pullback]:
-    """``partition``: every cotangent goes back to where its element was."""
-    x = operand(a)
-    if axis is None:
-        x, from_flat = rule_of(np.ravel, x)
-        y, pullback = partition_rule(x, kth, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    return rule_of(np.take_along_axis, x, np.argpartition(x, kth, axis), axis)
+@composite(np.partition, lowering=None, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
+def _partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+    x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
+    return np.take_along_axis(x, np.argpartition(x, kth, axis), axis)
 
 
 # ---------------------------------------------------------------------------------- edges of histograms

@@ -172,6 +172,7 @@ vjps(_zeta, MISSING, lambda dy, y, x, q=1: -dy * x * _zeta(x + 1, q),
 
 # ------------------------------------------------------------------------------------ logsumexp and softmax
 # These do not dispatch; their rules are compositions, value included, so that a lowered tape holds primitives only.
+# Their pullbacks are formulas in the result, which neither divide nor take a logarithm again.
 
 
 def _stand_in(name: str) -> Callable[..., Any]:

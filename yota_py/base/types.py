@@ -27,6 +27,10 @@ class ArrayType:
     shape: tuple[int, ...] = ()
     kind: Kind = "array"
 
+    def __yota_type__(self) -> ArrayType:
+        """A type stands for its values where nothing else is asked of them."""
+        return self
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""

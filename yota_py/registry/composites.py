@@ -27,14 +27,14 @@ Cotangents: TypeAlias = dict[int, Any]  # by the number of the part
 
 def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
     """Decorator that makes a body in terms of other functions what ``fn`` is, value and derivative; ``options`` as in
-    ``describe``. Compiled programs have the body in its place."""
+    ``describe``. Compiled programs have the body in its place, or another ``lowering``."""
 
     def register(body: B) -> B:
         @wraps(body)
         def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
             return _rule(body, args, kwargs, wanted)
 
-        rrule(fn, selective=True, lowering=body, **options)(rule)
+        rrule(fn, selective=True, **{"lowering": body, **options})(rule)
         return body
 
     return register

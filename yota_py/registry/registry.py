@@ -20,6 +20,7 @@ import numpy as np
 from ..base.containers import items_of, only
 from ..base.dispatch import dispatching, original, originals
 from ..base.ownership import is_library, is_ours, named_module
+from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..errors import MissingRuleError, RuleError
 from ..tape.operations import Site, user_site
@@ -374,7 +375,8 @@ def apply_rule(
         )
     y, pullback = result
     if not entry.users_rule:
-        return y, lambda dy: fitted(entry.name, pullback(dy), args)
+        kept = [t if isinstance(t := typeof(x), ArrayType) else x for x in args]  # no array for its dtype's sake
+        return y, lambda dy: fitted(entry.name, pullback(dy), kept)
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 
 
