@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.base.types import typeof
+from yota_py.base.types import is_basic, typeof
 from yota_py.registry.registry import Case, Sample, apply_rule, case, rrule
-from yota_py.registry.tangents import astype, is_inexact, like, unbroadcast
+from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
 
-from .indices import is_basic, unindex
-from .support import dtype_of
-
-Pullback = Callable[[Any], Sequence[Any]]
+from .indices import unindex
+from .support import Pullback, dtype_of
 
 
 def _setitem_cases(s: Sample) -> Iterable[Case]:
@@ -89,7 +87,6 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
                 order = np.reshape(np.arange(1, np.size(dv) + 1), np.shape(dv))
                 last = setitem(np.zeros(np.shape(dy), np.int64), index, order)[index]
                 dv = np.where(np.equal(last, order), dv, 0)
-            dv = unbroadcast(dv, value)
         return setitem(dy, index, 0) if is_inexact(x) else None, None, dv
 
     return setitem(x, index, value), pullback
@@ -104,9 +101,8 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
 def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Pullback]:
     def pullback(dy: Any) -> Sequence[Any]:
         dy = like(dy, x)
-        dv = unbroadcast(view(dy, *args, **kwargs), value) if is_inexact(value) else None
         zero = np.zeros(np.shape(view(np.empty(np.shape(dy)), *args, **kwargs)))
-        return set_view(dy, zero, view, args, kwargs) if is_inexact(x) else None, dv, None, None, None
+        return set_view(dy, zero, view, args, kwargs), view(dy, *args, **kwargs)
 
     return set_view(x, value, view, args, kwargs), pullback
 
@@ -134,9 +130,7 @@ def _accumulated(ufunc: Any, x: Any, index: Any, *values: Any) -> tuple[Any, Pul
     """Repeated indices add up, so each of their values gets the whole cotangent; with another ufunc they are rounds."""
 
     def pullback(dy: Any) -> Sequence[Any]:
-        (value,) = values
-        dv = unbroadcast(dy[index] if ufunc is np.add else -dy[index], value) if is_inexact(value) else None
-        return None, dy if is_inexact(x) else None, None, dv
+        return None, dy, None, dy[index] if ufunc is np.add else -dy[index]
 
     y = accumulated(ufunc, x, index, *values)
     return y, pullback if ufunc in (np.add, np.subtract) else _by_rounds(ufunc, x, index, *values)
@@ -159,9 +153,7 @@ def _by_rounds(ufunc: Any, x: Any, index: Any, *values: Any) -> Pullback:
             dtaken, *dothers = back(dx[at[chosen]])
             dx = setitem(dx, at[chosen], 0 if dtaken is None else dtaken)
             dvs = [dv if d is None else setitem(dv, chosen, d) for dv, d in zip(dvs, dothers, strict=True)]
-        dvalues = [unbroadcast(np.reshape(dv, shape), value) if is_inexact(value) else None
-                   for dv, value in zip(dvs, values, strict=True)]
-        return None, np.reshape(dx, np.shape(x)) if is_inexact(x) else None, None, *dvalues
+        return None, np.reshape(dx, np.shape(x)), None, *(np.reshape(dv, shape) for dv in dvs)
 
     return pullback
 

@@ -11,16 +11,14 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
-from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule
-from yota_py.registry.tangents import as_array, astype, is_inexact, like, stacked, unbroadcast
+from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule, vjps
+from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
 
 from .flat import opened
 from .layout import either_order, lies_in, order_of
-from .support import dtype_of, promoted, unsupported
-
-Pullback = Callable[[Any], Sequence[Any]]
+from .support import Pullback, dtype_of, promoted, unsupported
 
 _plain_array, _plain_arange = np.array, np.arange
 
@@ -48,23 +46,19 @@ def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
     """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
     y = _real_astype(x, dtype)
     y = astype(x, dtype) if y is NotImplemented else y
-    return y, lambda dy: (like(dy, x) if is_inexact(x) else None, None)
+    return y, lambda dy: (dy,)
 
 
-@rrule(as_array, emit=lambda k, x: x, cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])
-def _as_array(x: Any) -> tuple[Any, Pullback]:
-    return as_array(x), lambda dy: (dy,)
+vjps(as_array, lambda dy, y, x: dy, emit=lambda k, x: x,
+     cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])  # fmt: skip
 
 
 def _copied(a: Any, *order: Any, **options: Any) -> Any:
     return np.copy(a) if order or options else NotImplemented
 
 
-@rrule(np.copy, emit=lambda k, x: x, lowering=_copied, cases=lambda s: [
-    case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s()),
-])  # fmt: skip
-def _copy(a: Any, *order: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return np.copy(a, *order, **kwargs), lambda dy: (np.reshape(dy, np.shape(a)), *(None for _ in order))
+vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)), emit=lambda k, x: x, lowering=_copied,
+     cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
 
 
 @primitive
@@ -77,11 +71,9 @@ def _item_lowering(x: Any) -> Any:
     return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
 
 
-@rrule(item, emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
+vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
     case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
 ])  # fmt: skip
-def _item(x: Any) -> tuple[Any, Pullback]:
-    return item(x), lambda dy: (np.reshape(like(dy, x), np.shape(x)),)
 
 
 def _item_method(x: Any, *index: Any) -> Any:
@@ -285,14 +277,10 @@ def _full_lowering(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, *
     return y if dtype is None else astype(y, np.dtype(dtype))
 
 
-@rrule(full, lowering=_full_lowering, cases=lambda s: [
+vjps(full, None, lambda dy, y, shape, fill_value, *rest, **kwargs: dy, lowering=_full_lowering, cases=lambda s: [
     case((3, 4), s.number()), case(3, s()), case((2, 3), s(3)), case(2, s.number(), np.float32),
     case((0, 2), s.number()),
 ])  # fmt: skip
-def _full(shape: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full(shape, fill_value, *rest, **kwargs), lambda dy: (
-        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
-    )  # fmt: skip
 
 
 def _full_like_lowering(
@@ -302,13 +290,10 @@ def _full_like_lowering(
     return astype(y, dtype_of(a) if dtype is None else np.dtype(dtype))
 
 
-@rrule(full_like, lowering=_full_like_lowering, aliases=(np.full_like,), cases=lambda s: [
+vjps(full_like, None, lambda dy, y, a, fill_value, *rest, **kwargs: dy, lowering=_full_like_lowering,
+     aliases=(np.full_like,), cases=lambda s: [
     case(s(3, 4), s.number()), case(s(2, 3), s(3)), case(s(3, dtype=np.float32), s.number()), case(s(3), s()),
 ])  # fmt: skip
-def _full_like(a: Any, fill_value: Any, *rest: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-    return full_like(a, fill_value, *rest, **kwargs), lambda dy: (
-        None, unbroadcast(dy, fill_value) if is_inexact(fill_value) else None, *(None for _ in rest),
-    )  # fmt: skip
 
 
 def _linspace_lowering(
@@ -344,9 +329,7 @@ def _linspace(
 
     def pullback(dy: Any) -> Sequence[Any]:
         last = np.moveaxis(dy, axis, -1)
-        dstart = unbroadcast(np.sum(last * (1 - t), axis=-1), start) if is_inexact(start) else None
-        dstop = unbroadcast(np.sum(last * t, axis=-1), stop) if is_inexact(stop) else None
-        return dstart, dstop, *(None for _ in rest)
+        return np.sum(last * (1 - t), axis=-1), np.sum(last * t, axis=-1)
 
     return y, pullback
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
 from yota_py.registry.registry import case, methods, primitive, readings, rrule, show
-from yota_py.registry.tangents import astype, is_inexact, like, listed
+from yota_py.registry.tangents import astype, listed
 from yota_py.registry.writes import check_range
 
 from .lists import array_of
@@ -67,11 +67,7 @@ def complex_of(a: Any, b: Any) -> complex:
 
 @rrule(complex_of, cases=lambda s: [case(s.number(), s.number()), case(s.number(), 2), case(1, np.float32(s.number()))])
 def _complex_of(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    def pullback(dy: Any) -> Sequence[Any]:
-        parts = (a, np.real), (b, np.imag)
-        return tuple(like(part(dy), x) if is_inexact(x) else None for x, part in parts)
-
-    return complex_of(a, b), pullback
+    return complex_of(a, b), lambda dy: (np.real(dy), np.imag(dy))
 
 
 def to_complex(x: Any) -> Any:

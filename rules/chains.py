@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import case
 
-from .linalg import matmul_rule
-from .support import Pullback, composite, shape_of
+from .support import shape_of
 
 
 def _cheapest_cut(dims: tuple[int, ...]) -> tuple[int, int]:
@@ -25,20 +24,13 @@ def _cheapest_cut(dims: tuple[int, ...]) -> tuple[int, int]:
     return best[0, len(dims) - 1]
 
 
-def _chain(arrays: list[Any]) -> tuple[Any, Callable[[Any], list[Any]]]:
+def _chain(arrays: list[Any]) -> Any:
     if len(arrays) == 1:
-        return arrays[0], lambda dy: [dy]
+        return arrays[0]
     shapes = [shape_of(x) for x in arrays]
     rows = shapes[0][0] if len(shapes[0]) == 2 else 1
     cut = _cheapest_cut((rows, *(shape[0] for shape in shapes[1:]), shapes[-1][-1] if len(shapes[-1]) == 2 else 1))[1]
-    (left, back_left), (right, back_right) = _chain(arrays[:cut]), _chain(arrays[cut:])
-    y, pullback = matmul_rule(left, right)
-
-    def back(dy: Any) -> list[Any]:
-        dleft, dright = pullback(dy)
-        return back_left(dleft) + back_right(dright)
-
-    return y, back
+    return np.matmul(_chain(arrays[:cut]), _chain(arrays[cut:]))
 
 
 @composite(
@@ -48,7 +40,5 @@ def _chain(arrays: list[Any]) -> tuple[Any, Callable[[Any], list[Any]]]:
         case([s(5, 2), s(2, 5), s(5, 1), s(1, 3)]),
     ],
 )  # fmt: skip
-def multi_dot_rule(arrays: Any, *, out: None = None) -> tuple[Any, Pullback]:
-    """``multi_dot``: the product in its cheapest order."""
-    y, back = _chain(list(arrays))
-    return y, lambda dy: (tuple(back(dy)),)
+def _multi_dot(arrays: Any, *, out: None = None) -> Any:
+    return _chain(list(arrays))

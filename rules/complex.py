@@ -6,19 +6,16 @@ For a real loss L the gradient of z is dL/dRe(z) + i dL/dIm(z), as in ChainRules
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, rrule
-from yota_py.registry.tangents import conj, like
+from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, vjps
+from yota_py.registry.tangents import conj
 
 from .casting import item
 from .support import zero_over_zero
-
-Pullback = Callable[[Any], Sequence[Any]]
-
 
 
 def _cases(s: Sample) -> Iterable[Case]:
@@ -37,51 +34,25 @@ nondiff(np.isreal, cases=_cases)
 nondiff(np.iscomplex, cases=_cases)
 
 
-@rrule(np.real, cases=_cases)
-def _real(x: Any) -> tuple[Any, Pullback]:
-    return np.real(x), lambda dy: (like(dy, x),)
+vjps(np.real, lambda dy, y, x: dy, cases=_cases)
+vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, cases=_cases)
+vjps(np.conjugate, lambda dy, y, x: conj(dy), emit=lambda k, x: x, cases=_cases)
+vjps(np.real_if_close, lambda dy, y, a, tol=100: dy, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
 
 
-@rrule(np.imag, cases=_cases)
-def _imag(x: Any) -> tuple[Any, Pullback]:
-    return np.imag(x), lambda dy: (like(1j * dy, x),) if np.iscomplexobj(x) else (None,)
+def _angle(dy: Any, y: Any, z: Any, deg: bool = False) -> Any:
+    square = np.real(z) ** 2 + np.imag(z) ** 2
+    return dy * (180 / math.pi if deg else 1.0) * 1j * zero_over_zero(z, square) if np.iscomplexobj(z) else None
 
 
-@rrule(np.conjugate, emit=lambda k, x: x, cases=_cases)
-def _conjugate(x: Any) -> tuple[Any, Pullback]:
-    return np.conjugate(x), lambda dy: (conj(dy),)
-
-
-@rrule(np.angle, cases=lambda s: [*_cases(s), case(s(3, dtype=complex), True), case(s(3, dtype=complex), deg=True)])
-def _angle(z: Any, *args: Any, deg: bool = False) -> tuple[Any, Pullback]:
-    degrees = args[0] if args else deg
-    unit = 180 / math.pi if degrees else 1.0
-
-    def pullback(dy: Any) -> Sequence[Any]:
-        if not np.iscomplexobj(z):
-            return (None, *(None for _ in args))
-        square = np.real(z) ** 2 + np.imag(z) ** 2
-        return (like(dy * unit * 1j * zero_over_zero(z, square), z), *(None for _ in args))
-
-    return np.angle(z, deg=degrees), pullback
-
-
-@rrule(np.sign, emit="sign", cases=_cases)
-def _sign(x: Any) -> tuple[Any, Pullback]:
+def _sign(du: Any, u: Any, x: Any) -> Any:
     """u = x/|x|; its differential, du = (dx - u Re(conj(u) dx)) / |x|, is its own adjoint."""
-    y = np.sign(x)
-    if not np.iscomplexobj(x):
-        return y, lambda dy: (None,)
-
-    def pullback(dy: Any) -> Sequence[Any]:
-        return (zero_over_zero(dy - y * np.real(np.conjugate(y) * dy), np.abs(x)),)
-
-    return y, pullback
+    return zero_over_zero(du - u * np.real(np.conjugate(u) * du), np.abs(x)) if np.iscomplexobj(x) else None
 
 
-@rrule(np.real_if_close, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
-def _real_if_close(a: Any, tol: Any = 100) -> tuple[Any, Pullback]:
-    return np.real_if_close(a, tol), lambda dy: (like(dy, a),)
+vjps(np.angle, _angle,
+     cases=lambda s: [*_cases(s), case(s(3, dtype=complex), True), case(s(3, dtype=complex), deg=True)])  # fmt: skip
+vjps(np.sign, _sign, emit="sign", cases=_cases)
 
 
 def _is_integer(x: Any) -> Any:

@@ -8,16 +8,16 @@ Neudecker, "Matrix Differential Calculus"; others at their place. Complex cotang
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, describe
-from yota_py.registry.tangents import like, unbroadcast
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Case, Sample, case, describe, rrule, vjps
 
-from .linalg import adjoint, matmul_pullback
-from .support import Pullback, array_rule, composite, dtype_of, given, operand, shape_of, unsupported
+from .linalg import adjoint
+from .support import Pullback, dtype_of, given, operand, shape_of, unsupported, zero_over_zero
 
 
 def _diagonal_matrix(d: Any) -> Any:
@@ -31,12 +31,12 @@ def _halved(n: int, dtype: Any, upper: bool = False) -> Any:
     return ones.T if upper else ones
 
 
-def _of_triangle(dh: Any, a: Any, upper: bool = False) -> Any:
-    """The cotangent of ``a``, of which one triangle is read, from that of the Hermitian matrix that this stands for.
+def _of_triangle(dh: Any, upper: bool = False) -> Any:
+    """The cotangent of what one triangle is read of, from that of the Hermitian matrix that it stands for.
 
     The other triangle is the conjugate of the one that is read, and the diagonal is taken to be real.
     """
-    return like(np.multiply(np.add(dh, adjoint(dh)), _halved(shape_of(dh)[-1], _real_dtype(dh), upper)), a)
+    return np.multiply(np.add(dh, adjoint(dh)), _halved(shape_of(dh)[-1], _real_dtype(dh), upper))
 
 
 def _hermitian(a: Any) -> Any:
@@ -66,14 +66,11 @@ def square_cases(s: Sample) -> Iterable[Case]:
 # ------------------------------------------------------------------------ inverses and linear systems
 
 
-@array_rule(np.linalg.inv, cases=square_cases)
-def inv_rule(a: Any) -> tuple[Any, Pullback]:
-    """``inv``: ``dA = -Y^H dY Y^H`` (Giles 2.2.3)."""
-    y = np.linalg.inv(a)
-    return y, lambda dy: (like(np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))), a),)
+# dA = -Y^H dY Y^H (Giles 2.2.3)
+vjps(np.linalg.inv, lambda dy, y, a: np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))), cases=square_cases)
 
 
-@array_rule(
+@rrule(
     np.linalg.solve,
     cases=lambda s: [
         case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
@@ -96,12 +93,12 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
         columns, dcolumns = (y[..., None], dy[..., None]) if vector else (y, dy)
         db = np.linalg.solve(adjoint(a), dcolumns)
         da = np.negative(np.matmul(db, adjoint(columns)))
-        return unbroadcast(da, a), unbroadcast(db[..., 0] if vector else db, b)
+        return da, db[..., 0] if vector else db
 
     return y, pullback
 
 
-@array_rule(
+@rrule(
     np.linalg.pinv,
     cases=lambda s: [
         case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
@@ -123,29 +120,18 @@ def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any
         rows = np.subtract(rows, np.matmul(x, np.matmul(y, rows)))  # (1 - A Y) dY^H Y Y^H
         columns = np.subtract(columns, np.matmul(np.matmul(columns, y), x))  # Y^H Y dY^H (1 - Y A)
         dx = np.subtract(np.add(rows, columns), through)
-        return (_of_triangle(dx, a) if hermitian else like(dx, a),)
+        return (_of_triangle(dx) if hermitian else dx,)
 
     return y, pullback
 
 
-def _power(a: Any, n: int) -> tuple[Any, Callable[[Any], Any]]:
+def _power(a: Any, n: int) -> Any:
     """``a`` to a positive power by squaring."""
     if n == 1:
-        return a, lambda dy: dy
-    root, from_root = _power(a, n // 2)
+        return a
+    root = _power(a, n // 2)
     square = np.matmul(root, root)
-
-    def split(dy: Any) -> Any:
-        return from_root(np.add(*matmul_pullback(root, root, dy)))
-
-    if n % 2 == 0:
-        return square, split
-
-    def back(dy: Any) -> Any:
-        dsquare, da = matmul_pullback(square, a, dy)
-        return np.add(split(dsquare), da)
-
-    return np.matmul(square, a), back
+    return np.matmul(square, a) if n % 2 else square
 
 
 @composite(
@@ -155,31 +141,19 @@ def _power(a: Any, n: int) -> tuple[Any, Callable[[Any], Any]]:
         case(well_conditioned(s, 2, 2, dtype=np.complex128), 3),
     ],
 )  # fmt: skip
-def matrix_power_rule(a: Any, n: int) -> tuple[Any, Pullback]:
-    """``matrix_power`` by repeated squaring."""
+def _matrix_power(a: Any, n: int) -> Any:
     n = operator.index(n)
     if n == 0:
-        unit = np.broadcast_to(np.eye(shape_of(a)[-1], dtype=dtype_of(a)), shape_of(a))
-        return unit, lambda dy: (None,)
-    if n > 0:
-        y, back = _power(a, n)
-        return y, lambda dy: (like(back(dy), a),)
-    inverse, from_inverse = inv_rule(a)
-    y, back = _power(inverse, -n)
-    return y, lambda dy: from_inverse(back(dy))
+        return np.broadcast_to(np.eye(shape_of(a)[-1], dtype=dtype_of(a)), shape_of(a))
+    return _power(a if n > 0 else np.linalg.inv(a), abs(n))
 
 
 # ------------------------------------------------------------------------------------- decompositions
 
 
-def _reciprocal(x: Any) -> Any:
-    """``1 / x``, and zero for zero: what belongs to equal eigenvalues is left out."""
-    return np.where(np.equal(x, 0), 0, np.divide(1, np.where(np.equal(x, 0), 1, x)))
-
-
 def _differences(w: Any) -> Any:
-    """``1 / (w[j] - w[i])``, zero on the diagonal and for equal values."""
-    return _reciprocal(np.subtract(w[..., None, :], w[..., :, None]))
+    """``1 / (w[j] - w[i])``, zero on the diagonal and for equal values, which so are left out."""
+    return zero_over_zero(1, np.subtract(w[..., None, :], w[..., :, None]))
 
 
 def _triangle_cases(s: Sample, **options: Any) -> Iterable[Case]:
@@ -195,7 +169,7 @@ def _complex_cases(s: Sample, **options: Any) -> Iterable[Case]:
     return [case(_spread_out(s, *shape, dtype=np.complex128), **options) for shape in ((3, 3), (2, 2, 2))]
 
 
-@array_rule(np.linalg.cholesky, cases=lambda s: [
+@rrule(np.linalg.cholesky, cases=lambda s: [
     case for upper in (False, True) for case in (*_triangle_cases(s, upper=upper), *_complex_cases(s, upper=upper))
 ])  # fmt: skip
 def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
@@ -211,12 +185,12 @@ def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
         p = np.matmul(adjoint(lower), adjoint(dy) if upper else dy)
         p = np.multiply(p, _halved(shape_of(p)[-1], _real_dtype(p)))
         half = np.linalg.solve(adjoint(lower), p)
-        return (_of_triangle(np.linalg.solve(adjoint(lower), adjoint(half)), a, upper),)
+        return (_of_triangle(np.linalg.solve(adjoint(lower), adjoint(half)), upper),)
 
     return y, pullback
 
 
-@array_rule(np.linalg.eigh, cases=lambda s: [*_triangle_cases(s), *_triangle_cases(s, UPLO="U")])
+@rrule(np.linalg.eigh, cases=lambda s: [*_triangle_cases(s), *_triangle_cases(s, UPLO="U")])
 def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
     """``eigh``, which reads one triangle only; the cotangent lies there.
 
@@ -232,7 +206,7 @@ def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
         if dv is not None:
             turned = np.multiply(_differences(w), np.matmul(adjoint(v), dv))
             inner = turned if inner is None else np.add(inner, turned)
-        return (_of_triangle(np.matmul(np.matmul(v, inner), adjoint(v)), a, UPLO in ("U", "u")),)
+        return (_of_triangle(np.matmul(np.matmul(v, inner), adjoint(v)), UPLO in ("U", "u")),)
 
     return y, pullback
 
@@ -240,13 +214,11 @@ def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
 @composite(np.linalg.eigvalsh, cases=lambda s: [
     *_triangle_cases(s), *_complex_cases(s), *_complex_cases(s, UPLO="U"), case(_spread_out(s, 2, 2), "u"),
 ])  # fmt: skip
-def eigvalsh_rule(a: Any, UPLO: str = "L") -> tuple[Any, Pullback]:
-    """``eigvalsh``: the values of ``eigh``."""
-    (w, _), pullback = eigh_rule(a, UPLO)
-    return w, lambda dy: pullback((dy, None))[:1]
+def _eigvalsh(a: Any, UPLO: Any = "L") -> Any:
+    return np.linalg.eigh(a, UPLO)[0]
 
 
-@array_rule(
+@rrule(
     np.linalg.svd,
     cases=lambda s: [
         case(_spread_out(s, m, n), **options) for m,
@@ -276,7 +248,7 @@ def svd_rule(
         du, ds, dvh = dy if compute_uv else (None, dy, None)
         inner: Any = None if ds is None else _diagonal_matrix(ds)
         outer: Any = None
-        over = _reciprocal(s)
+        over = zero_over_zero(1, s)
         if du is not None:
             skew = _skew(np.matmul(adjoint(u), du))
             part = np.multiply(np.multiply(_differences(np.multiply(s, s)), skew), s[..., None, :])
@@ -294,7 +266,7 @@ def svd_rule(
                 outside = np.subtract(dvh, np.matmul(np.matmul(dvh, adjoint(vh)), vh))
                 outer = np.matmul(u, np.multiply(over[..., :, None], outside))
         da = np.matmul(np.matmul(u, inner), vh)
-        return (like(da if outer is None else np.add(da, outer), a),)
+        return (da if outer is None else np.add(da, outer),)
 
     return (y if compute_uv else s), pullback
 
@@ -309,7 +281,7 @@ def _spread_out(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
     return np.asarray(well_conditioned(s, *shape, dtype=dtype) @ stretch, dtype)
 
 
-@array_rule(
+@rrule(
     np.linalg.qr,
     cases=lambda s: [
         case(well_conditioned(s, 3, 3)),
@@ -343,7 +315,7 @@ def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
         rest = np.matmul(q, c)
         if dq is not None:
             rest = np.add(rest, dq)
-        return (like(adjoint(np.linalg.solve(r, adjoint(rest))), a),)
+        return (adjoint(np.linalg.solve(r, adjoint(rest))),)
 
     return y, pullback
 

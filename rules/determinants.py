@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.registry import Case, Sample, case
+from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 from yota_py.registry.tangents import conj, like
 
 from .decompositions import square_cases, well_conditioned
 from .linalg import adjoint
 from .reductions import product_of_others
-from .support import Pullback, array_rule, dtype_of, given, shape_of, stop_gradient, unsupported
+from .support import Pullback, dtype_of, given, shape_of, stop_gradient, unsupported
 
 
 def wide(x: Any) -> Any:
@@ -164,7 +164,7 @@ def _directions(s: Sample, *shape: int, count: int = 1, dtype: Any = np.float64)
     return case(well_conditioned(s, *shape, dtype=dtype), *(s(*shape, dtype=dtype) for _ in range(count)))
 
 
-@array_rule(mixed_cofactors, fails=True, cases=lambda s: [
+@rrule(mixed_cofactors, fails=True, cases=lambda s: [
     _directions(s, 3, 3), _directions(s, 2, 2, 2), _directions(s, 3, 3, count=2), _directions(s, 1, 1),
     _directions(s, 2, 2, dtype=np.complex128), _directions(s, 2, 2, dtype=np.float32), _directions(s, 0, 2, 2),
     case(np.ones((3, 3)), s(3, 3)), case(np.zeros((2, 2)), s(2, 2)),
@@ -175,30 +175,28 @@ def mixed_cofactors_rule(a: Any, *xs: Any) -> tuple[Any, Pullback]:
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         ys, dz = [conj(x) for x in xs], dy
-        return like(mixed_cofactors(conj(a), *ys, dz), a), *(
-            like(mixed_cofactors(conj(a), *ys[:i], *ys[i + 1 :], dz), x) for i, x in enumerate(xs)
+        return mixed_cofactors(conj(a), *ys, dz), *(
+            mixed_cofactors(conj(a), *ys[:i], *ys[i + 1 :], dz) for i in range(len(xs))
         )  # fmt: skip
 
     return mixed_cofactors(a, *xs), pullback
 
 
-@array_rule(cofactors, fails=True, cases=lambda s: [
+@rrule(cofactors, fails=True, cases=lambda s: [
     case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 2, 2)), case(np.ones((2, 2))), case(np.zeros((3, 3))),
     case(well_conditioned(s, 2, 2, dtype=np.complex128)), case(well_conditioned(s, 1, 1)),
 ])  # fmt: skip
 def cofactors_rule(a: Any, det: Any = None) -> tuple[Any, Pullback]:
     """``cofactors``, which depend on the matrix alone."""
-    return cofactors(a, **given(det=det)), lambda dy: (like(mixed_cofactors(conj(a), dy), a),)
+    return cofactors(a, **given(det=det)), lambda dy: (mixed_cofactors(conj(a), dy),)
 
 
-@array_rule(np.linalg.det, cases=square_cases)
-def det_rule(a: Any) -> tuple[Any, Pullback]:
-    """``det``: ``dA = dy conj(C)``, with the cofactors C."""
-    y = np.linalg.det(a)
-    return y, lambda dy: (like(np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))), a),)
+# dA = dy conj(C), with the cofactors C
+vjps(np.linalg.det, lambda dy, y, a: np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),
+     cases=square_cases)  # fmt: skip
 
 
-@array_rule(np.linalg.slogdet, cases=square_cases)
+@rrule(np.linalg.slogdet, cases=square_cases)
 def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
     """``slogdet``: ``dA = g A^-H``; g is the cotangent of the logarithm, plus i times that of the sign's angle."""
     y = np.linalg.slogdet(a)
@@ -208,6 +206,6 @@ def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
         if dsign is not None and dtype_of(a).kind == "c":  # the sign of a real matrix is constant
             angle = np.multiply(np.imag(np.multiply(np.conj(dsign), y[0])), -1j)
             g = angle if g is None else np.add(g, angle)
-        return (None if g is None else like(np.multiply(wide(g), adjoint(np.linalg.inv(a))), a),)
+        return (None if g is None else np.multiply(wide(g), adjoint(np.linalg.inv(a))),)
 
     return y, pullback

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from yota_py.registry.composites import composite
 from yota_py.registry.registry import case, rewriting
-from yota_py.registry.tangents import astype, is_inexact, like
+from yota_py.registry.tangents import astype, is_inexact
 
 from .linalg import contraction
-from .support import Pullback, composite, dtype_of, operand, pipeline, rule_of, shape_of
+from .support import dtype_of, operand, shape_of
 
 Labels = tuple[Any, ...]
 
@@ -69,113 +70,73 @@ def _with_text(*args: Any, **kwargs: Any) -> Any:
 
 rewriting[np.einsum] = _with_text
 
-# Each of the following gives a value, its labels, and a pullback.
+# Each of the following gives a value and its labels.
 
 
-def _prepared(x: Any, labels: Labels, sizes: dict[Any, int]) -> tuple[Any, Labels, Pullback]:
+def _prepared(x: Any, labels: Labels, sizes: dict[Any, int]) -> tuple[Any, Labels]:
     """Diagonals of repeated labels taken, axes that are broadcast dropped."""
-    steps: list[tuple[Any, ...]] = []
     names = list(labels)
     for label in [label for label, n in Counter(labels).items() for _ in range(n - 1)]:
         i = names.index(label)
         k = names.index(label, i + 1)
-        steps.append((np.diagonal, 0, i, k))
+        x = np.diagonal(x, 0, i, k)
         names = [name for at, name in enumerate(names) if at not in (i, k)] + [label]
-    y, pullback = pipeline(x, *steps)
-    shape = shape_of(y)
+    shape = shape_of(x)
     keep = [i for i, (n, name) in enumerate(zip(shape, names, strict=True)) if n == sizes[name]]
     if len(keep) == len(names):
-        return y, tuple(names), pullback
-    narrow = np.reshape(y, tuple(shape[i] for i in keep))
-    return narrow, tuple(names[i] for i in keep), lambda dy: pullback(np.reshape(dy, shape))
+        return x, tuple(names)
+    return np.reshape(x, tuple(shape[i] for i in keep)), tuple(names[i] for i in keep)
 
 
-def _summed(x: Any, labels: Labels, wanted: set[Any]) -> tuple[Any, Labels, Pullback]:
+def _summed(x: Any, labels: Labels, wanted: set[Any]) -> tuple[Any, Labels]:
     """Labels that nobody wants summed over."""
     axes = tuple(i for i, label in enumerate(labels) if label not in wanted)
     if not axes:
-        return x, labels, lambda dy: (dy,)
-    y, pullback = rule_of(np.sum, x, axis=axes)
-    return y, tuple(label for label in labels if label in wanted), pullback
+        return x, labels
+    return np.sum(x, axis=axes), tuple(label for label in labels if label in wanted)
 
 
-def _ordered(x: Any, labels: Labels, order: Labels) -> tuple[Any, Pullback]:
+def _ordered(x: Any, labels: Labels, order: Labels) -> Any:
     """The axes in another order, with a 1 for each label that the array does not have."""
     present = [label for label in order if label in labels]
     axes = tuple(labels.index(label) for label in present)
     sizes = dict(zip(labels, shape_of(x), strict=True))
-    steps: list[tuple[Any, ...]] = []
     if axes != tuple(range(len(axes))):
-        steps.append((np.transpose, axes))
-    if len(present) != len(order):
-        steps.append((np.reshape, tuple(sizes.get(label, 1) for label in order)))
-    return pipeline(x, *steps)
+        x = np.transpose(x, axes)
+    return x if len(present) == len(order) else np.reshape(x, tuple(sizes.get(label, 1) for label in order))
 
 
-def _product(
-    a: Any, la: Labels, b: Any, lb: Labels, wanted: set[Any]
-) -> tuple[Any, Labels, Callable[[Any], tuple[Any, Any]]]:
+def _product(a: Any, la: Labels, b: Any, lb: Labels, wanted: set[Any]) -> tuple[Any, Labels]:
     """The product of two operands, summed over the labels that they share and nobody wants."""
-    a, la, sum_a = _summed(a, la, wanted | set(lb))
-    b, lb, sum_b = _summed(b, lb, wanted | set(la))
+    a, la = _summed(a, la, wanted | set(lb))
+    b, lb = _summed(b, lb, wanted | set(la))
     shared = [label for label in la if label in lb]
     contracted = tuple(label for label in shared if label not in wanted)
     batch = tuple(label for label in shared if label in wanted)
     free_a = tuple(label for label in la if label not in lb)
     free_b = tuple(label for label in lb if label not in la)
-    pullback: Pullback
+    labels = (*batch, *free_a, *free_b)
     if contracted and not batch:
         over = [la.index(label) for label in contracted], [lb.index(label) for label in contracted]
-        y, pullback = contraction(a, b, over)
-        labels = (*free_a, *free_b)
-    elif contracted and free_a and free_b:
-        y, pullback = _batched(a, la, b, lb, batch, free_a, free_b, contracted)
-        labels = (*batch, *free_a, *free_b)
-    else:
-        labels = (*batch, *free_a, *free_b)
-        y, pullback = _elementwise(a, la, b, lb, labels, contracted)
-
-    def back(dy: Any) -> tuple[Any, Any]:
-        da, db = pullback(dy)
-        return sum_a(da)[0], sum_b(db)[0]
-
-    return y, labels, back
-
-
-def _elementwise(a: Any, la: Labels, b: Any, lb: Labels, labels: Labels, contracted: Labels) -> tuple[Any, Pullback]:
-    wide_a, back_a = _ordered(a, la, (*labels, *contracted))
-    wide_b, back_b = _ordered(b, lb, (*labels, *contracted))
-    product, pullback = rule_of(np.multiply, wide_a, wide_b)
-    y, _, from_sum = _summed(product, (*labels, *contracted), set(labels))
-
-    def back(dy: Any) -> tuple[Any, Any]:
-        da, db = pullback(from_sum(dy)[0])
-        return back_a(da)[0], back_b(db)[0]
-
-    return y, back
+        return contraction(a, b, over), labels
+    if contracted and free_a and free_b:
+        return _batched(a, la, b, lb, batch, free_a, free_b, contracted), labels
+    wide = (*labels, *contracted)
+    return _summed(np.multiply(_ordered(a, la, wide), _ordered(b, lb, wide)), wide, set(labels))[0], labels
 
 
 def _batched(
     a: Any, la: Labels, b: Any, lb: Labels, batch: Labels, free_a: Labels, free_b: Labels, contracted: Labels
-) -> tuple[Any, Pullback]:
+) -> Any:
     size = dict(zip((*la, *lb), (*shape_of(a), *shape_of(b)), strict=True))
 
     def extents(labels: Labels) -> tuple[int, ...]:
         return tuple(size[label] for label in labels)
 
     m, n, k = (math.prod(extents(labels)) for labels in (free_a, free_b, contracted))
-    moved_a, back_a = _ordered(a, la, (*batch, *free_a, *contracted))
-    moved_b, back_b = _ordered(b, lb, (*batch, *contracted, *free_b))
-    left, flat_a = rule_of(np.reshape, moved_a, (*extents(batch), m, k))
-    right, flat_b = rule_of(np.reshape, moved_b, (*extents(batch), k, n))
-    product, pullback = rule_of(np.matmul, left, right)
-    y, from_flat = rule_of(np.reshape, product, (*extents(batch), *extents(free_a), *extents(free_b)))
-
-    def back(dy: Any) -> tuple[Any, Any]:
-        da, db = pullback(from_flat(dy)[0])
-        return back_a(flat_a(da)[0])[0], back_b(flat_b(db)[0])[0]
-
-    return y, back
+    left = np.reshape(_ordered(a, la, (*batch, *free_a, *contracted)), (*extents(batch), m, k))
+    right = np.reshape(_ordered(b, lb, (*batch, *contracted, *free_b)), (*extents(batch), k, n))
+    return np.reshape(np.matmul(left, right), (*extents(batch), *extents(free_a), *extents(free_b)))
 
 
 def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -208,8 +169,8 @@ def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int,
         case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4), optimize=True),
     ],
 )  # fmt: skip
-def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> tuple[Any, Pullback]:
-    """``einsum`` with subscripts as a string; complex operands are not conjugated in the product."""
+def _einsum(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> Any:
+    """Subscripts are a string; complex operands are not conjugated in the product."""
     given = [operand(x) for x in operands]
     common = np.result_type(*(dtype_of(x) for x in given))  # integers and masks take part as what they promote to
     xs = [x if is_inexact(x) or common.kind not in "fc" else astype(x, common) for x in given]
@@ -218,32 +179,17 @@ def einsum_rule(subscripts: Any, *operands: Any, out: None = None, optimize: Any
     for x, names in zip(xs, labels, strict=True):
         for n, name in zip(shape_of(x), names, strict=True):
             sizes[name] = n if sizes.get(name, 1) == 1 else sizes[name]
-
-    ready = [_prepared(x, names, sizes) for x, names in zip(xs, labels, strict=True)]
-    waiting = [(i, value, names) for i, (value, names, _) in enumerate(ready)]  # (node, value, labels)
-    products: list[tuple[int, int, int, Callable[[Any], tuple[Any, Any]]]] = []
+    waiting = [_prepared(x, names, sizes) for x, names in zip(xs, labels, strict=True)]
     for step in _path(subscripts, [shape_of(x) for x in xs]):
         chosen = [waiting[i] for i in step]
         waiting = [item for i, item in enumerate(waiting) if i not in step]
-        node, value, names = chosen[0]
-        for k, (other, b, lb) in enumerate(chosen[1:], 2):
-            wanted = set(output).union(*(item[2] for item in (*waiting, *chosen[k:])))
-            value, names, back = _product(value, names, b, lb, wanted)
-            products.append((node, other, node := len(xs) + len(products), back))
-        waiting.append((node, value, names))
-    (node, value, names), = waiting  # fmt: skip
-    value, names, from_sum = _summed(value, names, set(output))
-    y, from_order = _ordered(value, names, output)
+        value, names = chosen[0]
+        for k, (b, lb) in enumerate(chosen[1:], 2):
+            wanted = set(output).union(*(names for _, names in (*waiting, *chosen[k:])))
+            value, names = _product(value, names, b, lb, wanted)
+        waiting.append((value, names))
+    (value, names), = waiting  # fmt: skip
+    y = _ordered(*_summed(value, names, set(output)), output)
     if any(label not in names for label in output):  # broadcast by nobody: sizes of 1
         y = np.reshape(y, tuple(sizes[label] for label in output))
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        cotangents = {node: from_sum(from_order(dy)[0])[0]}
-        for first, second, result, back in reversed(products):
-            cotangents[first], cotangents[second] = back(cotangents[result])
-        return None, *(
-            like(prepare(cotangents[i])[0], x) if is_inexact(x) else None
-            for i, (x, (_, _, prepare)) in enumerate(zip(given, ready, strict=True))
-        )
-
-    return y, pullback
+    return y

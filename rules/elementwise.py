@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import is_traced
-from yota_py.registry.registry import Cases, case, describe, nondiff, patch, primitive, rrule, scalar_rule
-from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.registry.registry import Cases, case, describe, nondiff, patch, primitive, scalar_rule, vjps
+from yota_py.registry.tangents import conj, is_inexact, strong_multiply
 
 from .samples import Domain, arrays, numbers
 from .support import dtype_of, operand, zero_over_zero
@@ -267,21 +267,11 @@ nondiff(np.isclose, lowering=_isclose, cases=lambda s: [
 # ------------------------------------------------------------------------------- two results, our own functions
 
 
-@rrule(
-    np.divmod,
+vjps(
+    np.divmod, lambda dy, y, a, b: dy[1], lambda dy, y, a, b: None if dy[1] is None else strong_multiply(dy[1], -y[0]),
     lowering=lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
     cases=lambda s: [case(s(3, 4), s(4, low=0.3)), case(s.number(), 0.7)],
-)
-def _divmod(a: Any, b: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    y = np.divmod(a, b)
-
-    def pullback(dy: Any) -> Sequence[Any]:
-        if dy[1] is None:
-            return None, None
-        da = unbroadcast(dy[1], a) if is_inexact(a) else None
-        return da, unbroadcast(strong_multiply(dy[1], -y[0]), b) if is_inexact(b) else None
-
-    return y, pullback
+)  # fmt: skip
 
 
 def _parts(x: Any) -> Any:
@@ -292,14 +282,10 @@ def _parts(x: Any) -> Any:
     return np.copysign(np.where(np.isinf(x), 0, np.subtract(x, whole)), x), whole
 
 
-@rrule(np.modf, lowering=_parts, cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())])
-def _modf(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    return np.modf(x), lambda dy: (dy[0],)
-
-
-@rrule(np.ldexp, cases=lambda s: [case(s(3, 4), s.integers(4, low=-3, high=3)), case(s(3, dtype=np.float32), 2)])
-def _ldexp(x: Any, exponent: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    return np.ldexp(x, exponent), lambda dy: (unbroadcast(np.ldexp(dy, exponent), x), None)
+vjps(np.modf, lambda dy, y, x: dy[0], lowering=_parts,
+     cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())])  # fmt: skip
+vjps(np.ldexp, lambda dy, y, x, exponent: np.ldexp(dy, exponent), None,
+     cases=lambda s: [case(s(3, 4), s.integers(4, low=-3, high=3)), case(s(3, dtype=np.float32), 2)])  # fmt: skip
 
 
 def _strong(k: Any, dy: Any, partial: Any) -> Any:

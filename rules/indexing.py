@@ -11,21 +11,18 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting
-from yota_py.registry.tangents import astype, unbroadcast
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule, vjps
+from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
 from .support import (
     Pullback,
     along,
-    array_rule,
     axis_of,
-    composite,
     dtype_of,
     given,
     operand,
-    pipeline,
-    rule_of,
     shape_of,
     unsupported,
 )  # fmt: skip
@@ -54,15 +51,15 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
     return [case(x, index) for x, index in basic + fancy]
 
 
-@array_rule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
+@rrule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
 def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     """``x[index]``: the cotangent goes back to where the elements came from."""
     shape = shape_of(x)
     return getitem(x, index), lambda dy: (unindex(dy, index, shape), None)
 
 
-@array_rule(
-    unindex,
+vjps(
+    unindex, lambda dz, y, dy, index, shape: getitem(dz, index),
     kind="unindex",
     lowering=lowered_unindex,
     cases=lambda s: [
@@ -71,9 +68,6 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
         case(s(2, dtype=np.float32), [1, 1], (3,)),
     ],
 )  # fmt: skip
-def unindex_rule(dy: Any, index: Any, shape: tuple[int, ...]) -> tuple[Any, Pullback]:
-    """``unindex``: its adjoint is indexing."""
-    return unindex(dy, index, shape), lambda dz: (getitem(dz, index),)
 
 
 # ------------------------------------------------------------------------------- picking by position
@@ -100,18 +94,12 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
         case(s(3), 1),
     ],
 )  # fmt: skip
-def take_rule(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
-) -> tuple[Any, Pullback]:
-    """``take``: indexing along one axis."""
+def _take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
     if axis is None or not shape_of(a):
-        x, from_flat = rule_of(np.ravel, operand(a))
-        y, pullback = take_rule(x, indices, 0, mode=mode)
-        return y, lambda dy: from_flat(pullback(dy)[0])
+        return np.take(np.ravel(operand(a)), indices, 0, mode=mode)  # type: ignore[call-overload]
     shape = shape_of(a)
     at = axis_of(axis, len(shape))
-    index = along(at, len(shape), _positions(indices, shape[at], mode))
-    return getitem(a, index), lambda dy: (unindex(dy, index, shape),)
+    return getitem(a, along(at, len(shape), _positions(indices, shape[at], mode)))
 
 
 def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]:
@@ -132,14 +120,11 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
         case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
     ],
 )  # fmt: skip
-def take_along_axis_rule(arr: Any, indices: Any, axis: int | None = -1) -> tuple[Any, Pullback]:
-    """``take_along_axis``: indexing on one axis, in step with the others."""
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Indexing on one axis, in step with the others."""
     if axis is None:
-        x, from_flat = rule_of(np.ravel, arr)
-        y, pullback = take_along_axis_rule(x, indices, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    index = index_along(indices, shape_of(arr), axis)
-    return getitem(arr, index), lambda dy: (unindex(dy, index, shape_of(arr)),)
+        return np.take_along_axis(np.ravel(arr), indices, 0)
+    return getitem(arr, index_along(indices, shape_of(arr), axis))
 
 
 # ------------------------------------------------------------------------------------------ diagonals
@@ -152,7 +137,7 @@ def _on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, ...]:
     return (Ellipsis, i, i + offset)
 
 
-@array_rule(
+@rrule(
     np.diagonal,
     kind="view",
     cases=lambda s: [
@@ -176,27 +161,25 @@ def diagonal_rule(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> tu
 
 
 @composite(np.linalg.diagonal, cases=lambda s: [case(s(2, 3, 4)), case(s(3, 4), offset=1)])
-def linalg_diagonal_rule(x: Any, *, offset: int = 0) -> tuple[Any, Pullback]:
-    """``linalg.diagonal``: of the last two axes."""
-    return rule_of(np.diagonal, x, offset, -2, -1)
+def _linalg_diagonal(x: Any, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
 
 
 @composite(
     np.diag, cases=lambda s: [case(s(3)), case(s(3), 1), case(s(2), -2), case(s(3, 4)), case(s(3, 4), k=-1), case(s(0))]
 )
-def diag_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
-    """``diag``: of a vector the matrix, of a matrix the diagonal."""
+def _diag(v: Any, k: int = 0) -> Any:
+    """Of a vector the matrix, of a matrix the diagonal."""
     v, shape = operand(v), shape_of(operand(v))
     if len(shape) != 1:
-        return rule_of(np.diagonal, v, k)
+        return np.diagonal(v, k)
     n = shape[0] + abs(k)
-    return rule_of(unindex, v, _on_diagonal(n, n, k), (n, n))
+    return unindex(v, _on_diagonal(n, n, k), (n, n))
 
 
 @composite(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
-def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
-    """``diagflat``: ``diag`` of the raveled array."""
-    return pipeline(operand(v), (np.ravel,), (np.diag, k))
+def _diagflat(v: Any, k: int = 0) -> Any:
+    return np.diag(np.ravel(operand(v)), k)
 
 
 @composite(
@@ -208,17 +191,13 @@ def diagflat_rule(v: Any, k: int = 0) -> tuple[Any, Pullback]:
         case(s(3, 3, dtype=np.float32)),
     ],
 )
-def trace_rule(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> tuple[Any, Pullback]:
-    """``trace``: the sum of the diagonal."""
-    return pipeline(a, (np.diagonal, offset, axis1, axis2), (np.sum, {"axis": -1, **given(dtype=dtype)}))
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, **given(dtype=dtype))
 
 
 @composite(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
-def linalg_trace_rule(x: Any, *, offset: int = 0, dtype: Any = None) -> tuple[Any, Pullback]:
-    """``linalg.trace``: of the last two axes."""
-    return trace_rule(x, offset, -2, -1, dtype)
+def _linalg_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
 
 
 def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
@@ -232,11 +211,9 @@ def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -
             case(s(3, dtype=np.float32)),
         ],
     )
-    def rule(m: Any, k: int = 0) -> tuple[Any, Pullback]:
-        """The other triangle is zero, and so are its cotangents."""
+    def body(m: Any, k: int = 0) -> Any:
         m, shape = operand(m), shape_of(operand(m))
-        zero = outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k)
-        return np.where(zero, 0, m), lambda dy: (unbroadcast(np.where(zero, 0, dy), m),)
+        return np.where(outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k), 0, m)
 
 
 _triangle(np.tril, lambda rows, columns, k: ~np.tri(rows, columns, k, dtype=bool))
@@ -252,7 +229,7 @@ def _windows(shape: tuple[int, ...], window_shape: Any, axis: Any) -> np.ndarray
     return np.array(sliding_window_view(positions, decided(window_shape), decided(axis)))
 
 
-@array_rule(
+@rrule(
     sliding_window_view,
     lowering=lambda x, window_shape, axis=None, **options: getitem(
         np.ravel(x), _windows(shape_of(x), window_shape, axis)
@@ -282,16 +259,13 @@ def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **opti
         case(s(3, 4), slice(0, 2), 1), case(s(3, 4), [0, 5]), case(s(4), np.array([True, False, True, False]), 0),
     ],
 )  # fmt: skip
-def delete_rule(arr: Any, obj: Any, axis: int | None = None) -> tuple[Any, Pullback]:
-    """``delete``: indexing with the positions that are left."""
+def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Indexing with the positions that are left."""
     if axis is None:
-        x, from_flat = rule_of(np.ravel, arr)
-        y, pullback = delete_rule(x, obj, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
+        return np.delete(np.ravel(arr), obj, 0)
     shape = shape_of(arr)
     at = axis_of(axis, len(shape))
-    index = along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj)))
-    return getitem(arr, index), lambda dy: (unindex(dy, index, shape),)
+    return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
 
 
 def _delete_known(arr: Any, obj: Any, axis: int | None = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching, find_traced, is_traced
-from yota_py.base.types import ArrayType, typeof
+from yota_py.base.types import ArrayType, is_basic, is_integer, typeof
 
 from .support import dtype_of, shape_of
 
@@ -33,16 +33,6 @@ def unindex(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:
     return dx
 
 
-def is_basic(index: Any) -> bool:
-    """Whether an index takes a view: made of integers, slices, ``None`` and ``...`` only."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or part is Ellipsis or isinstance(part, slice) or _is_integer(part) for part in parts)
-
-
-def _is_integer(part: Any) -> bool:
-    return isinstance(part, int | np.integer) and not isinstance(part, bool)
-
-
 def parts_of_index(index: Any, ndim: int) -> list[Any] | None:
     """One part per axis, masks as the positions where they are true; ``None`` if the index has other things in it."""
     parts: list[Any] = []
@@ -52,7 +42,7 @@ def parts_of_index(index: Any, ndim: int) -> list[Any] | None:
         if isinstance(part, list):
             part = np.asarray(part) if find_traced(part) is None else None
         t = typeof(part)
-        if isinstance(part, slice) or part is Ellipsis or _is_integer(part):
+        if isinstance(part, slice) or part is Ellipsis or is_integer(part):
             parts.append(part)
         elif not isinstance(t, ArrayType) or t.dtype.kind not in "iub" or (t.dtype.kind == "b" and is_traced(part)):
             return None

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced
-from yota_py.registry.registry import Case, Sample, case, methods, patch
-from yota_py.registry.tangents import as_array, astype, like, listed
+from yota_py.base.types import ArrayType, typeof
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Case, Sample, case, methods, patch, rrule
+from yota_py.registry.tangents import as_array, astype, listed
 
 from .indices import unindex
 from .support import (
     Pullback,
     along,
-    array_rule,
     axis_of,
-    composite,
     dtype_of,
-    itemized,
     operand,
     promoted,
+    rule_of_primitives,
     shape_of,
     strong,
     unsupported,
@@ -34,9 +34,9 @@ from .support import (
 def parts_of(arrays: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The arrays to be joined, and how their cotangents go together: one array stands for a list of its rows, and
     lists among them for arrays."""
-    if isinstance(arrays, np.ndarray):
-        return [arrays[i] for i in range(shape_of(arrays)[0])], lambda dxs: np.stack(dxs)
-    return list(map(operand, arrays)), lambda dxs: tuple(map(itemized, dxs, arrays))
+    if isinstance(typeof(arrays), ArrayType):
+        return [arrays[i] for i in range(shape_of(arrays)[0])], np.stack
+    return list(map(operand, arrays)), tuple
 
 
 def _concatenate_cases(s: Sample) -> Iterable[Case]:
@@ -60,7 +60,7 @@ def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: An
     return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
 
 
-@array_rule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
+@rrule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
 def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **options: Any) -> tuple[Any, Pullback]:
     """``concatenate``: the cotangent is cut where the pieces met."""
     parts, gather = parts_of(arrays)
@@ -70,10 +70,10 @@ def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **opti
     def pullback(dy: Any) -> tuple[Any, ...]:
         dxs, start = [], 0
         ndim = len(shape_of(dy))
-        for part, shape in zip(parts, shapes, strict=True):
+        for shape in shapes:
             n = int(np.prod(shape)) if axis is None else shape[axis]
             piece = dy[along(axis or 0, ndim, slice(start, start + n))]
-            dxs.append(like(np.reshape(piece, shape) if axis is None else piece, part))
+            dxs.append(np.reshape(piece, shape) if axis is None else piece)
             start += n
         return (gather(dxs),)
 
@@ -83,7 +83,10 @@ def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **opti
 def _joined(
     fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any
 ) -> None:
-    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them."""
+    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them.
+
+    No composite: there may be thousands of numbers, each of which would be a call.
+    """
 
     def rule(arrays: Any, axis: int | None = None, out: None = None, **options: Any) -> tuple[Any, Pullback]:
         parts, gather = parts_of(arrays)
@@ -91,13 +94,11 @@ def _joined(
         y, pullback = concatenate_rule(tuple(prepare(p, at) for p in parts), at, **options)
 
         def back(dy: Any) -> tuple[Any, ...]:
-            dxs = pullback(dy)[0]
-            pairs = zip(dxs, parts, strict=True)  # whole numbers have no cotangents
-            return (gather([None if d is None else like(np.reshape(d, shape_of(p)), p) for d, p in pairs]),)
+            return (gather([np.reshape(d, shape_of(p)) for d, p in zip(pullback(dy)[0], parts, strict=True)]),)
 
         return y, back
 
-    composite(fn, cases=cases)(rule)
+    rule_of_primitives(fn, cases=cases)(rule)
 
 
 def _mixed_cases(s: Sample) -> Iterable[Case]:
@@ -141,10 +142,8 @@ _joined(
     np.append,
     cases=lambda s: [case(s(3), s(2)), case(s(3), s.number()), case(s(2, 2), s(3)), case(s(2, 2), s(1, 2), axis=0)],
 )
-def append_rule(arr: Any, values: Any, axis: int | None = None) -> tuple[Any, Pullback]:
-    """``append``: a concatenation of two."""
-    y, pullback = concatenate_rule((strong(arr), strong(values)), axis)
-    return y, lambda dy: pullback(dy)[0]
+def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    return np.concatenate((strong(arr), strong(values)), axis)
 
 
 # ----------------------------------------------------------------------------------------- splitting
@@ -170,21 +169,10 @@ def _splits(fn: Callable[..., Any], axis_for: Callable[[int], int] | None, cases
         at = axis_of(axis if axis_for is None else axis_for(len(shape)), len(shape))
         return [along(at, len(shape), piece) for piece in _slices(cut, shape[at], sections)]
 
-    def rule(ary: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, Pullback]:
-        taken = indices(ary, indices_or_sections, axis)
-        return [ary[index] for index in taken], lambda dy: (_put_back(dy, taken, shape_of(ary)),)
+    def body(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+        return [ary[index] for index in indices(ary, indices_or_sections, axis)]
 
-    composite(fn, cases=cases)(rule)
-
-
-def _put_back(pieces: Sequence[Any], indices: Sequence[tuple[Any, ...]], shape: tuple[int, ...]) -> Any:
-    """The sum of the pieces, each at its place; pieces may be ``None``, and may overlap."""
-    dx = None
-    for piece, index in zip(pieces, indices, strict=True):
-        if piece is not None:
-            back = unindex(piece, index, shape)
-            dx = back if dx is None else np.add(dx, back)
-    return dx
+    composite(fn, cases=cases)(body)
 
 
 def _split_cases(s: Sample) -> Iterable[Case]:
@@ -219,7 +207,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-@array_rule(
+@rrule(
     np.roll,
     lowering=_roll,
     cases=lambda s: [
@@ -244,13 +232,6 @@ def _interleaved(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for pair in zip(a, b, strict=True) for n in pair)
 
 
-def _tile(A: Any, reps: Any) -> Any:
-    shape, reps = _tiled_shape(shape_of(A), reps)
-    cells = np.reshape(A, _interleaved((1,) * len(shape), shape))
-    copies = np.broadcast_to(cells, _interleaved(reps, shape))
-    return np.reshape(copies, tuple(n * r for n, r in zip(shape, reps, strict=True)))
-
-
 @composite(
     np.tile,
     cases=lambda s: [
@@ -259,18 +240,21 @@ def _tile(A: Any, reps: Any) -> Any:
         case(s(2, 1, 2), (1, 3, 2)),
     ],
 )  # fmt: skip
-def tile_rule(A: Any, reps: Any) -> tuple[Any, Pullback]:
-    """``tile``: the copies' cotangents are summed."""
-    before = shape_of(A)
-    shape, repetitions = _tiled_shape(before, reps)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        copies = np.reshape(dy, _interleaved(repetitions, shape))
-        return (np.reshape(np.sum(copies, axis=tuple(range(0, 2 * len(shape), 2))), before),)
-
-    return _tile(A, reps), pullback
+def _tile(A: Any, reps: Any) -> Any:
+    shape, reps = _tiled_shape(shape_of(A), reps)
+    cells = np.reshape(A, _interleaved((1,) * len(shape), shape))
+    copies = np.broadcast_to(cells, _interleaved(reps, shape))
+    return np.reshape(copies, tuple(n * r for n, r in zip(shape, reps, strict=True)))
 
 
+@composite(
+    np.repeat,
+    cases=lambda s: [
+        case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
+        case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0),
+        case(s.number(), 4),
+    ],
+)  # fmt: skip
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     repeats = decided(repeats)
     if axis is None:
@@ -282,30 +266,6 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     n = int(repeats)
     copies = np.broadcast_to(np.expand_dims(a, at + 1), (*shape[: at + 1], n, *shape[at + 1 :]))
     return np.reshape(copies, (*shape[:at], shape[at] * n, *shape[at + 1 :]))
-
-
-@composite(
-    np.repeat,
-    cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
-        case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0),
-        case(s.number(), 4),
-    ],
-)  # fmt: skip
-def repeat_rule(a: Any, repeats: Any, axis: int | None = None) -> tuple[Any, Pullback]:
-    """``repeat``: the copies' cotangents are summed."""
-    before, repeats = shape_of(a), decided(repeats)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        shape = before if axis is not None else (int(np.prod(before)),)
-        at = axis_of(axis or 0, len(shape))
-        if np.ndim(repeats):
-            dx = unindex(dy, along(at, len(shape), np.repeat(np.arange(shape[at]), repeats)), shape)
-        else:
-            dx = np.sum(np.reshape(dy, (*shape[: at + 1], int(repeats), *shape[at + 1 :])), axis=at + 1)
-        return (np.reshape(dx, before) if axis is None else dx,)
-
-    return _repeat(a, repeats, axis), pullback
 
 
 # -------------------------------------------------------------------------------------------- padding
@@ -334,17 +294,6 @@ def _pad_index(shape: tuple[int, ...], pad_width: Any, mode: str, options: dict[
     return np.ix_(*(np.pad(np.arange(n), width, mode=mode) for n, width in zip(shape, widths, strict=True)))  # type: ignore[call-overload]
 
 
-def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
-    shape = shape_of(array)
-    index = _pad_index(shape, pad_width, mode, options)
-    if mode != "constant":
-        return array[index]
-    wide = tuple(n + sum(width) for n, width in zip(shape, _widths(pad_width, len(shape)), strict=True))
-    frame = np.pad(np.zeros(shape, dtype_of(array)), decided(pad_width), mode="constant", **options)
-    padded = unindex(array, index, wide)
-    return padded + frame if np.any(frame) else padded
-
-
 @composite(
     np.pad,
     cases=lambda s: [
@@ -356,13 +305,15 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
         case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
     ],
 )  # fmt: skip
-def pad_rule(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> tuple[Any, Pullback]:
-    """``pad`` with constants or with copies of elements."""
+def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
     shape = shape_of(array)
     index = _pad_index(shape, pad_width, mode, options)
-    return _pad(array, pad_width, mode, **options), lambda dy: (
-        dy[index] if mode == "constant" else unindex(dy, index, shape),
-    )
+    if mode != "constant":
+        return array[index]
+    wide = tuple(n + sum(width) for n, width in zip(shape, _widths(pad_width, len(shape)), strict=True))
+    frame = np.pad(np.zeros(shape, dtype_of(array)), decided(pad_width), mode="constant", **options)
+    padded = unindex(array, index, wide)
+    return padded + frame if np.any(frame) else padded
 
 
 _plain_pad = np.pad

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.registry import Case, Cases, Sample, case, primitive
-from yota_py.registry.tangents import astype, is_inexact, like, strong_multiply, unbroadcast
+from yota_py.registry.tangents import astype, is_inexact, strong_multiply
 
 from .support import (
     Axis,
     Pullback,
     axes_of,
-    composite,
     dtype_of,
     given,
     inexact,
     pipeline,
+    rule_of_primitives,
     shape_of,
     spread,
     unsupported,
@@ -57,24 +57,24 @@ _powers: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(size_power, cases=_powers)
+@rule_of_primitives(size_power, cases=_powers)
 def _size_power(x: Any, p: Any) -> tuple[Any, Pullback]:
     y = np.power(np.absolute(x), p)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = strong_multiply(dy, strong_multiply(p, signed_power(x, p - 1)))
-        return like(dx, x), _exponent(dy, y, x, p)
+        return dx, _exponent(dy, y, x, p)
 
     return y, pullback
 
 
-@composite(signed_power, cases=_powers)
+@rule_of_primitives(signed_power, cases=_powers)
 def _signed_power(x: Any, p: Any) -> tuple[Any, Pullback]:
     y = x if type(p) is float and p == 1 else np.where(np.equal(x, 0), 0, np.sign(x) * np.power(np.absolute(x), p))[()]
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         if dtype_of(x).kind != "c":
-            return like(strong_multiply(dy, strong_multiply(p, size_power(x, p - 1))), x), _exponent(dy, y, x, p)
+            return strong_multiply(dy, strong_multiply(p, size_power(x, p - 1))), _exponent(dy, y, x, p)
         unit = signed_power(x, (p - 1) / 2)  # what changes the size goes along x, what turns it across
         along = strong_multiply((p - 1) * np.real(np.conj(unit) * dy), unit)
         return strong_multiply(dy, size_power(x, p - 1)) + along, _exponent(np.real(np.conj(dy) * y), 1, x, p)
@@ -86,7 +86,7 @@ def _exponent(dy: Any, y: Any, x: Any, p: Any) -> Any:
     """The cotangent of the exponent: ``y log|x|``, zero at zero."""
     if not is_inexact(p):
         return None
-    return unbroadcast(strong_multiply(dy, y * np.log(np.where(np.equal(x, 0), 1, np.absolute(x)))), p)
+    return strong_multiply(dy, y * np.log(np.where(np.equal(x, 0), 1, np.absolute(x))))
 
 
 def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
@@ -102,10 +102,10 @@ def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any,
         scaled = np.divide(x, spread(positive, shape_of(x), axes))
         dx = strong_multiply(spread(np.where(nowhere, 0, dy), shape_of(x), axes), signed_power(scaled, p - 1))
         if not is_inexact(p):
-            return (like(dx, x),)
+            return (dx,)
         logs = np.log(np.where(np.equal(x, 0), 1, np.absolute(x)))
         slope = np.sum(size_power(scaled, p) * logs, axis=axes, **given(keepdims=keepdims)) - np.log(positive)
-        return like(dx, x), like(np.sum(dy * y / p * slope), p)
+        return dx, np.sum(dy * y / p * slope)
 
     return y, pullback
 
@@ -173,7 +173,7 @@ def _norm_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@composite(np.linalg.norm, cases=_norm_cases)
+@rule_of_primitives(np.linalg.norm, cases=_norm_cases)
 def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False) -> tuple[Any, Pullback]:
     """``norm`` of a vector, matrix or array; the derivative at zero is zero."""
     x = inexact(x)
@@ -189,7 +189,7 @@ def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False
     return y, pullback
 
 
-@composite(
+@rule_of_primitives(
     np.linalg.vector_norm,
     cases=lambda s: [
         case(s(4)), case(s(2, 3)), case(s(2, 3), ord=1), case(s(2, 3), axis=0, ord=np.inf),
@@ -203,7 +203,7 @@ def vector_norm_rule(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: 
     return _vector_norm(x, ord, axes_of(axis, len(shape_of(x))), keepdims)
 
 
-@composite(
+@rule_of_primitives(
     np.linalg.matrix_norm,
     cases=lambda s: [case(s(2, 3)), case(s(2, 3, 2), ord=1), case(s(2, 3, 2), keepdims=True, ord="nuc")],
 )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from yota_py.base.types import typeof
-from yota_py.registry.registry import Case, Rule, Sample, case, patch, primitive, rrule
-from yota_py.registry.tangents import conj, is_inexact, strong_multiply, unbroadcast, zeros_like
+from yota_py.registry.registry import Case, Sample, case, describe, patch, primitive, vjps
+from yota_py.registry.tangents import conj, strong_multiply, zeros_like
 
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
@@ -26,30 +26,20 @@ def _is_number(p: Any) -> bool:
     return type(p) in (int, float)
 
 
-def _rule_of(fn: Callable[..., Any]) -> Rule:
-    def rule(x: Any, p: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        y = fn(x, p)
-
-        def pullback(dy: Any) -> Sequence[Any]:
-            if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
-                dx = unbroadcast(strong_multiply(dy, conj(p * y / x)), x)
-            else:
-                dx = _base_cotangent(dy, x, p) if is_inexact(x) else None
-            return dx, unbroadcast(strong_multiply(dy, conj(_slope(y, x))), p) if is_inexact(p) else None
-
-        return y, pullback
-
-    return rule
-
-
-def _base_cotangent(dy: Any, x: Any, p: Any) -> Any:
-    if _is_number(p):
-        if p == 0:
-            return zeros_like(x)
-        partial = p if p == 1 else p * np.power(x, p - 1)
-    else:
+def _base(dy: Any, y: Any, x: Any, p: Any) -> Any:
+    if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
+        partial = p * y / x
+    elif not _is_number(p):
         partial = strong_multiply(p, np.power(x, p - 1))  # zero at p = 0, whose derivative in p is not
-    return unbroadcast(strong_multiply(dy, conj(partial)), x)
+    elif p == 0:
+        return zeros_like(x)
+    else:
+        partial = p if p == 1 else p * np.power(x, p - 1)
+    return strong_multiply(dy, conj(partial))
+
+
+def _exponent(dy: Any, y: Any, x: Any, p: Any) -> Any:
+    return strong_multiply(dy, conj(_slope(y, x)))
 
 
 def _slope(y: Any, x: Any) -> Any:
@@ -75,11 +65,8 @@ def _special(fn: Callable[..., Any], p: float, emit: Callable[..., Any]) -> Call
 
     power_of.__name__ = f"power_{p}"
 
-    @rrule(power_of, emit=emit, cases=lambda s: [case(s(3, low=0.3)), case(s.number(0.3))])
-    def rule(x: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        y, pullback = _rule_of(fn)(x, p)
-        return y, lambda dy: pullback(dy)[:1]
-
+    vjps(power_of, lambda dy, y, x: _base(dy, y, x, p), emit=emit,
+         cases=lambda s: [case(s(3, low=0.3)), case(s.number(0.3))])  # fmt: skip
     return power_of
 
 
@@ -116,10 +103,10 @@ def _power_of_arrays(x: Any, p: Any) -> Any:
     return np.power(x, p)
 
 
-rrule(
-    _power_of_arrays, emit=lambda k, x, p: k.select(k.eq(p, k.const(0.5, p)), k.sqrt(x), k.pow(x, p)),
+vjps(
+    _power_of_arrays, _base, _exponent, emit=lambda k, x, p: k.select(k.eq(p, k.const(0.5, p)), k.sqrt(x), k.pow(x, p)),
     cases=arrays((0.3, 2.0), (-2.0, 2.0)),
-)(_rule_of(_power_of_arrays))  # fmt: skip
+)  # fmt: skip
 
 
 def _lowered(x: Any, p: Any) -> Any:
@@ -154,8 +141,8 @@ def _cases(s: Sample) -> Iterable[Case]:
     yield case(s(3, low=0.3, dtype=complex), 2)
 
 
-rrule(np.power, emit="pow", lowering=_lowered, cases=_cases)(_rule_of(np.power))
-rrule(np.float_power, emit="pow", cases=_cases)(_rule_of(np.float_power))
+vjps(np.power, _base, _exponent, emit="pow", lowering=_lowered, cases=_cases)
+vjps(np.float_power, _base, _exponent, emit="pow", cases=_cases)
 for _fn, _lowering in [(operator.pow, _lowered_number), (patch(math, "pow"), _lowered_math)]:
-    rrule(_fn, emit="pow", lowering=_lowering, cases=numbers((0.3, 2.0), (-2.0, 2.0)))(_rule_of(_fn))
-    rrule(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])(_rule_of(_fn))
+    vjps(_fn, _base, _exponent, emit="pow", lowering=_lowering, cases=numbers((0.3, 2.0), (-2.0, 2.0)))
+    describe(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule
-from yota_py.registry.tangents import is_inexact, like
+from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule, vjps
 
 from .samples import numbers
-from .support import zero_over_zero
-
-Pullback = Callable[[Any], Sequence[Any]]
+from .support import Pullback, zero_over_zero
 
 SQRT_PI = math.sqrt(math.pi)
 
@@ -44,7 +41,7 @@ def _log_with_base(x: Any, *base: Any) -> Any:
 ])  # fmt: skip
 def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:
     y = _hypot(*coordinates)
-    return y, lambda dy: tuple(like(dy * zero_over_zero(x, y), x) if is_inexact(x) else None for x in coordinates)
+    return y, lambda dy: tuple(dy * zero_over_zero(x, y) for x in coordinates)
 
 
 def _dist(p: Iterable[Any], q: Iterable[Any]) -> Any:
@@ -53,7 +50,7 @@ def _dist(p: Iterable[Any], q: Iterable[Any]) -> Any:
 
 @rrule(_fsum, cases=lambda s: [case([s.number(), s.number(), 1.0]), case([s.number(), 2])])
 def _fsum_rule(terms: Any) -> tuple[Any, Pullback]:
-    return _fsum(terms), lambda dy: (tuple(like(dy, x) if is_inexact(x) else None for x in terms),)
+    return _fsum(terms), lambda dy: ((dy,) * len(terms),)
 
 
 def _listed(fn: Callable[..., Any], on_traced: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,15 +67,9 @@ def _product(items: Sequence[Any], start: Any = 1) -> Any:
     return reduce(operator.mul, items, start)
 
 
-@rrule(_modf, cases=numbers((-2.0, 2.0)))
-def _modf_rule(x: Any) -> tuple[Any, Pullback]:
-    return _modf(x), lambda dy: (None if dy[0] is None else like(dy[0], x),)
-
-
-@rrule(_ldexp, cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])
-def _ldexp_rule(x: Any, exponent: Any) -> tuple[Any, Pullback]:
-    return _ldexp(x, exponent), lambda dy: (like(dy * 2.0**exponent, x), None)
-
+vjps(_modf, lambda dy, y, x: dy[0], cases=numbers((-2.0, 2.0)))
+vjps(_ldexp, lambda dy, y, x, exponent: dy * 2.0**exponent, None,
+     cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])  # fmt: skip
 
 patch(math, "log", _log_with_base)
 patch(math, "hypot", _hypot)

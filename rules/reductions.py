@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.registry import Case, Sample, case, methods, nondiff
-from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.registry.registry import Case, Sample, case, methods, nondiff, rrule
+from yota_py.registry.tangents import astype, conj, is_inexact, like
 
 from .support import (
     NOTHING,
     Axis,
     Pullback,
-    array_rule,
     axes_of,
     axis_of,
     count_along,
@@ -98,7 +97,7 @@ def _without_dtype(lowering: Any) -> Any:
     return shorter
 
 
-@array_rule(np.sum, kind="reduce", lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
+@rrule(np.sum, kind="reduce", lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
 def sum_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -109,8 +108,7 @@ def sum_rule(
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = spread(dy, shape, axis)
-        dx = like(dx, a) if where is NOTHING else unbroadcast(np.where(where, dx, 0), a)
-        return (dx, None, None, None, None, unbroadcast(dy, initial)) if is_inexact(initial) else (dx,)
+        return dx if where is NOTHING else np.where(where, dx, 0), None, None, None, None, dy
 
     return y, pullback
 
@@ -142,10 +140,10 @@ def _extremum_rule(fn: Any, beyond: Any) -> Any:
             if first is not None:
                 ties = np.add(ties, keep(first, shape, axis))
             share = np.divide(keep(dy, shape, axis), ties)
-            dx = like(np.where(others, 0, share), a)
-            if first is None or not is_inexact(initial):
+            dx = np.where(others, 0, share)
+            if first is None:
                 return (dx,)
-            return dx, None, None, None, unbroadcast(np.multiply(np.reshape(share, shape_of(y)), first), initial)
+            return dx, None, None, None, np.multiply(np.reshape(share, shape_of(y)), first)
 
         return y, pullback
 
@@ -164,7 +162,7 @@ def _extremum_cases(s: Sample) -> Iterable[Case]:
 for _extremum, _combine, _beyond, _aliases in [
     (np.max, np.maximum, np.less, [np.amax]), (np.min, np.minimum, np.greater, [np.amin]),
 ]:  # fmt: skip
-    array_rule(_extremum, kind="reduce", lowering=_without_dtype(_lowered(_extremum, _combine, None)), aliases=_aliases,
+    rrule(_extremum, kind="reduce", lowering=_without_dtype(_lowered(_extremum, _combine, None)), aliases=_aliases,
                cases=_extremum_cases)(_extremum_rule(_extremum, _beyond))  # fmt: skip
 
 
@@ -185,7 +183,7 @@ def linear_scan(a: Any, d: Any) -> Any:
     return r
 
 
-@array_rule(linear_scan, cases=lambda s: [case(s(5), s(5)), case(s(2, 3), s(2, 3)), case(s(1), s(1))])
+@rrule(linear_scan, cases=lambda s: [case(s(5), s(5)), case(s(2, 3), s(2, 3)), case(s(1), s(1))])
 def linear_scan_rule(a: Any, d: Any) -> tuple[Any, Pullback]:
     """The adjoint of a linear recurrence is the recurrence in the other direction."""
     r = linear_scan(a, d)
@@ -193,7 +191,7 @@ def linear_scan_rule(a: Any, d: Any) -> tuple[Any, Pullback]:
     def pullback(dr: Any) -> tuple[Any, ...]:
         back = np.flip(conj(a), -1)
         dd = np.flip(linear_scan(_pushed(back, 0.0), np.flip(dr, -1)), -1)
-        return like(dd * conj(_pushed(r, 0.0)), a), like(dd, d)
+        return dd * conj(_pushed(r, 0.0)), dd
 
     return r, pullback
 
@@ -230,7 +228,7 @@ def product_of_others(x: Any) -> Any:
     return _product_before(x) * np.flip(_product_before(np.flip(x, -1)), -1)
 
 
-@array_rule(
+@rrule(
     product_of_others,
     cases=lambda s: [case(s(4)), case(s(2, 3)), case(s(1)), case(np.array([[2.0, 0.0, 3.0], [0.0, 1.0, 0.0]])),
                      case(s(3, dtype=np.complex128))],
@@ -251,7 +249,7 @@ def _product_before_pullback(x: Any, dy: Any) -> Any:
     return np.concatenate((dx, np.zeros_like(x[..., :1])), axis=-1)
 
 
-@array_rule(np.prod, kind="reduce", lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
+@rrule(np.prod, kind="reduce", lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
 def prod_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -269,17 +267,10 @@ def prod_rule(
         dx = spread(dy, shape, axis) * conj(others)
         if initial is not NOTHING:
             dx = dx * conj(initial)
-        dx = like(dx if where is NOTHING else np.where(where, dx, 0), a)
+        dx = dx if where is NOTHING else np.where(where, dx, 0)
         if not is_inexact(initial):
             return (dx,)
-        return (
-            dx,
-            None,
-            None,
-            None,
-            None,
-            unbroadcast(dy * conj(np.prod(x, axis=axis, **given(keepdims=keepdims))), initial),
-        )
+        return dx, None, None, None, None, dy * conj(np.prod(x, axis=axis, **given(keepdims=keepdims)))
 
     return y, pullback
 
@@ -299,7 +290,7 @@ def _cumulative_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@array_rule(np.cumsum, cases=_cumulative_cases)
+@rrule(np.cumsum, cases=_cumulative_cases)
 def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumsum``: the cotangents are summed from the other end."""
     shape = shape_of(a)
@@ -308,7 +299,7 @@ def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = 
     def pullback(dy: Any) -> tuple[Any, ...]:
         n = 0 if axis is None else axis
         dx = np.flip(np.cumsum(np.flip(dy, n), axis=n), n)
-        return (like(np.reshape(dx, shape) if axis is None or not shape else dx, a),)
+        return (np.reshape(dx, shape) if axis is None or not shape else dx,)
 
     return y, pullback
 
@@ -317,7 +308,7 @@ def _cumprod_cases(s: Sample) -> Iterable[Case]:
     return [*_cumulative_cases(s), case(np.array([2.0, 0.0, 3.0, 0.0])), case(np.array([[0.0, 2.0, 3.0]]), axis=1)]
 
 
-@array_rule(np.cumprod, cases=_cumprod_cases)
+@rrule(np.cumprod, cases=_cumprod_cases)
 def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumprod``, right with zeros: ``dx[k] = prod(x[:k]) * r[k]`` with ``r[k] = dy[k] + x[k + 1] * r[k + 1]``."""
     shape = shape_of(a)
@@ -327,7 +318,7 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
         n = 0 if axis is None else axis
         x = conj(np.ravel(a) if axis is None else np.moveaxis(a, n, -1))
         dx = _product_before(x) * linear_scan(_pushed(x, 0.0), np.moveaxis(dy, n, -1))
-        return (like(np.reshape(dx, shape) if axis is None else np.moveaxis(dx, -1, n), a),)
+        return (np.reshape(dx, shape) if axis is None else np.moveaxis(dx, -1, n),)
 
     return y, pullback
 

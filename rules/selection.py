@@ -1,6 +1,7 @@
 """Elementwise functions that pass one of their arguments on: extrema, ``where``, ``clip``, ``nan_to_num``.
 
-Those that tie share the cotangent (``docs/conventions.md``).
+Those that tie share the cotangent (``docs/conventions.md``). Nothing is multiplied with it, so that the dtype
+stays and a NaN of the part not taken does not leak.
 """
 
 from __future__ import annotations
@@ -12,30 +13,14 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.registry.registry import Cases, case, methods, patch, rrule
-from yota_py.registry.tangents import is_inexact, unbroadcast
+from yota_py.registry.registry import case, methods, patch, rrule, vjps
+from yota_py.registry.tangents import is_inexact
 
-from .elementwise import REAL, Emit
+from .elementwise import REAL
 from .samples import arrays
-from .support import NOTHING, array_rule, dtype_of, strong
+from .support import NOTHING, dtype_of, strong
 
 _pair = arrays(REAL, REAL)
-
-
-def selecting(fn: Callable[..., Any], *backs: Callable[..., Any] | None, cases: Cases, emit: Emit = None) -> None:
-    """A function that passes arguments on: each ``back(dy, y, *args)`` selects the part of ``dy`` that is its own.
-
-    Nothing is multiplied, so that the dtype stays and a NaN of the part not taken does not leak.
-    """
-
-    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-        y = fn(*args)
-        return y, lambda dy: tuple(
-            unbroadcast(back(dy, y, *args), x) if back is not None and is_inexact(x) else None
-            for back, x in zip(backs, args, strict=True)
-        )
-
-    rrule(fn, emit=emit, cases=cases)(rule)
 
 
 def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
@@ -44,8 +29,8 @@ def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
 
 
 for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax, "fmax"), (np.fmin, "fmin")]:
-    selecting(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
-              emit=_name, cases=_pair)  # fmt: skip
+    vjps(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
+         emit=_name, cases=_pair)  # fmt: skip
 
 
 def _heaviside(k: Any, x: Any, half: Any) -> Any:
@@ -54,24 +39,16 @@ def _heaviside(k: Any, x: Any, half: Any) -> Any:
     return k.select(k.eq(x, zero), half, side)
 
 
-selecting(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
-selecting(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
+vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
+vjps(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
-@rrule(np.where, emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
+vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy, y, mask, a, b: np.where(mask, 0, dy),
+     emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),
 ])  # fmt: skip
-def _where(condition: Any, *choices: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
-    y = np.where(condition, *choices)
-
-    def pullback(dy: Any) -> Sequence[Any]:
-        a, b = choices
-        da = unbroadcast(np.where(condition, dy, 0), a) if is_inexact(a) else None
-        return None, da, unbroadcast(np.where(condition, 0, dy), b) if is_inexact(b) else None
-
-    return y, pullback
 
 
 def _where_stand_in(condition: Any, *choices: Any) -> Any:
@@ -110,7 +87,7 @@ def _clipped(
     return np.minimum(hi, np.maximum(lo, a))
 
 
-@array_rule(np.clip, lowering=_clipped, cases=lambda s: [
+@rrule(np.clip, lowering=_clipped, cases=lambda s: [
     case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
     case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
     case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5),
@@ -126,9 +103,8 @@ def _clip(
     def pullback(dy: Any) -> Sequence[Any]:
         below = dy if hi is None else _winner(dy, y, raised, hi)
         dx = below if lo is None else _winner(below, raised, a, lo)
-        dlo = unbroadcast(_winner(below, raised, lo, a), lo) if is_inexact(lo) else None
-        dhi = unbroadcast(_winner(dy, y, hi, raised), hi) if is_inexact(hi) else None
-        return unbroadcast(dx, a) if is_inexact(a) else None, dlo, dhi
+        dlo = _winner(below, raised, lo, a) if is_inexact(lo) else None
+        return dx, dlo, _winner(dy, y, hi, raised) if is_inexact(hi) else None
 
     return y, pullback
 
@@ -161,7 +137,7 @@ def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, 
     return y if isinstance(x, np.ndarray) else y[()]
 
 
-@array_rule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
+@rrule(np.nan_to_num, lowering=_numbers_only, cases=lambda s: [
     case(s(3, 4)), case(s(3, dtype=np.float32)), case(s(2, dtype=complex)),
     case(s(3), nan=1.0), case(s.number()), case(np.array([np.nan, np.inf, 1.0]), True, s.number(), s.number()),
 ])  # fmt: skip
@@ -171,7 +147,7 @@ def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, ne
     def pullback(dy: Any) -> Sequence[Any]:
         if not np.iscomplexobj(x):
             places = (np.isnan(x), nan), (np.equal(x, np.inf), posinf), (np.equal(x, -np.inf), neginf)
-            dends = (unbroadcast(np.where(at, dy, 0), end) if is_inexact(end) else None for at, end in places)
+            dends = (np.where(at, dy, 0) if is_inexact(end) else None for at, end in places)
             return np.where(np.isfinite(x), dy, 0), None, *dends
         re = np.where(np.isfinite(np.real(x)), np.real(dy), 0)
         return (re + 1j * np.where(np.isfinite(np.imag(x)), np.imag(dy), 0),)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Cases, case, methods, nondiff, properties
-from yota_py.registry.tangents import unbroadcast
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule, vjps
 
 from .layout import order_of
-from .support import Pullback, array_rule, axes_of, composite, operand, shape_of, unsupported
+from .support import Pullback, axes_of, operand, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
 
@@ -30,7 +30,7 @@ def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = N
     return NotImplemented if order_of(order) in (None, "C") and copy is None else _reshaped(a, shape, order)
 
 
-@array_rule(
+@rrule(
     np.reshape,
     kind="view",
     lowering=_lowered_reshape,
@@ -49,7 +49,7 @@ def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None)
     return _reshaped(a, shape, order), lambda dy: (_reshaped(dy, before, order),)
 
 
-@array_rule(
+@rrule(
     np.ravel,
     kind="view",
     lowering=lambda a, order="C": _lowered_reshape(a, -1, order),
@@ -69,26 +69,24 @@ def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
     return _reshaped(a, -1, order), lambda dy: (_reshaped(dy, before, order),)
 
 
-@array_rule(
+def _back(dy: Any, y: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
+    """The cotangent in the shape of the argument."""
+    return np.reshape(dy, shape_of(a))
+
+
+vjps(
     np.squeeze,
+    _back,
     kind="view",
     cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
 )
-def squeeze_rule(a: Any, axis: Any = None) -> tuple[Any, Pullback]:
-    """``squeeze``: the cotangent takes the old shape."""
-    before = shape_of(a)
-    return np.squeeze(a, axis), lambda dy: (np.reshape(dy, before),)
 
-
-@array_rule(
+vjps(
     np.expand_dims,
+    _back,
     kind="view",
     cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
 )
-def expand_dims_rule(a: Any, axis: Any) -> tuple[Any, Pullback]:
-    """``expand_dims``: the cotangent takes the old shape."""
-    before = shape_of(a)
-    return np.expand_dims(a, axis), lambda dy: (np.reshape(dy, before),)
 
 
 def _at_least(fn: Callable[..., Any]) -> None:
@@ -99,7 +97,7 @@ def _at_least(fn: Callable[..., Any]) -> None:
             return y, lambda dy: (np.reshape(dy, shapes[0]),)
         return y, lambda dy: tuple(None if d is None else np.reshape(d, n) for d, n in zip(dy, shapes, strict=True))
 
-    array_rule(
+    rrule(
         fn,
         kind="view",
         lowering=lambda *arrays: NotImplemented if len(arrays) == 1 else tuple(map(fn, arrays)),
@@ -114,7 +112,7 @@ for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
 # ------------------------------------------------------------------------------------ axes exchanged
 
 
-@array_rule(
+@rrule(
     np.transpose,
     kind="view",
     aliases=[np.permute_dims],
@@ -133,19 +131,14 @@ def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pull
     return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
 
 
-@array_rule(np.swapaxes, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])
-def swapaxes_rule(a: Any, axis1: int, axis2: int) -> tuple[Any, Pullback]:
-    """``swapaxes`` is its own inverse."""
-    return np.swapaxes(a, axis1, axis2), lambda dy: (np.swapaxes(dy, axis1, axis2),)
+vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kind="view",
+     cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])  # fmt: skip
+
+vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kind="view",
+     cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])  # fmt: skip
 
 
-@array_rule(np.moveaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])
-def moveaxis_rule(a: Any, source: Any, destination: Any) -> tuple[Any, Pullback]:
-    """``moveaxis``: from destination back to source."""
-    return np.moveaxis(a, source, destination), lambda dy: (np.moveaxis(dy, destination, source),)
-
-
-@array_rule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
+@rrule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
 def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     """``rollaxis``: the axes go back."""
     n = len(shape_of(a))
@@ -153,27 +146,22 @@ def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     return np.transpose(a, order), lambda dy: (np.transpose(dy, tuple(order.index(i) for i in range(n))),)
 
 
-def _mirrored(fn: Callable[..., Any], cases: Any) -> None:
-    """A view that undoes itself."""
-    array_rule(fn, kind="view", cases=cases)(lambda a: (fn(a), lambda dy: (fn(dy),)))
-
-
 for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
-    _mirrored(_mirror, lambda s: [case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32))])
+    vjps(_mirror, lambda dy, y, a, mirror=_mirror: mirror(dy), kind="view", cases=lambda s: [
+        case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32)),
+    ])  # fmt: skip
 
 
-@array_rule(
+vjps(
     np.flip,
+    lambda dy, y, m, axis=None: np.flip(dy, axis),
     kind="view",
     cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
 )
-def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
-    """``flip`` is its own inverse."""
-    return np.flip(m, axis), lambda dy: (np.flip(dy, axis),)
 
-
-@array_rule(
+vjps(
     np.rot90,
+    lambda dy, y, m, k=1, axes=(0, 1): np.rot90(dy, -k, axes),
     kind="view",
     cases=lambda s: [
         case(s(2, 3)),
@@ -183,32 +171,25 @@ def flip_rule(m: Any, axis: Any = None) -> tuple[Any, Pullback]:
         case(s(2, 3), 4),
     ],
 )
-def rot90_rule(m: Any, k: int = 1, axes: Any = (0, 1)) -> tuple[Any, Pullback]:
-    """``rot90``: turned back."""
-    return np.rot90(m, k, axes), lambda dy: (np.rot90(dy, -k, axes),)
-
 
 # --------------------------------------------------------------------------------------- broadcasting
 
 
-@array_rule(
-    np.broadcast_to,
+vjps(
+    np.broadcast_to, lambda dy, y, array, shape, subok=False: dy,
     kind="view",
     cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
                      case(s(3, dtype=np.float32), (2, 3))],
 )  # fmt: skip
-def broadcast_to_rule(array: Any, shape: Any, subok: bool = False) -> tuple[Any, Pullback]:
-    """``broadcast_to``: the copies' cotangents are summed."""
-    return np.broadcast_to(array, shape), lambda dy: (unbroadcast(dy, array),)
 
 
-@array_rule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
+@rrule(np.broadcast_arrays, cases=lambda s: [case(s(3), s(2, 1)), case(s(2, 3)), case(s(), s(2), s(2, 2))])
 def broadcast_arrays_rule(*args: Any, subok: bool = False) -> tuple[Any, Pullback]:
     """``broadcast_arrays``: each is a ``broadcast_to``."""
     args = tuple(map(operand, args))
     shape = np.broadcast_shapes(*map(shape_of, args))
     y = tuple(np.broadcast_to(a, shape) for a in args)
-    return y, lambda dy: tuple(None if d is None else unbroadcast(d, a) for d, a in zip(dy, args, strict=True))
+    return y, lambda dy: dy
 
 
 def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
@@ -216,12 +197,6 @@ def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
     n = len(xi)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     return [np.reshape(x, tuple(-1 if i == at else 1 for i in range(n))) for x, at in zip(xi, order, strict=True)]
-
-
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    views = _axis_views(xi, indexing)
-    shape = np.broadcast_shapes(*map(shape_of, views))
-    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
 
 
 @composite(
@@ -233,17 +208,10 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
         case(s(3)),
     ],
 )
-def meshgrid_rule(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, Pullback]:
-    """``meshgrid``: the copies' cotangents are summed."""
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     views = _axis_views(xi, indexing)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return tuple(
-            None if d is None else np.reshape(unbroadcast(d, v), shape_of(x))
-            for d, v, x in zip(dy, views, xi, strict=True)
-        )
-
-    return _meshgrid(*xi, sparse=sparse, indexing=indexing), pullback
+    shape = np.broadcast_shapes(*map(shape_of, views))
+    return tuple(views if sparse else (np.broadcast_to(v, shape) for v in views))
 
 
 # ----------------------------------------------------------------------- questions of shape and dtype

@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, dispatching
-from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff
-from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff, rrule
+from yota_py.registry.tangents import astype, conj, is_inexact
 
-from .indexing import take_along_axis_rule
 from .indices import getitem, unindex
 from .support import (
     Axis,
     Pullback,
-    array_rule,
     axes_of,
     count_along,
     dtype_of,
     given,
     kept_shape,
     operand,
-    rule_of,
     shape_of,
     unsupported,
 )  # fmt: skip
@@ -55,28 +53,19 @@ for _fn in (np.nanargmax, np.nanargmin):
 nondiff(np.isin, cases=lambda s: [case(s(3), s(2)), case(_GRID, _GRID[:2]), case(s(3), s(2), invert=True)])
 
 
-@array_rule(np.sort, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")])
-def sort_rule(
-    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None
-) -> tuple[Any, Pullback]:
-    """``sort``: every cotangent goes back to where its element was, as ``argsort`` of the same kind has it."""
-    x = operand(a)
-    if axis is None:
-        x, from_flat = rule_of(np.ravel, x)
-        y, pullback = sort_rule(x, 0, kind, stable=stable)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    return take_along_axis_rule(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
+@composite(
+    np.sort, lowering=None, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")]
+)
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None) -> Any:
+    """The elements in the order that ``argsort`` of the same kind has."""
+    x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
+    return np.take_along_axis(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
 
 
-@array_rule(np.partition, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
-def partition_rule(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> tuple[Any, Pullback]:
-    """``partition``: every cotangent goes back to where its element was."""
-    x = operand(a)
-    if axis is None:
-        x, from_flat = rule_of(np.ravel, x)
-        y, pullback = partition_rule(x, kth, 0)
-        return y, lambda dy: from_flat(pullback(dy)[0])
-    return take_along_axis_rule(x, np.argpartition(x, kth, axis), axis)
+@composite(np.partition, lowering=None, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
+def _partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
+    x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
+    return np.take_along_axis(x, np.argpartition(x, kth, axis), axis)
 
 
 # ---------------------------------------------------------------------------------- edges of histograms
@@ -143,11 +132,11 @@ def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
     low, high = (getitem(ordered, (Ellipsis, i)) for i in (below, np.minimum(np.add(below, 1), n - 1)))
     each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
     dlines = _shared(each * (1 - part), low, lines) + _shared(each * part, high, lines)
-    da = like(from_lines(dlines)[0], a)
+    da = from_lines(dlines)[0]
     if not is_inexact(q):
         return da, None
     slope = np.multiply(each, np.subtract(high, low)) * (n - 1)
-    return da, like(np.reshape(np.sum(slope, axis=tuple(range(len(rest)))), shape_of(q)), q)
+    return da, np.reshape(np.sum(slope, axis=tuple(range(len(rest)))), shape_of(q))
 
 
 def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
@@ -160,7 +149,7 @@ def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
 
 
 def _quantile(fn: Any, scale: float) -> None:
-    @array_rule(fn, fails=True, cases=lambda s: _quantile_cases(s, scale))
+    @rrule(fn, fails=True, cases=lambda s: _quantile_cases(s, scale))
     def rule(
         a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
         keepdims: bool = False,
@@ -172,7 +161,7 @@ def _quantile(fn: Any, scale: float) -> None:
 
         def pullback(dy: Any) -> tuple[Any, ...]:
             da, dq = _quantile_pullback(operand(a), np.divide(level, scale), axis, dy)
-            return da, dq if dq is None else like(np.divide(dq, scale), level)
+            return da, dq if dq is None else np.divide(dq, scale)
 
         return fn(a, q, axis, **given(keepdims=keepdims)), pullback
 
@@ -196,7 +185,7 @@ def _median(
     return np.reshape(y, kept_shape(shape_of(a), axis)) if keepdims else y
 
 
-@array_rule(
+@rrule(
     np.median,
     lowering=_median,
     cases=lambda s: [
@@ -224,7 +213,7 @@ def _interp_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@array_rule(np.interp, cases=_interp_cases)
+@rrule(np.interp, cases=_interp_cases)
 def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> tuple[Any, Pullback]:
     """``interp``: piecewise linear, with the right-hand slope at a grid point; outside, the ends are constant."""
     x, xp, fp = operand(x), operand(xp), operand(fp)
@@ -243,13 +232,7 @@ def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -
         )
         dfp = unindex(ends * (1 - part), i, (n,)) + unindex(ends * part, j, (n,))
         dxp = unindex(inside * (1 - part), i, (n,)) + unindex(inside * part, j, (n,))
-        return (
-            like(inside, x) if is_inexact(x) else None,
-            like(np.negative(dxp), xp) if is_inexact(xp) else None,
-            like(dfp, fp) if is_inexact(fp) else None,
-            unbroadcast(np.where(lower, dy, 0), left) if is_inexact(left) else None,
-            unbroadcast(np.where(upper, dy, 0), right) if is_inexact(right) else None,
-        )
+        return inside, np.negative(dxp), dfp, np.where(lower, dy, 0), np.where(upper, dy, 0)
 
     return np.interp(x, xp, fp, left, right), pullback
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, rrule
-from yota_py.registry.tangents import like
+from yota_py.registry.registry import Case, Sample, case, vjps
 from yota_py.registry.writes import sparse_matmul
-
-from .support import Pullback
 
 
 def _cases(s: Sample) -> Iterable[Case]:
@@ -23,7 +19,4 @@ def _cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@rrule(sparse_matmul, cases=_cases)
-def sparse_matmul_rule(matrix: Any, x: Any) -> tuple[Any, Pullback]:
-    """``S @ x``: the cotangent is multiplied by the adjoint matrix."""
-    return sparse_matmul(matrix, x), lambda dy: (None, like(sparse_matmul(matrix.conj().transpose(), dy), x))
+vjps(sparse_matmul, None, lambda dy, y, matrix, x: sparse_matmul(matrix.conj().transpose(), dy), cases=_cases)

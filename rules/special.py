@@ -10,15 +10,23 @@ import numpy as np
 from scipy import special
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, describe, patch, primitive, rrule
-from yota_py.registry.tangents import astype, conj, is_inexact, strong_multiply, unbroadcast
+from yota_py.registry.registry import case, describe, patch, primitive, vjps
+from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
 from .samples import Domain
-from .support import composite, dtype_of, inexact, operand, rule_of, shape_of, stop_gradient, unknown
-
-Pullback = Callable[[Any], Sequence[Any]]
+from .support import (
+    Pullback,
+    dtype_of,
+    inexact,
+    operand,
+    quotient,
+    rule_of,
+    rule_of_primitives,
+    shape_of,
+    stop_gradient,
+)
 
 SQRT_2, SQRT_2_PI = math.sqrt(2), math.sqrt(2 / math.pi)
 FRACTION: Domain = (0.1, 0.9)
@@ -55,8 +63,7 @@ elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a
 
 def _quotient(a: Any, b: Any) -> Any:
     """``a / b``, and zero if both are zero."""
-    nowhere = np.logical_and(np.equal(a, 0), np.equal(b, 0))
-    return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
+    return quotient(a, b, np.logical_and(np.equal(a, 0), np.equal(b, 0)))
 
 
 # --------------------------------------------------------------------------- error and normal functions (7.2)
@@ -145,36 +152,27 @@ def _beta_slope(a: Any, b: Any) -> Any:
 def _bessel(fn: Any, sign: int) -> None:
     """``f(v, x)``: the derivative in x is ``(f(v - 1, x) + sign f(v + 1, x)) / 2``, at zero too; none in the order."""
 
-    @rrule(fn, cases=lambda s: [
+    def slope(dy: Any, y: Any, v: Any, x: Any) -> Any:
+        return strong_multiply(dy, conj((fn(v - 1, x) + sign * fn(v + 1, x)) / 2))
+
+    vjps(fn, MISSING, slope, cases=lambda s: [
         case(2, s(3)), case(s.integers(3, low=0, high=4), s(2, 3)), case(1, 0.0),
     ])  # fmt: skip
-    def rule(v: Any, x: Any) -> tuple[Any, Pullback]:
-        def pullback(dy: Any) -> Sequence[Any]:
-            slope = (fn(v - 1, x) + sign * fn(v + 1, x)) / 2
-            return unknown(v), unbroadcast(strong_multiply(dy, conj(slope)), x) if is_inexact(x) else None
-
-        return fn(v, x), pullback
 
 
 _bessel(special.jv, -1)
 _bessel(special.iv, 1)
-
-
-@rrule(_polygamma, cases=lambda s: [
+vjps(_polygamma, MISSING, lambda dy, y, n, x: dy * _polygamma(n + 1, x), cases=lambda s: [
     case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
 ])  # fmt: skip
-def _polygamma_rule(n: Any, x: Any) -> tuple[Any, Pullback]:
-    return _polygamma(n, x), lambda dy: (unknown(n), unbroadcast(dy * _polygamma(n + 1, x), x))
-
-
-@rrule(_zeta, cases=lambda s: [case(3, s(3, low=0.5)), case(s.integers(3, low=2, high=4), s(3, low=0.5))])
-def _zeta_rule(x: Any, q: Any = 1) -> tuple[Any, Pullback]:
-    """Hurwitz: d zeta(x, q)/dq = -x zeta(x+1, q) (25.11.17)."""
-    return _zeta(x, q), lambda dy: (unknown(x), unbroadcast(-dy * x * _zeta(x + 1, q), q))
+# Hurwitz: d zeta(x, q)/dq = -x zeta(x+1, q) (25.11.17).
+vjps(_zeta, MISSING, lambda dy, y, x, q=1: -dy * x * _zeta(x + 1, q),
+     cases=lambda s: [case(3, s(3, low=0.5)), case(s.integers(3, low=2, high=4), s(3, low=0.5))])  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ logsumexp and softmax
 # These do not dispatch; their rules are compositions, value included, so that a lowered tape holds primitives only.
+# Their pullbacks are formulas in the result, which neither divide nor take a logarithm again.
 
 
 def _stand_in(name: str) -> Callable[..., Any]:
@@ -216,7 +214,7 @@ def _dropped(y: Any, axis: Any, keepdims: bool) -> Any:
     return np.squeeze(y, axis=axis)[()]
 
 
-@composite(logsumexp, cases=lambda s: [
+@rule_of_primitives(logsumexp, cases=lambda s: [
     case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1, keepdims=True), case(s(3, 4), axis=(0, 1)), case(s(5)),
     case(s(3, 4), 1, s(3, 4, low=0.5)), case(s(3, 4), 1, s(4, low=0.5)), case(s(4, dtype=np.float32)), case(s(1)),
     case(s(3, 4), 1, s(3, 4), False, True), case(s(2, 3, 4), axis=1), case(s(3), b=np.array([0.5, 0.0, 1.0])),
@@ -242,8 +240,7 @@ def _logsumexp(
             ds = turned if ds is None else ds + turned
         if ds is None:
             return None, None, None
-        db = unbroadcast(strong_multiply(ds, conj(e)), b) if is_inexact(b) else None
-        return unbroadcast(ds * conj(weighted), x) if is_inexact(x) else None, None, db
+        return ds * conj(weighted), None, None if b is None else strong_multiply(ds, conj(e))
 
     return ((logs, _dropped(sign, axis, keepdims)) if return_sign else logs), pullback
 
@@ -254,7 +251,7 @@ _softmax_cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(softmax, cases=_softmax_cases)
+@rule_of_primitives(softmax, cases=_softmax_cases)
 def _softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """dy/dx is diag(y) - y y^T along the axis."""
     e = np.exp(x - stop_gradient(np.max(x, axis=axis, keepdims=True)))
@@ -262,7 +259,7 @@ def _softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
     return y, lambda dy: (conj(y) * (dy - np.sum(dy * conj(y), axis=axis, keepdims=True)),)
 
 
-@composite(log_softmax, cases=_softmax_cases)
+@rule_of_primitives(log_softmax, cases=_softmax_cases)
 def _log_softmax(x: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """dy/dx is I - softmax(x) 1^T along the axis."""
     m = np.max(x, axis=axis, keepdims=True)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from yota_py.base.dispatch import is_traced
-from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting
-from yota_py.registry.tangents import astype, conj, is_inexact, like, unbroadcast
+from yota_py.registry.composites import composite
+from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting, rrule
+from yota_py.registry.tangents import astype, like
 
 from .reductions import reduction_cases
 from .support import (
     NOTHING,
     Axis,
     Pullback,
-    array_rule,
     axes_of,
-    composite,
     count_along,
     dtype_of,
     given,
     keep,
     operand,
-    rule_of,
+    rule_of_primitives,
     shape_of,
     spread,
     unsupported,
@@ -37,6 +36,7 @@ def _two_or_more(s: Sample) -> Iterable[Case]:
 
 
 # ------------------------------------------------------------------------------------- mean and variance
+# No composites: their formulas have fewer passes over the array, and the deviation of equal elements has no derivative.
 
 
 def _inexact(a: Any, dtype: Any = None) -> Any:
@@ -57,7 +57,7 @@ def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
 _MASK = np.array([[True, False, True], [True, True, True]])
 
 
-@composite(
+@rule_of_primitives(
     np.mean,
     cases=lambda s: [
         *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64),
@@ -81,7 +81,7 @@ def mean_rule(
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dx = spread(np.divide(_wide(dy), n), shape_of(a), axis)
-        return (like(dx if where is NOTHING else np.where(where, dx, 0), a),)
+        return (dx if where is NOTHING else np.where(where, dx, 0),)
 
     return astype(y, np.dtype(np.float16)) if half else _narrow(y, x), pullback
 
@@ -132,7 +132,7 @@ _variance_cases: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(np.var, cases=_variance_cases)
+@rule_of_primitives(np.var, cases=_variance_cases)
 def var_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
     where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
@@ -141,12 +141,12 @@ def var_rule(
     y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return (like(np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d), a),)
+        return (np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d),)
 
     return _narrow(y, d), pullback
 
 
-@composite(np.std, cases=_variance_cases)
+@rule_of_primitives(np.std, cases=_variance_cases)
 def std_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
     where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
@@ -156,7 +156,7 @@ def std_rule(
     y = np.sqrt(variance)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return (like(np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d), a),)
+        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d),)
 
     return _narrow(y, d), pullback
 
@@ -184,18 +184,16 @@ _from_mean(np.var, root=False)
 _from_mean(np.std, root=True)
 
 
-def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Callable[[Any], Any]]:
-    """The weights with the axes of the array, and how their cotangent goes back."""
+def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> Any:
+    """The weights with the axes of the array."""
     have = shape_of(weights)
     if have == shape or not have:
-        return weights, lambda dw: dw
+        return weights
     axes = axes_of(axis, len(shape))
     if axis is None or have != tuple(shape[i] for i in axes):
         raise TypeError(f"np.average: weights of shape {have} do not fit an array of shape {shape} and axis={axis}")
-    order = tuple(int(i) for i in np.argsort(axes))
-    turned = np.transpose(weights, order)
-    wide = np.reshape(turned, tuple(n if i in axes else 1 for i, n in enumerate(shape)))
-    return wide, lambda dw: np.transpose(np.reshape(dw, shape_of(turned)), tuple(int(i) for i in np.argsort(order)))
+    turned = np.transpose(weights, tuple(int(i) for i in np.argsort(axes)))
+    return np.reshape(turned, tuple(n if i in axes else 1 for i, n in enumerate(shape)))
 
 
 @composite(
@@ -210,44 +208,22 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> tuple[Any, Cal
         case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
     ],
 )  # fmt: skip
-def average_rule(
-    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING
-) -> tuple[Any, Pullback]:
-    """``average``: ``da = dy w / sum(w)``, ``dw = dy (a - average) / sum(w)``."""
+def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING) -> Any:
     a, shape = operand(a), shape_of(operand(a))
+    options = given(keepdims=keepdims)
     if weights is None:
-        y, mean_pullback = mean_rule(a, axis, keepdims=keepdims)
-        if not returned:
-            return y, mean_pullback
-        n = np.full(shape_of(y), count_along(shape, axis), dtype_of(y))[()]
-        return (y, n), lambda dy: mean_pullback(dy[0]) if dy[0] is not None else (None,)
-    weights = operand(weights)
-    w, turn_back = _aligned(weights, shape, axis)
-    x = _inexact(a)
-    total = np.sum(w, axis=axis, **given(keepdims=keepdims))
-    y = np.divide(np.sum(np.multiply(x, w), axis=axis, **given(keepdims=keepdims)), total)
-
-    def pullback(dys: Any) -> tuple[Any, ...]:
-        dy, dtotal = dys if returned else (dys, None)
-        da = dw = 0
-        if dy is not None:
-            each = spread(np.divide(dy, conj(total)), shape, axis)
-            da, dw = np.multiply(each, conj(w)), np.multiply(each, conj(np.subtract(x, keep(y, shape, axis))))
-        dw = unbroadcast(dw, w) if dy is not None else dw
-        if dtotal is not None:
-            dw = np.add(dw, spread(unbroadcast(dtotal, total), shape_of(w), axis))
-        none = not is_inexact(weights)
-        return unbroadcast(da, a) if is_inexact(a) else None, None, None if none else turn_back(unbroadcast(dw, w))
-
-    return ((y, np.broadcast_to(total, shape_of(y))) if returned else y), pullback
+        y = np.mean(a, axis, **options)
+        return (y, np.full(shape_of(y), count_along(shape, axis), dtype_of(y))[()]) if returned else y
+    w = _aligned(operand(weights), shape, axis)
+    total = np.sum(w, axis=axis, **options)
+    y = np.divide(np.sum(np.multiply(_inexact(a), w), axis=axis, **options), total)
+    return (y, np.broadcast_to(total, shape_of(y))) if returned else y
 
 
 @composite(np.ptp, cases=_two_or_more)
-def ptp_rule(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> tuple[Any, Pullback]:
-    """``ptp``: the maximum minus the minimum."""
-    high, from_high = rule_of(np.max, a, axis=axis, **given(keepdims=keepdims))
-    low, from_low = rule_of(np.min, a, axis=axis, **given(keepdims=keepdims))
-    return np.subtract(high, low), lambda dy: (np.subtract(from_high(dy)[0], from_low(dy)[0]),)
+def _ptp(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING) -> Any:
+    options = {"axis": axis, **given(keepdims=keepdims)}
+    return np.subtract(np.max(a, **options), np.min(a, **options))
 
 
 # ------------------------------------------------------------------------------------------ without NaNs
@@ -259,31 +235,24 @@ _with_nans: Cases = lambda s: [  # noqa: E731
 
 
 @composite(np.nansum, cases=_with_nans)
-def nansum_rule(
+def _nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
-) -> tuple[Any, Pullback]:  # fmt: skip
-    """``nansum``: NaN counts as zero."""
-    absent = np.isnan(a)
-    y, pullback = rule_of(np.sum, np.where(absent, 0, a), axis, dtype, None, keepdims, initial, where)
-
-    def back(dy: Any) -> tuple[Any, ...]:
-        dx, *rest = pullback(dy)
-        return np.where(absent, 0, dx), *rest
-
-    return y, back
+) -> Any:  # fmt: skip
+    """NaN counts as zero."""
+    return np.sum(np.where(np.isnan(a), 0, a), axis, dtype, None, keepdims, initial, where)
 
 
 @composite(np.nanmean, cases=_with_nans)
-def nanmean_rule(
+def _nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
-) -> tuple[Any, Pullback]:
-    """``nanmean``: the mean of what is not NaN."""
-    present = np.logical_not(np.isnan(a))
+) -> Any:
+    """The mean of what is not NaN."""
+    x, present = _inexact(a, dtype), np.logical_not(np.isnan(a))
     present = present if where is NOTHING else np.logical_and(present, where)
-    n = _count(_inexact(a, dtype), axis, present, **given(keepdims=keepdims))
-    total, pullback = nansum_rule(_inexact(a, dtype), axis, **given(keepdims=keepdims, where=where))
-    return _narrow(np.divide(total, n), total), lambda dy: (like(pullback(np.divide(_wide(dy), n))[0], a),)
+    n = _count(x, axis, present, **given(keepdims=keepdims))
+    total = np.nansum(x, axis, **given(keepdims=keepdims, where=where))
+    return _narrow(np.divide(_wide(total), n), total)
 
 
 def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
@@ -304,7 +273,7 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
         y = extremum(np.where(absent, worst, a), **options, **given(initial=first))
         return like(np.where(empty, np.nan, y)[()], y)
 
-    @array_rule(fn, lowering=lowering, cases=_with_nans)
+    @rrule(fn, lowering=lowering, cases=_with_nans)
     def rule(
         a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
         where: Any = NOTHING,
@@ -323,10 +292,10 @@ def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
             first = None if initial is NOTHING else np.where(np.equal(initial, y), one, 0)
             n = n if first is None else np.add(n, keep(first, shape, axis))
             share = zero_over_zero(keep(dy, shape, axis), n)
-            dx = like(np.where(ties, share, 0), a)
-            if first is None or not is_inexact(initial):
+            dx = np.where(ties, share, 0)
+            if first is None:
                 return (dx,)
-            return dx, None, None, None, unbroadcast(np.multiply(np.reshape(share, shape_of(y)), first), initial)
+            return dx, None, None, None, np.multiply(np.reshape(share, shape_of(y)), first)
 
         return y, pullback
 

@@ -12,58 +12,22 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from yota_py.base.dispatch import dispatching, original
 from yota_py.base.types import ArrayType, typeof
 from yota_py.errors import MissingRuleError
+from yota_py.registry.registry import Pullback as Pullback
 from yota_py.registry.registry import Rule, apply_rule, case, nondiff, rrule
-from yota_py.registry.tangents import MISSING, as_array, astype, is_inexact
-from yota_py.registry.tangents import itemized as itemized  # for the rules, too
-from yota_py.registry.tangents import operand as operand
+from yota_py.registry.tangents import as_array, astype
+from yota_py.registry.tangents import operand as operand  # for the rules, too
 from yota_py.tape.operations import user_site
 
 Axis = int | Sequence[int] | None
-Pullback = Callable[[Any], Sequence[Any]]
 
 NOTHING: Any = np._NoValue  # type: ignore[attr-defined]  # NumPy's own "not given"
 
 
-def array_rule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
-    """``rrule`` for functions with optional arguments: the pullback gives the leading cotangents, the rest has none.
-
-    A call may pass axes and flags by position or by name, so the number of positional arguments varies. Numbers that
-    the pullback says nothing of (``ddof=``) have no rule.
-    """
+def rule_of_primitives(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+    """``rrule`` for a rule whose value is written with simpler functions, which then is its lowering too."""
 
     def register(rule: Rule) -> Rule:
-        @wraps(rule)
-        def padded(*args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-            y, pullback = rule(*args, **kwargs)
-
-            def back(dy: Any) -> Sequence[Any]:
-                dxs = tuple(pullback(dy))
-                known = [
-                    itemized(dx, x) if isinstance(x, list | tuple) else dx for dx, x in zip(dxs, args, strict=False)
-                ]
-                return (*known, *map(unknown, args[len(dxs) :]))
-
-            return y, back
-
-        rrule(fn, **options)(padded)
-        return padded
-
-    return register
-
-
-def unknown(x: Any) -> Any:
-    """The cotangent of an argument for which a rule has no formula."""
-    if isinstance(x, list | tuple):
-        parts = tuple(map(unknown, x))
-        return None if all(part is None for part in parts) else parts
-    return MISSING if is_inexact(x) else None
-
-
-def composite(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
-    """``array_rule`` for a rule whose value is written with simpler functions, which then is its lowering too."""
-
-    def register(rule: Rule) -> Rule:
-        return array_rule(fn, lowering=wraps(rule)(lambda *args, **kwargs: rule(*args, **kwargs)[0]), **options)(rule)
+        return rrule(fn, lowering=wraps(rule)(lambda *args, **kwargs: rule(*args, **kwargs)[0]), **options)(rule)
 
     return register
 
@@ -140,10 +104,14 @@ def stop_gradient(x: Any) -> Any:
 nondiff(stop_gradient, lowering=lambda x: x, cases=lambda s: [case(s(3)), case(s(2, dtype=complex))])
 
 
-def zero_over_zero(a: Any, b: Any) -> Any:
-    """``a / b``, and zero with all derivatives where ``b`` is: the convention for roots of sums of squares at zero."""
-    nowhere = np.equal(b, 0)
+def quotient(a: Any, b: Any, nowhere: Any) -> Any:
+    """``a / b``, and zero with all derivatives ``nowhere``."""
     return np.where(nowhere, 0, np.divide(a, np.where(nowhere, 1, b)))
+
+
+def zero_over_zero(a: Any, b: Any) -> Any:
+    """``a / b``, and zero where ``b`` is: the convention for roots of sums of squares at zero."""
+    return quotient(a, b, np.equal(b, 0))
 
 
 def unsupported(what: str, instead: str) -> MissingRuleError:

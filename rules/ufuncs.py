@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import case
-from yota_py.registry.tangents import add, astype, is_inexact, like, unbroadcast
+from yota_py.registry.registry import case, rrule
+from yota_py.registry.tangents import add, astype, is_inexact, like
 from yota_py.registry.writes import ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 
 from .indices import unindex
 from .reductions import linear_scan
-from .support import NOTHING, Axis, Pullback, along, array_rule, axes_of, axis_of, dtype_of, rule_of, shape_of
+from .support import NOTHING, Axis, Pullback, along, axes_of, axis_of, dtype_of, rule_of, shape_of
 
 
 def _partials(ufunc: Any, results: Any, x: Any) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def _chain(dy: Any, by_before: Any, by_own: Any) -> Any:
     return np.concatenate((total[..., :1], total[..., 1:] * by_own), axis=-1)
 
 
-@array_rule(ufunc_reduce, cases=lambda s: [
+@rrule(ufunc_reduce, cases=lambda s: [
     case(np.logaddexp, s(4), 0), case(np.hypot, s(2, 3), 1), case(np.subtract, s(3, 2), 0, None, True),
     case(np.fmax, s(2, 3, 2), (0, 2)), case(np.divide, s(3, low=0.5), 0, None, False, s.number()),
     case(np.logaddexp, s(2, 3), None, None, False, NOTHING, s.mask(2, 3)), case(np.hypot, s(3, dtype=np.float32), 0),
@@ -70,7 +70,7 @@ def _reduce(
             mask = None if mask is None else np.concatenate((np.ones(shape_of(first), bool), mask), axis=-1)
         n = shape_of(elements)[-1]
         if not n:
-            return None, like(np.zeros_like(x), a)
+            return None, np.zeros_like(x)
         results = ufunc_accumulate(ufunc, elements, -1) if mask is None else _passing_over(ufunc, elements, mask)
         by_before, by_own = _partials(ufunc, results, elements)
         if mask is not None:
@@ -79,15 +79,15 @@ def _reduce(
         dlines = _chain(np.concatenate((np.zeros_like(elements[..., 1:]), dlast), axis=-1), by_before, by_own)
         if mask is not None:
             dlines = np.where(mask, dlines, 0)
-        dfirst = unbroadcast(dlines[..., 0], initial) if is_inexact(initial) else None
+        dfirst = dlines[..., 0] if is_inexact(initial) else None
         moved = tuple(n for i, n in enumerate(shape) if i not in axes) + tuple(shape[i] for i in axes)
         dx = np.moveaxis(np.reshape(dlines[..., int(start is not None) :], moved), last, axes)
-        return None, like(dx, a), None, None, None, dfirst
+        return None, dx, None, None, None, dfirst
 
     return y, pullback
 
 
-@array_rule(ufunc_accumulate, cases=lambda s: [
+@rrule(ufunc_accumulate, cases=lambda s: [
     case(np.logaddexp, s(4), 0), case(np.hypot, s(2, 3), 1), case(np.subtract, s(3, 2), -2), case(np.maximum, s(5), 0),
     case(np.divide, s(3, low=0.5), 0), case(np.hypot, s(2, 0), 1),
     case(np.hypot, s(3, dtype=np.float32), 0, np.float64),
@@ -97,15 +97,15 @@ def _accumulate(ufunc: Any, a: Any, axis: int, dtype: Any = None) -> tuple[Any, 
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         if not shape_of(a)[axis]:
-            return None, like(np.zeros_like(y), a)
+            return None, np.zeros_like(y)
         x = np.moveaxis(astype(a, dtype_of(y)), axis, -1)
         dx = _chain(np.moveaxis(dy, axis, -1), *_partials(ufunc, np.moveaxis(y, axis, -1), x))
-        return None, like(np.moveaxis(dx, -1, axis), a)
+        return None, np.moveaxis(dx, -1, axis)
 
     return y, pullback
 
 
-@array_rule(ufunc_reduceat, cases=lambda s: [
+@rrule(ufunc_reduceat, cases=lambda s: [
     case(np.add, s(5), [0, 2, 1, 4], 0), case(np.maximum, s(2, 4), [0, 2], 1), case(np.logaddexp, s(4), [3, 0], -1),
 ])  # fmt: skip
 def _reduceat(ufunc: Any, a: Any, starts: Any, axis: int, dtype: Any = None) -> tuple[Any, Pullback]:
@@ -122,6 +122,6 @@ def _reduceat(ufunc: Any, a: Any, starts: Any, axis: int, dtype: Any = None) -> 
             part = along(at, len(shape), slice(start, end))
             back = rule_of(ufunc_reduce, ufunc, a[part], at, dtype, False, None)[1]
             dx = add(dx, unindex(back(dy[along(at, len(shape), i)])[1], part, shape))
-        return None, like(np.zeros_like(a) if dx is None else dx, a)
+        return None, np.zeros_like(a) if dx is None else dx
 
     return y, pullback

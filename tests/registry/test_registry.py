@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
+from yota_py.errors import RuleError
 from yota_py.registry.registry import describe, patch, patched
 
 
@@ -79,3 +80,14 @@ def test_what_the_engine_may_do_is_no_other_rule() -> None:
     describe(cube, lowering=lambda x: x * x * x)
     f(np.ones(2))
     assert explain(f)[0].calls == calls + 1
+
+
+def test_a_function_is_declared_constant_in_another_way() -> None:
+    @primitive
+    def rank(x: Any) -> int:
+        return int(np.ndim(x))
+
+    nondiff(rank, immediate=True)
+    nondiff(rank, immediate=True)
+    with pytest.raises(RuleError, match="rank is declared nondiff already, with immediate=True"):
+        nondiff(rank)

@@ -27,6 +27,10 @@ class ArrayType:
     shape: tuple[int, ...] = ()
     kind: Kind = "array"
 
+    def __yota_type__(self) -> ArrayType:
+        """A type stands for its values where nothing else is asked of them."""
+        return self
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
@@ -138,6 +142,17 @@ def _is_sequence(cls: type) -> bool:
 
 
 is_sequence: Callable[[type], bool] = lru_cache(maxsize=4096)(_is_sequence)
+
+
+def is_basic(index: Any) -> bool:
+    """Whether an index takes a view: made of integers, slices, ``None`` and ``...`` only."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, slice) or is_integer(part) for part in parts)
+
+
+def is_integer(part: Any) -> bool:
+    """Whether a part of an index is a whole number."""
+    return isinstance(part, int | np.integer) and not isinstance(part, bool)
 
 
 _OPERATORS = "add sub mul truediv floordiv mod pow".split()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from inspect import Signature, signature
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,53 @@ import numpy as np
 from ..base.types import ArrayType, is_inexact, typeof
 from ..errors import RuleError
 from ..tape.show import name_of
-from .tangents import astype, conj, strong_multiply, unbroadcast
+from .tangents import MISSING, astype, conj, operand, strong_multiply, unbroadcast
 
-Rule = Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]]
+Pullback = Callable[[Any], Sequence[Any]]
+Rule = Callable[..., tuple[Any, Pullback]]
+Wanted = Container[int] | None  # the arguments whose cotangents are wanted; ``None`` for all
+
+
+def is_wanted(i: int, x: Any, wanted: Wanted) -> bool:
+    """Whether a cotangent is to be computed."""
+    return is_inexact(x) if wanted is None else i in wanted
+
+
+def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
+    """The rule of a function with one function ``(dy, y, *args, **kwargs) -> dx`` per argument."""
+
+    def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+        if isinstance(fn, np.ufunc):
+            args = tuple(map(operand, args))
+        y = fn(*args, **kwargs)
+
+        def pullback(dy: Any) -> Sequence[Any]:
+            dxs: list[Any] = [None] * len(args)
+            for i, (vjp, x) in enumerate(zip(vjps, args, strict=False)):
+                if vjp is not None and is_wanted(i, x, wanted):
+                    dxs[i] = vjp if vjp is MISSING else vjp(dy, y, *args, **kwargs)
+            return dxs
+
+        return y, pullback
+
+    parameters = [*signature(next(filter(callable, vjps))).parameters.values()][2:]
+    rule.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return rule
 
 
 def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
-    def rule(*args: Any) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
+    def rule(*args: Any, wanted: Wanted = None) -> tuple[Any, Pullback]:
         if len(args) != len(partials):
             raise _miscounted(fn, partials, f"is called with {len(args)}")
         y = fn(*args)
 
         def pullback(dy: Any) -> Sequence[Any]:
             floats = [_floating(x, y) for x in args]
-            return tuple(
-                unbroadcast(_chain(fn, i, dy, partial, y, floats), x) if partial is not None and is_inexact(x) else None
+            return tuple([
+                unbroadcast(_chain(fn, i, dy, partial, y, floats), x)
+                if partial is not None and is_inexact(x) and is_wanted(i, x, wanted) else None
                 for i, (partial, x) in enumerate(zip(partials, args, strict=True))
-            )
+            ])  # fmt: skip
 
         return y, pullback
 

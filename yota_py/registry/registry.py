@@ -20,6 +20,7 @@ import numpy as np
 from ..base.containers import items_of, only
 from ..base.dispatch import dispatching, original, originals
 from ..base.ownership import is_library, is_ours, named_module
+from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..errors import MissingRuleError, RuleError
 from ..tape.operations import Site, user_site
@@ -28,9 +29,12 @@ from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
+from .missing import SAVING as SAVING
+from .missing import missing_rule as missing_rule
+from .partials import Pullback as Pullback
 from .partials import Rule as Rule
-from .partials import check_partials, rule_of_partials
-from .tangents import filled, getfield
+from .partials import Wanted, check_partials, rule_of_partials, rule_of_vjps
+from .tangents import filled, fitted, getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +52,8 @@ class Primitive:
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
     values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
-    (``users_rule``) write into: they are given arrays that are read-only. What is declared here is ``known`` to do
+    (``users_rule``) write into: they are given arrays that are read-only. A ``selective`` rule is told which cotangents
+    are ``wanted``. What is declared here is ``known`` to do
     nothing but compute; of other functions it is heeded, when they are recorded, whether they print, write files and
     the like.
     """
@@ -66,6 +71,7 @@ class Primitive:
     fails: bool = False
     users: bool = False
     users_rule: bool = False
+    selective: bool = False
     known: bool = False
 
     @property
@@ -96,9 +102,6 @@ raising: dict[Any, Callable[..., Any]] = {}
 deciding: dict[Any, Callable[..., Any]] = {}
 # As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
 rewriting: dict[Any, Callable[..., Any]] = {}
-
-# Functions that are called for what they do with the values.
-SAVING = (np.save, np.savetxt, np.savez, np.savez_compressed)
 
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
@@ -216,7 +219,7 @@ def describe(
     return entry
 
 
-def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
+def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) -> Callable[[Rule], Rule]:
     """Decorator that registers the rule of ``fn``; ``options`` as in ``describe``.
 
     The rule takes the arguments of ``fn`` and returns ``(y, pullback)``; the pullback takes the cotangent of ``y`` and
@@ -239,7 +242,7 @@ def rrule(fn: Callable[..., Any], **options: Any) -> Callable[[Rule], Rule]:
         _function(rule, f"the rule of {name_of(fn)}")
         entry = describe(fn, **options)
         _replacing(entry)
-        entry.rule, entry.nondiff, entry.users_rule = rule, False, _is_users(rule)
+        entry.rule, entry.nondiff, entry.users_rule, entry.selective = rule, False, _is_users(rule), selective
         return rule
 
     return register
@@ -265,10 +268,17 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     check_partials(_function(fn, "what is to get a rule"), partials)
     entry = describe(fn, **options)
     _replacing(entry)
-    entry.rule, entry.nondiff = rule_of_partials(entry.fn, partials), False
+    entry.rule, entry.nondiff, entry.selective = rule_of_partials(entry.fn, partials), False, True
     entry.users_rule = any(map(_is_users, partials))
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
         _primitives[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
+
+
+def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
+    """Register a function by one function per argument, ``(dy, y, *args, **kwargs) -> dx``: only those run that are
+    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula.
+    """
+    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each))
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
@@ -283,6 +293,9 @@ def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **option
     ...     return round(x)
     """
     entry = describe(fn, **options)
+    if entry.nondiff and (entry.immediate, entry.of_layout) != (immediate, of_layout):
+        raise RuleError(f"{entry.name} is declared nondiff already, with immediate={entry.immediate} and "
+                        f"of_layout={entry.of_layout}: declare it once")
     _replacing(entry)
     entry.nondiff, entry.immediate, entry.of_layout = True, immediate, of_layout
     return fn
@@ -336,13 +349,18 @@ def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]
         return NotImplemented  # a keyword that it does not know
 
 
-def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None) -> tuple[Any, Any]:
-    """Run the rule of ``fn`` on values; returns ``(y, pullback)``, the pullback checked for its length."""
+def apply_rule(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None, wanted: Wanted = None
+) -> tuple[Any, Any]:
+    """Run the rule of ``fn`` on values; returns ``(y, pullback)``.
+
+    What a pullback of the library gives is fitted to the arguments; it leaves out what is not wanted.
+    """
     entry = primitive_of(fn)
     if entry is None or entry.rule is None:
         raise missing_rule(fn, site)
     try:
-        result = entry.rule(*args, **kwargs)
+        result = entry.rule(*args, **kwargs, wanted=wanted) if entry.selective else entry.rule(*args, **kwargs)
     except TypeError as error:
         if not _accepts(entry.rule, args, kwargs):
             takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
@@ -356,9 +374,10 @@ def apply_rule(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Si
             f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
         )
     y, pullback = result
-    if items_of(y) is None or is_library(getattr(entry.rule, "__module__", None)):
-        return result
-    return y, lambda dy: pullback(filled(dy, y))  # rules of the library leave out what is not wanted
+    if not entry.users_rule:
+        kept = [t if isinstance(t := typeof(x), ArrayType) else x for x in args]  # no array for its dtype's sake
+        return y, lambda dy: fitted(entry.name, pullback(dy), kept)
+    return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 
 
 def _shown(parameter: inspect.Parameter) -> str:
@@ -372,26 +391,6 @@ def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
     except TypeError:
         return False
     return True
-
-
-def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
-    """The error for a function that nobody wrote a rule for."""
-    name, where = name_of(fn), str(site or user_site())
-    module = named_module(fn)
-    full = f"{module}.{name}" if module else name
-    if fn in SAVING:
-        return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
-                                f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
-    if not all(part.isidentifier() for part in full.split(".")):  # of np.frompyfunc, a lambda
-        name = full = "f"
-        where = f"{where}: f is {name_of(fn)}"
-    return MissingRuleError(
-        f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
-        f"  1. write its derivative:    @yota_py.rrule({full})\n"
-        f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
-        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
-        f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
-    )
 
 
 @rrule(getfield)

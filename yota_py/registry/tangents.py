@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,43 @@ def unbroadcast(dx: Any, x: Any) -> Any:
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.shape != want.shape:
         lead = have.ndim - want.ndim
-        axes = (*range(lead), *(i + lead for i, n in enumerate(want.shape) if n == 1 and have.shape[i + lead] != 1))
+        ones = (i + lead for i, n in enumerate(want.shape) if n == 1 and i + lead >= 0 and have.shape[i + lead] != 1)
+        axes = (*range(lead), *ones)
         if axes:
             dx = np.sum(dx, axis=axes, keepdims=want.ndim > 0)
             dx = np.reshape(dx, want.shape) if lead and want.ndim else dx
         if typeof(dx).shape != want.shape:  # type: ignore[union-attr]
             dx = np.broadcast_to(dx, want.shape)
     return like(dx, x)
+
+
+def fitted(name: str, dxs: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
+    """The cotangents of positional arguments, each fitted to its own; a rule has no formula for those left out."""
+    try:
+        return tuple([_fitted(dx, x) for dx, x in zip(chain(dxs, repeat(MISSING)), args, strict=False)])
+    except ValueError as error:
+        raise RuleError(f"a cotangent that the pullback of {name} gave does not fit its argument: {error}") from None
+
+
+def _fitted(dx: Any, x: Any) -> Any:
+    """A cotangent as its argument is: none of whole numbers, the real part, the dtype, broadcasting undone."""
+    if dx is None:
+        return None
+    want = typeof(x)
+    if isinstance(want, ArrayType):
+        if not want.inexact or dx is MISSING:
+            return dx if want.inexact else None
+        have = typeof(dx)
+        assert isinstance(have, ArrayType)
+        return dx if have.dtype == want.dtype and have.shape == want.shape else unbroadcast(dx, x)
+    if not isinstance(x, list | tuple):
+        return None if dx is MISSING or items_of(x) is None else dx
+    if isinstance(typeof(dx), ArrayType):  # of a list that was used as an array
+        if not is_inexact(x):
+            return None
+        dx = unbroadcast(dx, operand(x))
+    parts = tuple([_fitted(MISSING if dx is MISSING else dx[i], item) for i, item in enumerate(x)])
+    return None if all(part is None for part in parts) else parts
 
 
 def like(dx: Any, x: Any) -> Any:

@@ -29,13 +29,22 @@ from .seeds import seed_for, seed_inputs, seed_leaves
 # --------------------------------------------------------------------------------- the three verbs
 
 
-def rrule(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes."""
-    entry = primitive_of(fn)
-    if entry is None or not entry.users_rule:
-        return apply_rule(fn, args, kwargs, None)
-    y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None)
-    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
+@dataclass(frozen=True, slots=True)
+class RRule:
+    """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes, under the name ``rrule``.
+
+    The pullback computes the cotangents of the ``wanted`` arguments alone, if the function's rule can.
+    """
+
+    __name__ = "rrule"
+    wanted: tuple[int, ...] | None = None
+
+    def __call__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+        entry = primitive_of(fn)
+        if entry is None or not entry.users_rule:
+            return apply_rule(fn, args, kwargs, None, self.wanted)
+        y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, self.wanted)
+        return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
 
 
 def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
@@ -110,7 +119,8 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
         if isinstance(op, Call):
             args, kwargs = substitute((op.args, dict(op.kwargs)), lin.env.__getitem__)
             if var in lin.active:
-                triple = out.call(rrule, (op.fn, *args), kwargs, site=op.site)
+                wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
+                triple = out.call(RRule(wanted), (op.fn, *args), kwargs, site=op.site)
                 lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
                 _check_value(op, out.tape[lin.env[var]].type)
                 lin.pullbacks[var] = out.call(getfield, (triple, 1))

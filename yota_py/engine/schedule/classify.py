@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dispatch import decided, original
-from ...base.types import ArrayType
+from ...base.types import ArrayType, is_basic
 from ...registry.registry import Primitive, primitive_of
 from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
@@ -153,18 +153,6 @@ def _concatenate(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Conca
     if not all(isinstance(p, Variable) and tape.type_of(p).dtype == op.type.dtype for p in parts):
         return None
     return Concatenate(var, tuple(parts), axis % op.type.ndim)
-
-
-def is_basic(index: Any) -> bool:
-    """Whether an index takes a view: made of integers, slices, ``None`` and ``...``."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        p is None
-        or p is Ellipsis
-        or isinstance(p, slice)
-        or (isinstance(p, int | np.integer) and not isinstance(p, bool))
-        for p in parts
-    )
 
 
 def _expanded(index: Any, ndim: int) -> list[Any] | None:

@@ -1,0 +1,164 @@
+"""Functions that are their bodies: a body in terms of other functions is the value, and the pullback comes of it.
+
+While a body runs, its arguments are *parts*: values that note the pullback of each call on them. Going back through
+these calls is the pullback of the whole.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..base.containers import items_of, mapped
+from ..base.dispatch import find_traced, is_traced, original
+from ..base.types import ArrayType, Type, is_inexact, typeof
+from ..tape.show import name_of
+from .partials import Pullback, Wanted
+from .registry import apply_rule, primitive_of, rrule
+from .tangents import MISSING, add
+
+B = TypeVar("B", bound=Callable[..., Any])
+Cotangents: TypeAlias = dict[int, Any]  # by the number of the part
+
+
+def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
+    """Decorator that makes a body in terms of other functions what ``fn`` is, value and derivative; ``options`` as in
+    ``describe``. Compiled programs have the body in its place, or another ``lowering``."""
+
+    def register(body: B) -> B:
+        @wraps(body)
+        def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+            return _rule(body, args, kwargs, wanted)
+
+        rrule(fn, selective=True, **{"lowering": body, **options})(rule)
+        return body
+
+    return register
+
+
+def _rule(
+    body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted
+) -> tuple[Any, Pullback]:
+    calls: list[Callable[[Cotangents], None]] = []
+    parts = [_part(x, calls, active=wanted is None or i in wanted) for i, x in enumerate(args)]
+    result = body(*parts, **{key: _part(x, calls, active=False) for key, x in kwargs.items()})
+
+    def pullback(dy: Any) -> Sequence[Any]:
+        known: Cotangents = {}
+        _give(known, result, dy)
+        for back in reversed(calls):
+            back(known)
+        return [_take(known, part) for part in parts]
+
+    return _value(result), pullback
+
+
+class Part(np.lib.mixins.NDArrayOperatorsMixin):
+    """A number or array in the body of a composite; ``active`` if a derivative flows back through it."""
+
+    __slots__ = ("active", "calls", "value")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any, calls: list[Callable[[Cotangents], None]], *, active: bool) -> None:
+        self.value, self.calls, self.active = value, calls, active
+
+    def __yota_type__(self) -> Type:
+        return typeof(self.value)
+
+    def __array_function__(self, fn: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return _record(fn, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return _record(ufunc, args, kwargs) if method == "__call__" else NotImplemented
+
+    def __getitem__(self, index: Any) -> Any:
+        return _record(operator.getitem, (self, index), {})
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self.shape[0]))
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "ndim", "dtype", "size"):
+            return getattr(typeof(self.value), name)
+        raise AttributeError(name)
+
+    def carries(self) -> bool:
+        """Whether a derivative flows back through it, or further out."""
+        return self.active or (is_traced(self.value) and self.value.carries())
+
+    def _decide(self, decided: Callable[[Any], Any]) -> Any:
+        return decided(self.value)
+
+    @staticmethod
+    def __yota_record__(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return _record(fn, args, kwargs)
+
+
+def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    fn = original(fn)
+    entry = primitive_of(fn)
+    if entry is not None and entry.rule is None and not entry.nondiff and entry.lowering is not None:
+        return entry.lowering(*args, **kwargs)
+    values, keywords = _value(args), {key: _value(x) for key, x in kwargs.items()}
+    assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
+    assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
+    calls = find_traced((args, kwargs)).calls
+    wanted = [i for i, x in enumerate(args) if _is_active(x)]
+    if not wanted or (entry is not None and entry.nondiff):
+        return _part(fn(*values, **keywords), calls, active=False)
+    y, pullback = apply_rule(fn, values, keywords, None, wanted)
+    result = _part(y, calls)
+
+    def back(known: Cotangents) -> None:
+        dy = _take(known, result)
+        if dy is not None:
+            for x, dx in zip(args, pullback(dy), strict=True):
+                _give(known, x, dx)
+
+    calls.append(back)
+    return result
+
+
+def _part(x: Any, calls: list[Any], *, active: bool = True) -> Any:
+    """Numbers and arrays as parts, unless neither a derivative flows through them nor a trace knows of them."""
+    if isinstance(typeof(x), ArrayType):
+        active = active and is_inexact(x)
+        return Part(x, calls, active=active) if active or is_traced(x) else x
+    return mapped(lambda item: _part(item, calls, active=active), x)
+
+
+def _value(x: Any) -> Any:
+    if type(x) is Part:
+        return x.value
+    return slice(_value(x.start), _value(x.stop), _value(x.step)) if type(x) is slice else mapped(_value, x)
+
+
+def _is_active(x: Any) -> bool:
+    return x.active if type(x) is Part else any(map(_is_active, items_of(x) or ()))
+
+
+def _give(known: Cotangents, x: Any, dx: Any) -> None:
+    """Add cotangents of parts, perhaps in a container, to those that are known."""
+    if dx is None:
+        return
+    if type(x) is not Part:
+        for i, item in enumerate(items_of(x) or ()):
+            _give(known, item, dx if dx is MISSING else dx[i])
+    elif x.active:
+        before = known.get(id(x))
+        known[id(x)] = MISSING if dx is MISSING or before is MISSING else add(before, dx)
+
+
+def _take(known: Cotangents, x: Any) -> Any:
+    """The cotangents of parts, in containers of their own kind; ``None`` if there are none."""
+    if type(x) is Part:
+        return known.get(id(x))
+    items = [_take(known, item) for item in items_of(x) or ()]
+    return None if all(item is None for item in items) else tuple(items)
