@@ -12,7 +12,7 @@ from .base.tracebacks import fold, folded
 from .base.unwinding import Quiet, quietly, state
 from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
-from .cache.modes import Call, Mode
+from .cache.modes import Gradient, Request
 from .capture.recording import record_call
 from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
@@ -23,7 +23,7 @@ from .tape.recorder import Recorder
 from .tape.tape import Tape
 from .tape.trees import flatten, unflatten
 
-_GRAD = Mode()
+_GRAD = Gradient()
 _known = caches.get  # grad's are known by the identity of the function's code
 
 
@@ -42,7 +42,7 @@ def _cache_of(f: Callable[..., Any]) -> FunctionCache:
 @folded
 def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
     """Compile ``grad`` of a function for arguments of these types."""
-    _cache_of(f).compile(Call(f, args, kwargs, with_floats(seed)))
+    _cache_of(f).compile(Request(f, args, kwargs, with_floats(seed)))
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -79,7 +79,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
         if seed is not None:
             seed = with_floats(seed)
         if state.traces:
-            return _GRAD.interpret(Call(f, args, kwargs, seed))  # type: ignore[no-any-return]
+            return _GRAD.interpret(Request(f, args, kwargs, seed))  # type: ignore[no-any-return]
         cache = _known(id(getattr(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
@@ -108,7 +108,7 @@ def value_and_grad(
     """
     _check_callable(f)
     wanted = positions(argnums)
-    mode = Mode(wanted, has_aux)
+    mode = Gradient(wanted, has_aux)
     needed, cache = needed_for(wanted), cache_for(f, mode)
 
     @wraps(f)
@@ -117,7 +117,7 @@ def value_and_grad(
             if len(args) < needed:
                 raise out_of_range(f, argnums, len(args))
             if state.traces:
-                return mode.interpret(Call(f, args, kwargs))  # type: ignore[no-any-return]
+                return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
             return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
         except BaseException as error:
             fold(error)

@@ -17,7 +17,7 @@ import yota_py.cache.step
 from yota_py import config, explain, grad, jit
 from yota_py.cache import functions as cache
 from yota_py.cache.check import differences
-from yota_py.cache.modes import Call, Mode
+from yota_py.cache.modes import Gradient, Request
 from yota_py.errors import AuditWarning, CheckError
 
 pytestmark = pytest.mark.audited
@@ -176,7 +176,7 @@ def never_accused(f: Any, *xs: Any, seen: bool = True) -> None:
     config.audit = "off"
     differ = False
     for x in xs * 2:
-        differ |= bool(differences(grad(f, x), Mode().interpret(Call(f, (x,), {}))))
+        differ |= bool(differences(grad(f, x), Gradient().interpret(Request(f, (x,), {}))))
     assert differ or not seen
     config.audit = "always"
     for x in xs:

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from yota_py import explain, grad, value_and_grad
 from yota_py.cache import functions as cache
 from yota_py.cache.check import differences
-from yota_py.cache.modes import Call, Mode
+from yota_py.cache.modes import Gradient, Request
 
 served = 0
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "20"))
@@ -120,10 +120,10 @@ class Session(RuleBasedStateMachine):
 
     def agree(self, *args: Any) -> None:
         """A cached call gives what a fresh trace gives."""
-        call, first = Call(self.f, args, {}), value_and_grad(self.f)
+        call, first = Request(self.f, args, {}), value_and_grad(self.f)
         for _ in range(2):
-            assert not differences(outcome(grad, self.f, *args), outcome(Mode().interpret, call))
-            assert not differences(outcome(first, *args), outcome(Mode(0).interpret, call))
+            assert not differences(outcome(grad, self.f, *args), outcome(Gradient().interpret, call))
+            assert not differences(outcome(first, *args), outcome(Gradient(0).interpret, call))
 
     # -- calls
 
@@ -147,7 +147,7 @@ class Session(RuleBasedStateMachine):
     @rule(xs=st.lists(INPUTS, min_size=2, max_size=4))
     def call_from_threads(self, xs: list[np.ndarray]) -> None:
         """Several calls at a time."""
-        want = [outcome(Mode().interpret, Call(self.f, (x,), {})) for x in xs]
+        want = [outcome(Gradient().interpret, Request(self.f, (x,), {})) for x in xs]
         with ThreadPoolExecutor(len(xs)) as pool:
             for have, fresh in zip(pool.map(lambda x: outcome(grad, self.f, x), xs), want, strict=True):
                 assert not differences(have, fresh)

@@ -17,7 +17,7 @@ from operands import DTYPES, FORMS, OPERANDS, Operand, difference, functions, ou
 
 from yota_py import explain, grad, jit, value_and_grad
 from yota_py.cache import functions as cache
-from yota_py.cache.modes import Call, Mode
+from yota_py.cache.modes import Gradient, Request
 from yota_py.engine.kernels.ir import KernelSpec, Node, Output
 from yota_py.engine.kernels.ir import Operand as Read
 from yota_py.engine.kernels.store import addresses
@@ -120,7 +120,7 @@ def test_no_sum_is_minus_zero(shape: tuple[int, ...], dtype: str) -> None:
 
 def fresh(f: Any, *args: Any) -> Any:
     """Value and gradients as the interpreter gives them."""
-    return outcome(Mode().interpret, Call(f, args, {}))
+    return outcome(Gradient().interpret, Request(f, args, {}))
 
 
 def summed(source: str) -> Any:

@@ -24,7 +24,7 @@ from ..capture.guards import Changed, Guards
 from ..tape.trees import flatten
 from .blame import origin
 from .check import Comparison, explained, largest, precision_of
-from .modes import AnyMode, Call
+from .modes import Mode, Request
 from .policy import MUCH_MEMORY
 from .variants import Audits, Rehearsal, Signature, Variant
 from .world import MISSING, World
@@ -51,7 +51,7 @@ class Finding:
         return self.result
 
 
-def audited(mode: AnyMode, signature: Signature, call: Call, result: Any) -> Any:
+def audited(mode: Mode, signature: Signature, call: Request, result: Any) -> Any:
     """What a signature answers to a call for which one of its programs is due: a ``Finding`` if that was audited."""
     misfits = []
     try:
@@ -68,7 +68,7 @@ def audited(mode: AnyMode, signature: Signature, call: Call, result: Any) -> Any
             program.limit = program.calls
 
 
-def audit(mode: AnyMode, signature: Signature, variant: Variant, call: Call) -> Finding | Refusal | None:
+def audit(mode: Mode, signature: Signature, variant: Variant, call: Request) -> Finding | Refusal | None:
     """Audit a call that a program is to serve; ``None`` if that is not to be now, a ``Refusal`` if it does not fit."""
     program, audits = variant.program, variant.audits
     calls = program.calls
@@ -112,7 +112,7 @@ def _is_time(audits: Audits, calls: int) -> bool:
     return audits.count < CERTAIN or audits.spent + audits.last <= SHARE * audits.seconds * calls
 
 
-def _nbytes(signature: Signature, call: Call) -> int:
+def _nbytes(signature: Signature, call: Request) -> int:
     """The memory of the arrays that a call reads."""
     read = signature.guard(call.f, call.args, call.kwargs)
     values = call.leaves if isinstance(read, Changed) else (*call.leaves, *read)
@@ -123,7 +123,7 @@ class _Audit:
     """One audit."""
 
     def __init__(
-        self, mode: AnyMode, signature: Signature, variant: Variant, call: Call, rehearsal: Rehearsal
+        self, mode: Mode, signature: Signature, variant: Variant, call: Request, rehearsal: Rehearsal
     ) -> None:
         self.mode, self.signature, self.variant, self.call = mode, signature, variant, call
         self.rehearsal = rehearsal

@@ -14,7 +14,7 @@ from ..base.tracebacks import folded
 from ..capture.sinks import Arguments
 from ..tape.show import name_of
 from .functions import FunctionCache
-from .modes import AnyMode, Call
+from .modes import Mode, Request
 
 
 def _of_function(name: str) -> Any:
@@ -60,7 +60,7 @@ class Compilable(partial[Any]):
         def compile(*args: Any, **kwargs: Any) -> None:
             """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
             call = given(args, kwargs) if given is not None else (f, args, kwargs)
-            cache.compile(Call(*call, objects=cache.mode.effects))
+            cache.compile(Request(*call, objects=cache.mode.effects))
 
         made = super().__new__(cls, fn)
         made._transform = transform, of
@@ -120,7 +120,7 @@ def _own(f: Any) -> dict[str, Any]:
     return own if isinstance(own, dict) else {}
 
 
-def _emptied(cache: FunctionCache) -> tuple[type[FunctionCache], tuple[Callable[[], Any], AnyMode]]:
+def _emptied(cache: FunctionCache) -> tuple[type[FunctionCache], tuple[Callable[[], Any], Mode]]:
     """How a cache is pickled, with the function that goes through it (by cloudpickle, as in joblib): empty."""
     return FunctionCache, (partial(_itself, cache.owner), cache.mode)
 

@@ -28,7 +28,7 @@ from ..errors import YotaError
 from ..registry.registry import listeners
 from . import notices
 from .audit import Finding, audited
-from .modes import AnyMode, Call, TracedCall, record_to_the_end
+from .modes import Mode, Request, TracedCall, record_to_the_end
 from .policy import MUCH_MEMORY, Account, Accounts
 from .variants import MAX_VARIANTS, Signature, Variant, key_of
 from .varying import Varying
@@ -47,7 +47,7 @@ _gone: list[FunctionCache] = []  # whose functions have gone
 _every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
 
 
-def known_cache(key: Hashable, owner: Any, mode: AnyMode) -> FunctionCache:
+def known_cache(key: Hashable, owner: Any, mode: Mode) -> FunctionCache:
     """The cache under a key, made if there is none; the oldest of too many gives way."""
     cache = caches.get(key)
     if cache is None:
@@ -74,7 +74,7 @@ def _reference(owner: Any, key: Hashable) -> Callable[[], Any]:
         return lambda: owner
 
 
-def cache_for(f: Callable[..., Any], mode: AnyMode) -> FunctionCache:
+def cache_for(f: Callable[..., Any], mode: Mode) -> FunctionCache:
     """The cache of a function for one purpose, which functions of the same code share, also if they are wrapped by the
     same transforms."""
     wrappers = []
@@ -103,7 +103,7 @@ listeners.append(clear_caches)
 class FunctionCache:
     """What is known of one function's code."""
 
-    def __init__(self, owner: Callable[[], Any], mode: AnyMode) -> None:
+    def __init__(self, owner: Callable[[], Any], mode: Mode) -> None:
         _every.add(self)
         self._owner = owner
         self.mode = mode
@@ -128,13 +128,13 @@ class FunctionCache:
         """The result, from a program if one fits."""
         recent = self._recent
         if recent is None or config.special:
-            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects))
+            return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects))
         result = recent.run(f, args, kwargs, seed)
         if isinstance(result, Refusal):
-            return self._serve(Call(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
+            return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
         return result
 
-    def _serve(self, call: Call, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
+    def _serve(self, call: Request, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
         """The result of a call that the signature used last does not fit, or that it wants to be audited."""
         if config.compile == "never" or reference.active:
             return self.mode.interpret(call)
@@ -147,7 +147,7 @@ class FunctionCache:
         return self._select(call, refusal, *refused)
 
     @unwinding
-    def _select(self, call: Call, refusal: Refusal, *refused: Signature) -> Any:
+    def _select(self, call: Request, refusal: Refusal, *refused: Signature) -> Any:
         """The result of another program, or of a trace."""
         if refused:
             result = self._audited(refused[0], call, refusal)
@@ -176,7 +176,7 @@ class FunctionCache:
             late = self._find(key, call)  # compiled while this call waited
             return self._trace(key, call, result) if isinstance(late, Refusal) else late
 
-    def _find(self, key: Hashable, call: Call, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
+    def _find(self, key: Hashable, call: Request, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
         """The result of a program that fits; otherwise the last of the refusals."""
         for signature in self.signatures.get(key, ()):
             if signature in refused:
@@ -190,7 +190,7 @@ class FunctionCache:
             refusal = result
         return refusal
 
-    def _audited(self, signature: Signature, call: Call, result: Any) -> Any:
+    def _audited(self, signature: Signature, call: Request, result: Any) -> Any:
         """What a signature has answered; that of an audit, if a program is due for one."""
         if not isinstance(result, Due):
             return result
@@ -201,7 +201,7 @@ class FunctionCache:
             self._distrust(call, result.fault)
         return result.answer()
 
-    def _distrust(self, call: Call, fault: str) -> None:
+    def _distrust(self, call: Request, fault: str) -> None:
         """Never again compile what was compiled wrongly; says so."""
         self.clear()
         self.distrusted = f"its program was wrong: {fault}"
@@ -212,13 +212,13 @@ class FunctionCache:
         if signature is not self._recent:
             self._recent, self._previous = signature, self._recent
 
-    def _key(self, call: Call) -> Hashable:
+    def _key(self, call: Request) -> Hashable:
         """What calls that may share a program have in common."""
         return key_of(call.leaves, call.spec, self.varying.positions(call.spec))
 
     # -- misses
 
-    def _trace(self, key: Hashable, call: Call, refusal: Refusal, *, force: bool = False) -> Any:
+    def _trace(self, key: Hashable, call: Request, refusal: Refusal, *, force: bool = False) -> Any:
         """The result of a call that no program fits; compiled for later calls if it is time."""
         self._note(key, call, refusal)
         key = self._key(call)  # which depends on what varies
@@ -253,7 +253,7 @@ class FunctionCache:
                             self._say(call)
         return recording.result()
 
-    def _record(self, call: Call) -> TracedCall:
+    def _record(self, call: Request) -> TracedCall:
         """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
         inputs = self.varying.inputs(call.spec)
         if self.mode.effects or not inputs:
@@ -264,14 +264,14 @@ class FunctionCache:
         self.varying.give_up()
         return recording
 
-    def _other_inputs(self, call: Call, recording: TracedCall) -> bool:
+    def _other_inputs(self, call: Request, recording: TracedCall) -> bool:
         """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
         if recording.captures is not None and recording.captures.instances.failed:
             return self.varying.give_up_objects()
         varies = self.varying.inputs(call.spec) != recording.inputs
         return recording.passing or varies or self.varying.give_up(whole=True)
 
-    def _open(self, key: Hashable, call: Call) -> Account:
+    def _open(self, key: Hashable, call: Request) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""
         account = self.accounts.open(key)
         if not self.signatures and config.compile == "auto" and self.accounts.too_many() and self.accounts.cost_much:
@@ -281,7 +281,7 @@ class FunctionCache:
             self._say(call)
         return account
 
-    def _note(self, key: Hashable, call: Call, refusal: Refusal) -> None:
+    def _note(self, key: Hashable, call: Request, refusal: Refusal) -> None:
         """Remember why a call was a miss; a number that has changed becomes an input of the next program."""
         self.misses += 1
         if key not in self.signatures:
@@ -293,7 +293,7 @@ class FunctionCache:
         numbers = refusal.numbers() if isinstance(refusal, Changed) else []
         self.varying.changed([*numbers, *self.varying.held(self._recent, call.spec, *call)])
 
-    def _try_to_keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
+    def _try_to_keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account) -> list[str]:
         """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
         try:
             return self._keep(key, call, recording, account)
@@ -309,7 +309,7 @@ class FunctionCache:
             return [problem]
 
     @unwinding
-    def _keep(self, key: Hashable, call: Call, recording: TracedCall, account: Account) -> list[str]:
+    def _keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account) -> list[str]:
         """Compile a traced call; returns the reasons why other calls cannot rely on it."""
         if recording.problems:
             return recording.problems
@@ -324,7 +324,7 @@ class FunctionCache:
             if not self.mode.effects:
                 return [f"it changes what it reads: {values}"]
         if self.mode.effects:
-            if (now := Call(*call, objects=True)).endless:
+            if (now := Request(*call, objects=True)).endless:
                 return ["it puts an argument into itself"]
             self.varying.replaced(call.leaves, now.leaves, now.spec)
         if self.varying.inputs(call.spec) > recording.inputs:
@@ -357,7 +357,7 @@ class FunctionCache:
         return [variant.problem] if variant.problem else []
 
     @unwinding
-    def compile(self, call: Call) -> None:
+    def compile(self, call: Request) -> None:
         """Compile for these arguments; raises ``CompileError`` if other calls could not rely on the program."""
         with Holding(locks.compiling):
             if self.distrusted:
@@ -371,7 +371,7 @@ class FunctionCache:
             if self.problems:
                 raise notices.impossible(call, self.problems)
 
-    def _say(self, call: Call) -> None:
+    def _say(self, call: Request) -> None:
         """Once: a function that would have been compiled could not be."""
         if not self._said:
             self._said = True

@@ -30,7 +30,7 @@ from ..tracing.views import overlapping
 from .variants import Compiled, Rehearsal, Runner
 
 
-class Call:
+class Request:
     """A function and its arguments; ``seed`` is the cotangent of its result, ``objects`` as in ``flatten``.
 
     It is flattened once, before the function has changed its arguments.
@@ -119,7 +119,7 @@ def _described(name: str, leaf: Any) -> str:
     return f"{name} = {leaf!r}" if isinstance(leaf, kinds.IMMUTABLE) else f"{name}: {type(leaf).__name__}"
 
 
-class AnyMode(Protocol):
+class Mode(Protocol):
     """What is wanted of a function.
 
     ``plain`` tells whether a call can do without a trace, ``effects`` whether programs do what the function does (and
@@ -134,18 +134,18 @@ class AnyMode(Protocol):
     def purpose(self) -> str:
         """What the user has called."""
 
-    def interpret(self, call: Call) -> Any:
+    def interpret(self, call: Request) -> Any:
         """The result, without a program."""
 
-    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+    def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """The result, and what a program is made of."""
 
-    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+    def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """What is right, with what was read for it, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class Gradient:
     """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``)."""
 
     argnums: int | tuple[int, ...] | None = None
@@ -161,7 +161,7 @@ class Mode:
             return "grad"
         return f"value_and_grad(argnums={self.argnums}{', has_aux=True' if self.has_aux else ''})"
 
-    def _traced(self, call: Call, inputs: frozenset[str | int] = frozenset()) -> tuple[Trace, Captures]:
+    def _traced(self, call: Request, inputs: frozenset[str | int] = frozenset()) -> tuple[Trace, Captures]:
         """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
         if self.argnums is None:
             heed_habits(call.f, call.args, call.kwargs, "grad")
@@ -171,17 +171,17 @@ class Mode:
         require_active(source.tape, call.f, call.args, call.kwargs, argnums)
         return source, captures
 
-    def interpret(self, call: Call) -> Any:
+    def interpret(self, call: Request) -> Any:
         """Value and gradients from a fresh trace, played with NumPy."""
         return self.reference(call)[0]
 
     @unwinding
-    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+    def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """The same, and what was read."""
         source, captures = self._traced(call)
         return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)), captures.guards
 
-    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+    def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = self._traced(call, inputs)
         wanted = source, call.seed, self.argnums
@@ -241,7 +241,7 @@ def _distinct(run: Runner, source: Trace) -> Runner:
 
 
 @unwinding
-def record_to_the_end(mode: AnyMode, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+def record_to_the_end(mode: Mode, call: Request, inputs: frozenset[str | int]) -> TracedCall:
     """``mode.record``, and raise at once what its result raises."""
     recording = mode.record(call, inputs)
     recording.result()

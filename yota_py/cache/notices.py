@@ -9,16 +9,16 @@ from ..base.settings import config
 from ..errors import AuditWarning, CheckError, CompileError, CompilerWarning, UncachedWarning
 from ..tape.operations import levels_to_user, user_site
 from ..tape.show import name_of
-from .modes import AnyMode, Call
+from .modes import Mode, Request
 
 
-def uncached(mode: AnyMode, call: Call, problem: str) -> None:
+def uncached(mode: Mode, call: Request, problem: str) -> None:
     """A function that would have been compiled could not be."""
     said = f"{name_of(call.f)} is {mode.otherwise} at each call, because {problem}. "
     warnings.warn(f"{said}yota_py.explain(f) tells what is cached", UncachedWarning, stacklevel=levels_to_user())
 
 
-def impossible(call: Call, problems: Sequence[str]) -> CompileError:
+def impossible(call: Request, problems: Sequence[str]) -> CompileError:
     """``compile`` was asked for a program that there cannot be."""
     return CompileError(
         f"{user_site()}: {name_of(call.f)} cannot be compiled so that other calls could rely on it: "
@@ -26,13 +26,13 @@ def impossible(call: Call, problems: Sequence[str]) -> CompileError:
     )
 
 
-def failed(mode: AnyMode, call: Call, problem: str) -> None:
+def failed(mode: Mode, call: Request, problem: str) -> None:
     """The compiler has failed."""
     said = f"{name_of(call.f)} is {mode.otherwise} at each call, because {problem}"
     warnings.warn(said, CompilerWarning, stacklevel=levels_to_user())
 
 
-def wrong(mode: AnyMode, call: Call, fault: str) -> None:
+def wrong(mode: Mode, call: Request, fault: str) -> None:
     """A program was wrong; with ``config.check``, that is an error."""
     said = f"{user_site()}: {name_of(call.f)}: the compiled program is wrong: {fault}"
     if config.check:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # Of the traced function or another with the same code, its arguments, their leaves and its captured arrays as they are
 # now: the result, after all effects; or a ``Refusal``, and nothing has happened.
-Step = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[Any]], Any]
+StepFunction = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[Any]], Any]
 
 
 _Body = tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], list[tuple[str, str, str]], str]
@@ -295,7 +295,7 @@ class _Writer:
         rehearsal = [*lines, *self.lines, f"return Rehearsal({result}, {effects})"]
         return Compiled(program, step, self._function(rehearsal, program))
 
-    def _function(self, lines: list[str], program: Program) -> Step:
+    def _function(self, lines: list[str], program: Program) -> StepFunction:
         """A step of these lines."""
         reads = self.captures.guards.reads_of(self.slots)
         names = {

@@ -66,11 +66,11 @@ class Audits:
 
 
 @dataclass(slots=True)
-class Node:
+class Fork:
     """A point where paths part: the variant that was right last, and what follows each outcome."""
 
     recent: Variant
-    children: dict[Hashable, Node] = field(default_factory=dict)
+    children: dict[Hashable, Fork] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Variant:
     def __init__(self, tape: Tape) -> None:
         self.guards = [op for op in tape.ops if isinstance(op, Guard)]
         self.path = [outcome(op.expected) for op in self.guards]
-        self.nodes: list[Node] = []
+        self.nodes: list[Fork] = []
         self.program: Any = None
         self.run: Runner = refuse
         self.rehearse: Runner = refuse
@@ -184,7 +184,7 @@ class Signature:
         self.flat = bare and self.static.keys() == {len(leaves) - 1} and leaves[-1] is None
         self.effects, self.count = effects, len(leaves) - 1  # whether programs want the whole call; its leaves
         self.variants: list[Variant] = []
-        self.root: Node | None = None
+        self.root: Fork | None = None
         self.run_recent: Runner = refuse
         self.drop: Callable[[], None] = lambda: None  # makes the cache forget this signature
 
@@ -257,7 +257,7 @@ class Signature:
                 return NewPath(guard, refusal.value)
         return refusal
 
-    def _prefer(self, variant: Variant, *nodes: Node) -> None:
+    def _prefer(self, variant: Variant, *nodes: Fork) -> None:
         """Try this variant first from now on, also from these points on."""
         assert self.root is not None
         self.run_recent = variant.run
@@ -294,9 +294,9 @@ class Signature:
 
     def add(self, variant: Variant) -> None:
         """Another path. It is linked from its end, so that nobody meets a part of it."""
-        variant.nodes = nodes = [self.root or Node(variant)]
+        variant.nodes = nodes = [self.root or Fork(variant)]
         for step in variant.path:
-            nodes.append(nodes[-1].children.get(step) or Node(variant))
+            nodes.append(nodes[-1].children.get(step) or Fork(variant))
         self.variants.append(variant)
         for node, step, child in reversed([*zip(nodes, variant.path, nodes[1:], strict=False)]):
             node.children[step] = child
@@ -329,7 +329,7 @@ class Signature:
         return sum(v.program.nbytes for v in self.variants if v.program is not None)
 
 
-def _candidates(guard: Guard, node: Node, taken: Hashable, value: Any) -> list[Node]:
+def _candidates(guard: Guard, node: Fork, taken: Hashable, value: Any) -> list[Fork]:
     """Where to go on from a decision that has come out otherwise than ``taken``."""
     if isinstance(guard.expected, np.ndarray):
         return list(islice((child for step, child in node.children.items() if step != taken), MAX_SIBLINGS))

@@ -20,7 +20,7 @@ from ..tape.operations import user_site
 from ..tracing.stand_ins import noticing
 from .compilable import Compilable
 from .functions import cache_for
-from .modes import Call, TracedCall
+from .modes import Request, TracedCall
 from .step import make_step
 
 
@@ -33,11 +33,11 @@ class Whole:
     otherwise: ClassVar[str] = "called as it is"
     purpose: ClassVar[str] = "jit"
 
-    def interpret(self, call: Call) -> Any:
+    def interpret(self, call: Request) -> Any:
         """Call the function."""
         return call.f(*call.args, **call.kwargs)
 
-    def record(self, call: Call, inputs: frozenset[str | int]) -> TracedCall:
+    def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Call the function on tracers, and let its effects happen; or call it as it is, if that cannot be followed."""
         performance, problem, module = _performed(call, inputs)
         if performance is None:  # and the exception that said so is not the context of the function's own
@@ -50,7 +50,7 @@ class Whole:
         compile = partial(make_step, performance)
         return TracedCall(lambda: performance.result, recording.trace, recording.captures, problems, compile, inputs)
 
-    def reference(self, call: Call) -> tuple[Any, Guards | None]:
+    def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """The function itself has the last word."""
         return self.interpret(call), None
 
@@ -59,7 +59,7 @@ def _fail(problem: str) -> NoReturn:
     raise UncompilableError(problem)
 
 
-def _performed(call: Call, inputs: frozenset[str | int]) -> tuple[Performance | None, str, list[str]]:
+def _performed(call: Request, inputs: frozenset[str | int]) -> tuple[Performance | None, str, list[str]]:
     """The call with its effects; ``None``, why it cannot be traced, and the module that it will import, if any."""
     try:
         return perform(call.f, call.args, call.kwargs, inputs), "", []

@@ -30,7 +30,7 @@ Items = dict[Any, Any]
 
 
 @dataclass(slots=True)
-class Holder:
+class Owner:
     """Something that holds values: how they are read, and what they were."""
 
     obj: Any
@@ -50,7 +50,7 @@ class World:
     """What is reached from a function and its arguments, as it is now."""
 
     def __init__(self, f: Any, args: tuple[Any, ...], kwargs: Any) -> None:
-        self.holders: dict[int, Holder] = {}
+        self.holders: dict[int, Owner] = {}
         self.arrays: dict[int, tuple[np.ndarray, str, Any]] = {}  # with paths and fingerprints
         self.known: dict[int, Any] = {}  # all objects met, by identity
         self._names: set[str] = set()
@@ -91,7 +91,7 @@ class World:
         return fingerprint(array) if self._bytes <= MAX_BYTES else None
 
     def _hold(self, obj: Any, path: str, read: Callable[[], Items], *, named: bool) -> Iterator[tuple[Any, str]]:
-        holder = self.holders[id(obj)] = Holder(obj, path, read, read(), named)
+        holder = self.holders[id(obj)] = Owner(obj, path, read, read(), named)
         held = ((key, value) for key, value in holder.items.items() if not is_proxy(value))
         return ((value, holder.place(key)) for key, value in held if not isinstance(value, ATOMS))
 
@@ -173,7 +173,7 @@ class World:
 
     # -- afterwards
 
-    def changes(self) -> Iterator[tuple[Holder, Any, Any, Any]]:
+    def changes(self) -> Iterator[tuple[Owner, Any, Any, Any]]:
         """Items that are others than before: holder, key, old and new value (``MISSING`` where there is none)."""
         for holder in self.holders.values():
             now = holder.read()

@@ -21,7 +21,7 @@ from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
 from .bytecode import names_of, nested
 from .guards import Guards
-from .operands import ANYTHING, UNKNOWN, Kind, Pair
+from .operands import ANYTHING, UNKNOWN, Origin, Pair
 from .slots import Slot
 
 
@@ -106,7 +106,7 @@ class Comparisons:
         self.levels |= len({x.ledger.level for x in values if isinstance(x, Tracer)}) > 1
         if all(x is UNKNOWN or _is_number(x) for x in values):
             self.numbers = True
-            for constant in (side.value for side in pair if side.kind is Kind.CONSTANT):
+            for constant in (side.value for side in pair if side.kind is Origin.CONSTANT):
                 self._guards.numbers[self._guards.constant(constant)] = constant
 
 

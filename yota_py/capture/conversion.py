@@ -21,7 +21,7 @@ from ..registry.tangents import astype
 from ..tracing.showing import shown_for
 from ..tracing.traces import LARGE
 from .bytecode import mentions
-from .places import Builtin, Exchange, Item, Place
+from .places import Builtin, Exchange, Item, Spot
 
 
 def _number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -108,7 +108,7 @@ class Conversions:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._taken: dict[tuple[int, str], tuple[Any, Place]] = {}
+        self._taken: dict[tuple[int, str], tuple[Any, Spot]] = {}
 
     def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name that stands for a builtin in code of this name space."""
@@ -123,7 +123,7 @@ class Conversions:
             self._put(namespace, name, value, stand_in, Item(namespace, name), codes)
 
     def _put(
-        self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Place, codes: Codes
+        self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Spot, codes: Codes
     ) -> None:
         if not any(mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
             self._exchange.put(value, stand_in, place)

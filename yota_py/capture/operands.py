@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ..base.dispatch import is_traced
 
 
-class Kind(Enum):
+class Origin(Enum):
     """What a side of a comparison begins with."""
 
     ANYHOW, CONSTANT, LOCAL, CELL, GLOBAL, TYPE = (auto() for _ in range(6))
@@ -27,7 +27,7 @@ class Kind(Enum):
 
 LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
 _CONSTANTS = frozenset(["LOAD_CONST", "LOAD_CONST_IMMORTAL", "LOAD_SMALL_INT"])
-_KINDS = {"LOAD_DEREF": Kind.CELL, "LOAD_GLOBAL": Kind.GLOBAL}
+_KINDS = {"LOAD_DEREF": Origin.CELL, "LOAD_GLOBAL": Origin.GLOBAL}
 _ORDINARY: tuple[Any, ...] = (object.__getattribute__, type.__getattribute__, ModuleType.__getattribute__)
 _JUMPS = frozenset([*dis.hasjrel, *dis.hasjabs])
 
@@ -36,7 +36,7 @@ class Side(NamedTuple):
     """One side of a comparison: the ``value`` of a constant, what a ``name`` stands for, or what ``name``, which should
     be ``type``, gives. ``path`` are attributes (texts) and items (tuples of a key) of what a name stands for."""
 
-    kind: Kind = Kind.ANYHOW
+    kind: Origin = Origin.ANYHOW
     name: str = ""
     value: Any = None
     path: tuple[str | tuple[Any], ...] = ()
@@ -44,19 +44,19 @@ class Side(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether nothing that is traced can be the same object."""
-        return self.kind is Kind.CONSTANT and type(self.value) not in (int, float, complex)
+        return self.kind is Origin.CONSTANT and type(self.value) not in (int, float, complex)
 
     def found(self, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> Any:
         """What this is now, or an object that is no less: some class for a class; ``UNKNOWN`` if that cannot be told
         without running code of the user's."""
         value = UNKNOWN
-        if self.kind is Kind.CONSTANT:
+        if self.kind is Origin.CONSTANT:
             value = self.value
-        elif self.kind is Kind.LOCAL or self.kind is Kind.CELL:
+        elif self.kind is Origin.LOCAL or self.kind is Origin.CELL:
             value = local.get(self.name, UNKNOWN)
-        elif self.kind is not Kind.ANYHOW:
+        elif self.kind is not Origin.ANYHOW:
             value = namespace.get(self.name, getattr(builtins, self.name, UNKNOWN))
-        if self.kind is Kind.TYPE:
+        if self.kind is Origin.TYPE:
             return value if isinstance(value, type) and issubclass(value, type) else UNKNOWN
         for key in self.path:
             value = _attribute(value, key) if isinstance(key, str) else _item(value, *key)
@@ -66,7 +66,7 @@ class Side(NamedTuple):
 Pair = tuple[Side, Side]
 UNKNOWN = object()
 ANYTHING: Pair = Side(), Side()
-A_CLASS = Side(Kind.CONSTANT, value=type)
+A_CLASS = Side(Origin.CONSTANT, value=type)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -96,9 +96,9 @@ def compared(instructions: Sequence[dis.Instruction], i: int) -> Pair:
     first = _start(instructions, middle)
     right = instructions[middle:i] if middle >= 0 else ()
     left = _side(instructions[first:middle]) if first >= 0 else Side()
-    if (left.path or left.kind in (Kind.CELL, Kind.GLOBAL)) and not all(map(_only_loads, right)):
+    if (left.path or left.kind in (Origin.CELL, Origin.GLOBAL)) and not all(map(_only_loads, right)):
         left = Side()  # it may be something else by now
-    elif left.kind is Kind.LOCAL and any(x.argval == left.name and not _only_loads(x) for x in right):
+    elif left.kind is Origin.LOCAL and any(x.argval == left.name and not _only_loads(x) for x in right):
         left = Side()
     return left, _side(right) if right else Side()
 
@@ -136,10 +136,10 @@ def _side(instructions: Sequence[dis.Instruction]) -> Side:
     if last.opname == "LOAD_ATTR" and last.argval == "__class__":
         return A_CLASS
     if last.opname == "CALL" and first.opname == "LOAD_GLOBAL" and first.argval == "type" and _is_call(first, others):
-        return Side(Kind.TYPE, "type")
+        return Side(Origin.TYPE, "type")
     if first.opname in _CONSTANTS and not others:
-        return Side(Kind.CONSTANT, value=first.argval)
-    kind = Kind.LOCAL if first.opname in LOCAL else _KINDS.get(first.opname)
+        return Side(Origin.CONSTANT, value=first.argval)
+    kind = Origin.LOCAL if first.opname in LOCAL else _KINDS.get(first.opname)
     path = list[str | tuple[Any]]()
     while others:
         attribute = others.pop(0)

@@ -68,7 +68,7 @@ class Builtin:
             self.holder[self.key] = value
 
 
-Place: TypeAlias = Item | Attribute | Builtin  # where a captured value stands
+Spot: TypeAlias = Item | Attribute | Builtin  # where a captured value stands
 
 
 def _is_builtin(name: Any, value: Any) -> bool:
@@ -152,17 +152,17 @@ class Exchange:
         self.trace = trace
         self.holders: dict[int, Holder] = {}
         self.originals: dict[int, Any] = {}  # by the identity of what stands in their places
-        self._exchanged: list[tuple[Any, Any, Place]] = []
+        self._exchanged: list[tuple[Any, Any, Spot]] = []
         self._replaced: set[tuple[int, Any]] = set()  # by identity and key, items that the function has replaced
         self._empty: dict[int, Holder] = {}  # attributes of functions that have none
 
-    def put(self, old: Any, new: Any, place: Place) -> None:
+    def put(self, old: Any, new: Any, place: Spot) -> None:
         """Let ``new`` stand where ``old`` does."""
         self._exchanged.append((old, new, place))
         self.originals[id(new)] = old
         place.write(new)
 
-    def take_back(self, new: Any, place: Place) -> None:
+    def take_back(self, new: Any, place: Spot) -> None:
         """Let what stood in a place stand there again."""
         for old, _, _ in [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]:
             if place.read() is new:
@@ -190,7 +190,7 @@ class Exchange:
         if slot not in holder.slots:
             holder.slots.append(slot)
 
-    def standing(self) -> list[tuple[Any, Any, Place]]:
+    def standing(self) -> list[tuple[Any, Any, Spot]]:
         """What still stands where it was put: what it stands for, itself, and the place."""
         return [(old, new, place) for old, new, place in self._exchanged if place.read() is new]
 

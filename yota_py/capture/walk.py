@@ -39,7 +39,7 @@ from .imports import Imports
 from .instances import Instances
 from .items import Items
 from .memos import Memos
-from .places import Attribute, Builtin, Exchange, Item, Place
+from .places import Attribute, Builtin, Exchange, Item, Spot
 from .sinks import Sinks
 from .slots import Slot, literal
 
@@ -284,7 +284,7 @@ class Captures:
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _read(
-        self, value: Any, slot: Slot, place: Place, words: str = "", site: Site | None = None, name: str = "[]"
+        self, value: Any, slot: Slot, place: Spot, words: str = "", site: Site | None = None, name: str = "[]"
     ) -> None:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         known = self.guards.local(slot, words, site)

@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
 # "view" returns its first argument's memory in another shape; the others name a kernel of their own.
-Kind = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
+Family = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Primitive:
 
     fn: Callable[..., Any]
     rule: Rule | None = None
-    kind: Kind = "opaque"
+    kind: Family = "opaque"
     emit: Callable[..., Any] | None = None
     lowering: Callable[..., Any] | None = None
     cases: list[Cases] = field(default_factory=list)
@@ -192,7 +192,7 @@ def _is_users(fn: Any) -> bool:
 def describe(
     fn: Callable[..., Any],
     *,
-    kind: Kind = "opaque",
+    kind: Family = "opaque",
     emit: str | Callable[..., Any] | None = None,
     lowering: Callable[..., Any] | None = None,
     inline: bool = False,

@@ -56,7 +56,7 @@ def check_rrule(
 
     >>> check_rrule(np.multiply, 2.0, np.ones(3))
     """
-    at = _Place(name_of(fn), args, kwargs)
+    at = _Checked(name_of(fn), args, kwargs)
     rng = at.generator("dy")
     before = copied((args, kwargs))
     with np.errstate(all="ignore"):
@@ -86,7 +86,7 @@ def check_grads(
 
     >>> check_grads(lambda x: np.sin(x) * x, 2.0)
     """
-    at = _Place(name_of(f), args, kwargs)
+    at = _Checked(name_of(f), args, kwargs)
     before = copied((args, kwargs))
     with np.errstate(all="ignore"):
         expected = f(*copied(args), **copied(kwargs))
@@ -124,7 +124,7 @@ def check_cases(fn: Callable[..., Any] | Primitive, seed: int = 0) -> int:
 
 
 @dataclass(slots=True)
-class _Place:
+class _Checked:
     """Which call is checked: for messages."""
 
     name: str
@@ -191,14 +191,14 @@ class _Place:
 class _Subject:
     """A function of its leaves: ``call(leaves)`` gives the result's leaves, ``back(leaves, dys)`` the cotangents."""
 
-    at: _Place
+    at: _Checked
     leaves: list[Any]
     labels: list[str]
     call: Callable[[Leaves], list[Any]]
     back: Callable[[Leaves, Leaves], list[Any]]
 
     @classmethod
-    def of_rule(cls, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Place) -> _Subject:
+    def of_rule(cls, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Checked) -> _Subject:
         """The subject whose gradients come from the rule alone."""
         leaves, labels, rebuild = _leaves(args, at)
 
@@ -216,7 +216,7 @@ class _Subject:
         return cls(at, leaves, labels, call, back)
 
     @classmethod
-    def of_function(cls, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Place) -> _Subject:
+    def of_function(cls, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], at: _Checked) -> _Subject:
         """The subject whose gradients come from tracing ``f``."""
         leaves, labels, rebuild = _leaves(args, at)
 
@@ -230,7 +230,7 @@ class _Subject:
         return cls(at, leaves, labels, call, back)
 
 
-def _leaves(args: tuple[Any, ...], at: _Place) -> tuple[list[Any], list[str], Callable[[Leaves], tuple[Any, ...]]]:
+def _leaves(args: tuple[Any, ...], at: _Checked) -> tuple[list[Any], list[str], Callable[[Leaves], tuple[Any, ...]]]:
     flat, spec = flatten(args)
     places = [i for i, x in enumerate(flat) if is_inexact(x)]
     labels = [at.label(path) for path in optree.treespec_paths(spec)]
@@ -244,7 +244,7 @@ def _leaves(args: tuple[Any, ...], at: _Place) -> tuple[list[Any], list[str], Ca
     return [flat[i] for i in places], [labels[i] for i in places], rebuild
 
 
-def _pairs(at: _Place, x: Any, dx: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[tuple[Any, ...], Any, Any]]:
+def _pairs(at: _Checked, x: Any, dx: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[tuple[Any, ...], Any, Any]]:
     """Each leaf of the arguments with its cotangent; a list or tuple has a tuple of cotangents, or None for zero."""
     if (items := items_of(x)) is None:
         yield path, x, dx
@@ -291,7 +291,7 @@ def _check_derivatives(subject: _Subject, dys: Leaves, rtol: float, second_order
 
 
 def _check_slopes(
-    at: _Place, what: str, labels: list[str], loss: Callable[[Leaves], Any], xs: Leaves, dxs: Leaves, rtol: float
+    at: _Checked, what: str, labels: list[str], loss: Callable[[Leaves], Any], xs: Leaves, dxs: Leaves, rtol: float
 ) -> None:
     """Along a random direction of each leaf, the cotangent against finite differences of the loss."""
     rng = at.generator(what)
@@ -381,7 +381,7 @@ def _played(gradient: Recorder, inputs: Leaves) -> Any:
 
 def _check_traced_value(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """A function without rule: traced, played, and unchanged arguments."""
-    at, before = _Place(name_of(fn), args, kwargs), copied((args, kwargs))
+    at, before = _Checked(name_of(fn), args, kwargs), copied((args, kwargs))
     with np.errstate(all="ignore"):
         expected = fn(*copied(args), **copied(kwargs))
         tape = record_call(lambda *xs: fn(*xs, **kwargs), args, {}).tape

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...tape.operations import Variable
-from ..kernels.ir import Access, Inner, KernelSpec, Mode, Node, Operand, Output, Window, words_of
+from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
 from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
@@ -25,7 +25,7 @@ def _plus_zero(k: Any, x: Any) -> Any:
 SHORT_ROW = 8  # elements: one vector
 
 
-class Memory(Protocol):
+class Locations(Protocol):
     """Where values and constants are."""
 
     def place(self, var: Variable) -> Place:
@@ -83,7 +83,7 @@ class _Load(_Window):
 @dataclass(frozen=True, slots=True)
 class _Store(_Window):
     value: int
-    mode: Mode
+    mode: Writing
     mask: int = 0  # of one that is required
 
     def output(self, number: Callable[[int], int]) -> Output:
@@ -97,7 +97,7 @@ class _Store(_Window):
 class _Builder:
     """Collects operands, nodes and outputs; operands are numbered 0, 1, …, nodes -1, -2, … until all are known."""
 
-    def __init__(self, space: tuple[int, ...], memory: Memory) -> None:
+    def __init__(self, space: tuple[int, ...], memory: Locations) -> None:
         self.space, self.memory = space, memory
         self.operands: list[_Load] = []
         self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
@@ -109,7 +109,7 @@ class _Builder:
         self.operands.append(_Load(_reference(place, box), index, access))
         return len(self.operands) - 1
 
-    def write(self, place: Place, value: int, mode: Mode = "store", index: _Index = _WITHOUT, mask: int = 0) -> None:
+    def write(self, place: Place, value: int, mode: Writing = "store", index: _Index = _WITHOUT, mask: int = 0) -> None:
         """An output."""
         self.outputs.append(_Store(_reference(place), index, value, mode, mask))
 
@@ -259,7 +259,7 @@ def _reference(place: Place, box: list[tuple[int, int]] | None = None) -> Refere
     return Reference(place, list(place.strides), [False] * len(place.strides), box)
 
 
-def nest_of(cluster: Cluster, escaping: set[Variable], memory: Memory) -> tuple[KernelSpec, list[int]]:
+def nest_of(cluster: Cluster, escaping: set[Variable], memory: Locations) -> tuple[KernelSpec, list[int]]:
     """A cluster's kernel; ``escaping`` is what other steps read."""
     builder = _Builder(cluster.space, memory)
     for item in cluster.items:

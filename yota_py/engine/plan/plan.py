@@ -13,7 +13,7 @@ from ..kernels.ir import DTYPES, Product
 from ..kernels.store import ProductSpec, Spec
 from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
-from .nest import Memory, copy_nest, fill_nest, nest_of
+from .nest import Locations, copy_nest, fill_nest, nest_of
 
 KernelCall = tuple[Spec, list[int]]
 
@@ -47,7 +47,7 @@ def make_plan(schedule: Schedule) -> Plan:
     return _Planner(schedule).run()
 
 
-class _Planner(Memory):
+class _Planner(Locations):
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.tape = schedule, schedule.tape
         self.plan = Plan(schedule)

@@ -48,7 +48,7 @@ from .objects import (
     SHAPE,
     TYPE,
     VALUE,
-    Call,
+    Activation,
     PythonWriter,
     emit_results,
 )
@@ -163,7 +163,7 @@ def _emit_call(w: PythonWriter, run: ir.Function, program: Value, frame: Value, 
     outputs = w.room(output_count)
     stack = w.room(b.add(b.add(length, const(2)), b.add(count, output_count)))  # also for arguments of steps, refusals
     made, depth = w.variable(const(0)), w.variable(const(0))
-    call = Call(program, frame, values, count, outputs, output_count, made, stack, depth, failed)
+    call = Activation(program, frame, values, count, outputs, output_count, made, stack, depth, failed)
     _emit_outputs(w, call)
     kernels, words, release = w.word(program, KERNELS, PTR), w.word(program, KERNEL_WORDS), w.word(program, RELEASE)
     fault = w.variable(b.call(run, [frame, kernels, words, release]))
@@ -184,7 +184,7 @@ def _emit_call(w: PythonWriter, run: ir.Function, program: Value, frame: Value, 
     b.ret(w.word(stack, 0, PTR))
 
 
-def _emit_answer(w: PythonWriter, call: Call, fault: Value) -> None:
+def _emit_answer(w: PythonWriter, call: Activation, fault: Value) -> None:
     """Leave the results on the stack, or what a fault means."""
     with w.b.if_else(w.b.icmp_signed("==", fault, const(OK))) as (then, otherwise):
         with then:
@@ -198,7 +198,7 @@ def _emit_answer(w: PythonWriter, call: Call, fault: Value) -> None:
             call.push(w, call.apply(w, w.word(call.program, REFUSE, PTR), const(2)))
 
 
-def _emit_outputs(w: PythonWriter, call: Call) -> None:
+def _emit_outputs(w: PythonWriter, call: Activation) -> None:
     """Fresh arrays for the results, in their slots."""
     table, empty = w.word(call.program, OUTPUTS, PTR), w.word(call.program, EMPTY, PTR)
     with w.loop(call.output_count) as i:
@@ -209,7 +209,7 @@ def _emit_outputs(w: PythonWriter, call: Call) -> None:
         w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
 
 
-def _emit_steps(w: PythonWriter, call: Call, fault: Value) -> None:
+def _emit_steps(w: PythonWriter, call: Activation, fault: Value) -> None:
     """Python steps, if there are any and all went well so far."""
     steps = w.word(call.program, STEPS, PTR)
     good = w.b.icmp_signed("==", w.b.load(fault, typ=I64), const(OK))

@@ -56,7 +56,7 @@ class PythonWriter(Writer):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Activation:
     """A call of a program in machine code: its table and frame, the values given, room for its output arrays, so many
     of which are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""
 
@@ -89,7 +89,7 @@ class Call:
         return value
 
 
-def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, build: Value, scalar: Value) -> None:
+def emit_results(w: PythonWriter, call: Activation, recipe: Value, length: Value, build: Value, scalar: Value) -> None:
     """Follow a recipe; its only result is left on the stack. ``scalar`` is NumPy's class of floats."""
     b = w.b
     with w.loop(length) as i:
@@ -112,7 +112,7 @@ def emit_results(w: PythonWriter, call: Call, recipe: Value, length: Value, buil
 
 
 def _emit_instruction(
-    w: PythonWriter, call: Call, code: int, argument: Value, build: Value, scalar: Value
+    w: PythonWriter, call: Activation, code: int, argument: Value, build: Value, scalar: Value
 ) -> Value:
     """The object that one instruction makes."""
     b = w.b
