@@ -99,7 +99,7 @@ def _kept_by(value: Any) -> Iterable[Any]:
 def decided(value: Any) -> Any:
     """The plain value behind a traced one, remembered on the tape as a decision: for what determines a shape."""
     if is_traced(value):
-        return value._decide(decided)
+        return value.decide(decided)
     if isinstance(value, np.ndarray):
         return np.array(value)  # a copy: the array may change later
     return mapped(decided, value)

@@ -222,13 +222,13 @@ class _Writer:
         var, value = tracer.current()
         if not isinstance(value, np.ndarray):
             return self.roots.get(var) or self._output(var)
-        root = tracer._root
+        root = tracer.root
         if id(root) not in self.tracers:
             alike = self.shared.setdefault(id(root), set())
             alike.add(id(tracer))
             if tracer is root or (len(alike) == 1 and root.size > value.size):
                 return self._new_array(tracer, var, value)
-        look = tracer._look
+        look = tracer.look
         assert look is not None
         of = self._traced(look.parent)
         args = "".join(f", {self._argument(arg)}" for arg in look.args)

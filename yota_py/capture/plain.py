@@ -149,8 +149,8 @@ class Plain:
             return value
         if id(tracer) in self.reals:
             made = self.reals[id(tracer)]
-        elif tracer._look is not None:
-            made = tracer._look.of(self._plain(tracer._look.parent))
+        elif tracer.look is not None:
+            made = tracer.look.of(self._plain(tracer.look.parent))
         else:
             made = np.array(value)
             made.flags.writeable = value.flags.writeable

@@ -54,9 +54,9 @@ class Foreign(Operators):
         """The variable and the value of its numbers."""
         return self.array.current()
 
-    def _decide(self, test: Callable[[Any], Any]) -> Any:
+    def decide(self, test: Callable[[Any], Any]) -> Any:
         test(self.plain)  # raises what it raises
-        return self.array._decide(test)
+        return self.array.decide(test)
 
     def __yota_type__(self) -> Any:
         return self.array.__yota_type__()
@@ -99,14 +99,14 @@ class Foreign(Operators):
         raise self._unsupported("`in`")
 
     def __bool__(self) -> bool:
-        return self._decide(bool)  # type: ignore[no-any-return]
+        return self.decide(bool)  # type: ignore[no-any-return]
 
     def __float__(self) -> float:
         float(self.plain)
         return float(self.array)
 
     def __int__(self) -> int:
-        return self._decide(int)  # type: ignore[no-any-return]
+        return self.decide(int)  # type: ignore[no-any-return]
 
     def __hash__(self) -> int:
         return hash(self.plain)  # raises, for nearly all of them

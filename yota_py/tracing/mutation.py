@@ -87,11 +87,10 @@ def traced_result(x: Tracer, t: ArrayType) -> Any:
 def install(x: Tracer, new: Any) -> None:
     """Let ``x`` stand for a new value, in everything it is a view of."""
     standing = [(x, _fitting(x, new))]
-    while (look := x._look) is not None:
+    while (look := x.look) is not None:
         x, new = look.parent, look.written(standing[-1][1])
         standing.append((x, _fitting(x, new)))
-    x._version += 1
-    x.ledger.writes += 1
+    x.mark_written()
     heed_layout()  # what shares memory with what, depends on it
     for tracer, value in standing:
         tracer.point_to(value)

@@ -78,7 +78,7 @@ def _strides(x: Tracer) -> Any:
 
 def _base(x: Tracer) -> Any:
     """The array that owns the memory, where a traced one does."""
-    root = x._root
+    root = x.root
     if shadow(root).base is not None:
         raise unsupported("x.base")
     _note("base")
@@ -107,13 +107,13 @@ def _contents(x: Tracer, what: str) -> np.ndarray:
 def _contents_for_good(x: Tracer, what: str) -> np.ndarray:
     """The contents, which do not change as long as the function runs."""
     array = _contents(x, what)
-    x.ledger.shown.append(x._root)
+    x.ledger.shown.append(x.root)
     return array
 
 
 def _in_its_memory(x: Tracer) -> np.ndarray:
     """Contents as a view of what they are a view of: ``as_strided`` makes views of the memory beside them, too."""
-    root = x._root
+    root = x.root
     value, owner = shadow(x), shadow(root)
     if owner.base is not None or not owner.flags.forc or (value is not owner and value.base is not owner):
         raise unsupported("as_strided of an array in memory that others look at", "Copy it first: x.copy()")

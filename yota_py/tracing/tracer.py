@@ -36,53 +36,58 @@ _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 class Tracer(Operators):
     """A value that records what is done with it; looks like its value where that is harmless.
 
-    A view remembers how it looks at its parent (``_look``), and at which version of the array that owns the memory
-    (``_root``) it did so; assignments (``mutation.py``) raise that version.
+    A view remembers how it looks at its parent (``look``), and at which version of the array that owns the memory
+    (``root``) it did so; assignments (``mutation.py``) raise that version.
     """
 
-    __slots__ = ("_look", "_owner", "_value", "_var", "_version", "ledger")
+    __slots__ = ("_owner", "_value", "_var", "_version", "ledger", "look")
 
     def __init__(self, trace: Ledger, var: Variable, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
         self.ledger, self._var, self._value = trace, var, value
-        self._look: Any = None  # a ``Look``, if this is a view
+        self.look: Any = None  # a ``Look``, if this is a view
         self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
         self._version = 0
 
     # -- what the other modules ask
 
     @property
-    def _root(self) -> Tracer:
+    def root(self) -> Tracer:
         return self if self._owner is None else self._owner
 
     def current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
-        if self._look is not None and self._version != self._root._version:
+        if self.look is not None and self._version != self.root._version:
             for view in reversed([*self.lookers()]):
-                view.point_to(view._look.again())
+                view.point_to(view.look.again())
         return self._var, self._value
 
     def lookers(self) -> Iterator[Tracer]:
         """This view, what it is a view of, and so on, up to what stands for the latest version."""
         at = self
-        while at._look is not None and at._version != at._root._version:
+        while at.look is not None and at._version != at.root._version:
             yield at
-            at = at._look.parent
+            at = at.look.parent
 
     def point_to(self, other: Tracer) -> None:
         """Stand for what another tracer stands for now."""
-        self._var, self._value, self._version = other._var, other._value, self._root._version
+        self._var, self._value, self._version = other._var, other._value, self.root._version
 
     def look_at(self, look: Any) -> None:
         """Become a view."""
-        root = look.parent._root
-        self._look, self._owner, self._version = look, root, root._version
+        root = look.parent.root
+        self.look, self._owner, self._version = look, root, root._version
+
+    def mark_written(self) -> None:
+        """Note an assignment to this array, which owns its memory: views of it are to be looked up again."""
+        self._version += 1
+        self.ledger.writes += 1
 
     def is_written(self) -> bool:
         """Whether something has been assigned to the array that owns this one's memory."""
-        return self._root._version > 0
+        return self.root._version > 0
 
     def __yota_type__(self) -> Type:
         return typeof(self._value)
@@ -95,7 +100,7 @@ class Tracer(Operators):
 
     def is_captured(self) -> bool:
         """Whether this is, or looks into, an array that the function reads from elsewhere."""
-        op = self.ledger.tape[self._root._var]
+        op = self.ledger.tape[self.root._var]
         return isinstance(op, Constant) and op.captured is not None
 
     @property  # type: ignore[misc]  # object's can be assigned, this one only asked
@@ -105,15 +110,15 @@ class Tracer(Operators):
     # -- decisions that Python takes: guarded
 
     def __bool__(self) -> bool:
-        return self._decide(bool)
+        return self.decide(bool)
 
     def __hash__(self) -> int:
         if self.ledger.hashed is None:  # it is taken out of a dict
             return hash(shadow(self))
         self.ledger.hashed.append(self)
-        return hash(self._decide(decided))  # which becomes a key itself
+        return hash(self.decide(decided))  # which becomes a key itself
 
-    def _decide(self, test: Callable[[Any], T]) -> T:
+    def decide(self, test: Callable[[Any], T]) -> T:
         if not self.is_here():
             return test(shadow(self))
         if not self.ledger.alive:
@@ -130,7 +135,7 @@ class Tracer(Operators):
         heed_layout()
         if (made := conversions.get(sys._getframe(1).f_code)) is not None:
             return made(self)
-        return np.array(self._decide(decided), dtype=dtype)
+        return np.array(self.decide(decided), dtype=dtype)
 
     def is_here(self) -> bool:
         """Whether this thread is the one that traces it."""
@@ -143,7 +148,7 @@ class Tracer(Operators):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.carries():
-            return self._decide(decided).__reduce_ex__(protocol)
+            return self.decide(decided).__reduce_ex__(protocol)
         raise lost("pickling", self, f"save values outside the differentiated function; {hints.PLAIN}")
 
     def __reduce__(self) -> Any:
@@ -153,7 +158,7 @@ class Tracer(Operators):
         """SQLite's question for a value that it knows."""
         if self.carries():
             raise lost("a conversion for SQLite", self, hints.PLAIN)
-        return self._decide(decided)
+        return self.decide(decided)
 
     def __copy__(self) -> Any:
         if not self.ledger.alive:
@@ -182,7 +187,7 @@ class Tracer(Operators):
         if not self.ledger.alive:
             return test(shadow(self))
         if called_name(sys._getframe(2)) != "print":
-            return self._decide(test)
+            return self.decide(test)
         self.ledger.problems.append("it prints")
         return f"{test(shadow(self))} ({self.current()[0]})" if self.carries() else test(shadow(self))
 
@@ -202,7 +207,7 @@ class Tracer(Operators):
         elif not self.carries():
             if not callable(getattr(self._value, name)):
                 return getattr(decided(self), name)
-            return lambda *args: self._decide(operator.methodcaller(name, *args))
+            return lambda *args: self.decide(operator.methodcaller(name, *args))
         raise unsupported(f"x.{name}", hints.of_attribute(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -270,25 +275,25 @@ class _Conversions(Tracer):
     __slots__ = ()
 
     def __int__(self) -> int:
-        return self._decide(int)
+        return self.decide(int)
 
     def __index__(self) -> int:
-        return self._decide(operator.index)
+        return self.decide(operator.index)
 
     def __float__(self) -> float:
         if self.carries():
             what, instead = hints.of_number(sys._getframe(1))
             raise lost(what, self, instead)
-        return self._decide(float)
+        return self.decide(float)
 
     def __complex__(self) -> complex:
         if self.carries():
             raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
-        return self._decide(complex)
+        return self.decide(complex)
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
-            return self._decide(round)
+            return self.decide(round)
         if isinstance(self, np.ndarray | np.generic):
             return np.round(self, digits)  # type: ignore[call-overload]
         return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise

@@ -186,7 +186,8 @@ class Trace(Ledger):
 
     def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
         """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
-        if self.status(result._var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
+        var, _ = result.current()
+        if self.status(var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
             return
         small = False
         if fn in (operator.add, operator.sub, operator.mul):
