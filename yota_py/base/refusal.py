@@ -14,6 +14,10 @@ class Refusal:
 
     __slots__ = ()
     good: ClassVar[bool] = False
+    reason: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +38,7 @@ class OutOfBounds(Refusal):
     """An index is out of bounds, and the interpreter says which; or arrays are not as they are written into."""
 
     good: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return "an index is out of bounds, or arrays that are written overlap or are read-only"
+    reason: ClassVar[str] = "an index is out of bounds, or arrays that are written overlap or are read-only"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,9 +46,7 @@ class Raised(Refusal):
     """A step in Python has raised an exception, which the traced function may catch."""
 
     good: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return "a function raised an exception"
+    reason: ClassVar[str] = "a function raised an exception"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +55,7 @@ class Decision(Refusal):
 
     number: int
     value: Any
-
-    def __str__(self) -> str:
-        return "another branch is taken"
+    reason: ClassVar[str] = "another branch is taken"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +63,4 @@ class Due(Refusal):
     """The program has reached its limit of calls, and runs again when it has another one."""
 
     program: Any
-
-    def __str__(self) -> str:
-        return "the program is due for an audit"
+    reason: ClassVar[str] = "the program is due for an audit"

@@ -10,27 +10,9 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
 from ..tape.operations import Site, site_of
+from . import impure
 from .operands import ANYTHING, LOCAL, Pair, compared, is_subscript
 
-# Names whose use means that reads or answers cannot be followed.
-_REFLECTION = frozenset([
-    "getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input", "dir",
-])  # fmt: skip
-_UNTRACEABLE = {
-    **dict.fromkeys(
-        ["__dict__", "__getattribute__", "attrgetter", "methodcaller", "getattr", "hasattr", "setattr", "delattr",
-         "vars", "globals", "locals", "dir", "format_map"],
-        "reads what cannot be followed"
-    ),
-    **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
-    **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
-    **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
-    **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
-}
-# Attributes of ``self`` of the other names are no reason: functions among them are known by what they are.
-_ANYWHERE = frozenset(
-    ["__dict__", "__getattribute__", "format_map", "environ", "getenv", "shares_memory", "may_share_memory"]
-)
 # What gives an object's address, or a text, a number or an order that is made of it.
 _ADDRESSES = frozenset([
     "id", "hash", "repr", "ascii", "str", "format", "set", "frozenset", "__hash__", "__repr__", "__str__", "__format__",
@@ -147,8 +129,7 @@ def _read(code: CodeType) -> Names:
                 names.of_globals.setdefault((of, name), site)
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            what = _UNTRACEABLE.get(name)
-            if what is not None and (name in _ANYWHERE or not _is_of_self(instructions[i - 1])):
+            if what := impure.of_attribute(name, of_self=_is_of_self(instructions[i - 1])):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")
@@ -228,11 +209,6 @@ def reads_all(code: CodeType) -> bool:
 def copies(code: CodeType) -> bool:
     """Whether a library's code may copy all that an object holds."""
     return "__dict__" in code.co_names
-
-
-def is_reflection(name: str) -> bool:
-    """Whether what a builtin function of this name reads cannot be followed."""
-    return name in _REFLECTION
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:

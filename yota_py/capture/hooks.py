@@ -7,7 +7,6 @@ otherwise. Both follow the thread that traces, except in the blocks ``with state
 from __future__ import annotations
 
 import _thread
-import builtins
 import inspect
 import operator
 import sys
@@ -22,17 +21,13 @@ from ..base.collection import Uncollected
 from ..base.ownership import is_ours
 from ..base.unwinding import Passing, state
 from ..errors import Abandoned, YotaError
+from . import impure
 from .caught import Hearing
 from .leftovers import Leftovers
 from .walk import Captures
 
 R = TypeVar("R")
 
-# Modules of C functions whose answer is not a function of their arguments.
-_OUTSIDE_WORLD = frozenset(
-    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings",
-     "numpy.random.mtrand", "numpy.random._generator"]
-)  # fmt: skip
 _monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
 _NOTHING = nullcontext()  # what there is to switch off where nothing is watched
 _TOOL_IDS = (3, 4, 5)  # the others belong to debuggers, coverage and profilers
@@ -282,15 +277,8 @@ def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> Non
 
 def _note(captures: Captures, function: Any) -> None:
     """A C function is called during the trace."""
-    problem = ""
-    if function is builtins.print:
-        problem = "it prints"
-    elif function is builtins.input:
-        problem = "it asks for input"
-    elif _is_outside(function) or function is np.fromfile:
-        name = getattr(function, "__qualname__", function)
-        problem = f"it calls {name}, whose answer may differ next time"
-    elif function is operator.is_ or function is operator.is_not:
+    problem = impure.of_call(function)
+    if function is operator.is_ or function is operator.is_not:
         captures.comparisons.anything()
     elif function in _OF_THREADS or _lets_others_go_on(function):
         captures.comparisons.is_heard = False
@@ -303,13 +291,3 @@ def _note(captures: Captures, function: Any) -> None:
 def _lets_others_go_on(function: Any) -> bool:
     cls = type(getattr(function, "__self__", None))
     return (cls.__module__, cls.__name__) in _WAKING
-
-
-def _is_outside(function: Any) -> bool:
-    """Whether a C function, or a method of a C class or of a class derived from it, is of the outside world."""
-    owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, types.ModuleType):
-        return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
-    if isinstance(owner, type) and owner.__module__ == "datetime":
-        return function.__name__ in ("now", "utcnow", "today")
-    return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.containers import base_of, refill, with_items
 from . import kinds
-from .guards import Guards
+from .guards import Guards, in_words
 from .places import Exchange, Item
 from .slots import Slot, literal
 
@@ -85,7 +85,7 @@ class Items:
             if not kinds.is_key(key):
                 self._problems.append("it reads a dict with keys that are not numbers or strings")
                 break
-            at = slot.item(literal(key) if type(key) in (int, str) else guards.constant(key, repr(key)))
+            at = slot.item(literal(key) if type(key) in (int, str) else guards.constant(key, in_words(key)))
             if base is not kind:
                 at = slot.given_to(guards.constant(base.__getitem__), at.words, *at.parts[1:])
             if isinstance(value, tuple):

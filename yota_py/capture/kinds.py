@@ -5,9 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
-import functools
 import operator
-import random
 import sys
 import types
 from typing import Any
@@ -23,14 +21,7 @@ IMMUTABLE = (
     frozenset,
 )  # fmt: skip
 _FINISHED = 1 << 8  # the flag of classes that are written in C (Py_TPFLAGS_IMMUTABLETYPE)
-_RANDOM_MODULES = ("numpy.random", "random", "secrets")
-_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 FLOATS = (float, np.float64, np.float32)
-OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
-_CURIOUS = frozenset(map(id, (
-    operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
-    exec, __import__, object.__getattribute__, type.__getattribute__,
-)))  # fmt: skip
 MAX_READS = 3000  # by one program, of values that it captures
 TOO_MANY = f"it reads more than {MAX_READS} captured values"
 PROXY = "it reads a weakref.proxy, whose object may go at any time"
@@ -102,11 +93,6 @@ def is_mark(value: Any) -> bool:
     return type(value) in _MARKS
 
 
-def reads_by_name(value: Any) -> bool:
-    """Whether a value is a function of Python's that reads or writes attributes, or names, by texts."""
-    return id(value) in _CURIOUS
-
-
 def is_key(value: Any) -> bool:
     """Whether a value is a key of a dict that is known by what it is."""
     return all(map(is_key, value)) if type(value) is tuple else isinstance(value, IMMUTABLE)
@@ -156,11 +142,6 @@ def is_of_module(value: Any) -> bool:
     if type(value) is not dict or not (isinstance(name := value.get("__name__"), str) and is_library(name)):
         return False
     return getattr(sys.modules.get(name), "__dict__", None) is value
-
-
-def is_random(value: Any) -> bool:
-    """Whether a value is a random number generator, or one of its methods."""
-    return isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES
 
 
 def module_of(value: Any) -> str:

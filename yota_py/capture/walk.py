@@ -26,10 +26,10 @@ from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
-from . import kinds
+from . import impure, kinds
 from .attempts import Attempts
 from .attributes import Attributes
-from .bytecode import Names, is_reflection, names_of, nested, reads_all
+from .bytecode import Names, names_of, nested, reads_all
 from .captured import Captured
 from .classes import Classes
 from .comparisons import Comparisons
@@ -280,7 +280,7 @@ class Captures:
         if (stand_in := stand_in_for(builtin)) is not None:
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
         self._conversions.take(namespace, name, self._codes)
-        if is_reflection(name):
+        if name in impure.BUILTINS:
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _read(
@@ -341,12 +341,8 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, slot, itself=True)
-        elif kinds.is_random(value):
-            self.problems.append("it reads a random number generator")
-        elif isinstance(value, kinds.OPAQUE):
-            self.problems.append(f"it reads an operator.{type(value).__name__}, which cannot be followed")
-        elif kinds.reads_by_name(value):
-            self.problems.append(f"it reads {value.__qualname__} as a value, whose reads cannot be followed")
+        elif problem := impure.of_value(value):
+            self.problems.append(problem)
         elif kinds.is_bound(value):
             self.unwatched.append(value.__self__)
             self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
