@@ -96,7 +96,7 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
 )  # fmt: skip
 def _take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
     if axis is None or not shape_of(a):
-        return np.take(np.ravel(operand(a)), indices, 0, mode=mode)  # type: ignore[call-overload]
+        return _take(np.ravel(operand(a)), indices, 0, mode=mode)
     shape = shape_of(a)
     at = axis_of(axis, len(shape))
     return getitem(a, along(at, len(shape), _positions(indices, shape[at], mode)))
@@ -120,10 +120,10 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
         case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
     ],
 )  # fmt: skip
-def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """Indexing on one axis, in step with the others."""
     if axis is None:
-        return np.take_along_axis(np.ravel(arr), indices, 0)
+        return take_along_axis(np.ravel(arr), indices, 0)
     return getitem(arr, index_along(indices, shape_of(arr), axis))
 
 
@@ -179,7 +179,7 @@ def _diag(v: Any, k: int = 0) -> Any:
 
 @composite(np.diagflat, cases=lambda s: [case(s(3)), case(s(2, 2), 1)])
 def _diagflat(v: Any, k: int = 0) -> Any:
-    return np.diag(np.ravel(operand(v)), k)
+    return _diag(np.ravel(operand(v)), k)
 
 
 @composite(
@@ -197,7 +197,7 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
 
 @composite(np.linalg.trace, cases=lambda s: [case(s(2, 3, 3)), case(s(3, 4), offset=-1)])
 def _linalg_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.trace(x, offset, -2, -1, dtype)
+    return _trace(x, offset, -2, -1, dtype)
 
 
 def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
@@ -262,7 +262,7 @@ def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **opti
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """Indexing with the positions that are left."""
     if axis is None:
-        return np.delete(np.ravel(arr), obj, 0)
+        return _delete(np.ravel(arr), obj, 0)
     shape = shape_of(arr)
     at = axis_of(axis, len(shape))
     return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))

@@ -191,10 +191,12 @@ def _as_matrix(x: Any, contracted: list[int], *, first: bool) -> tuple[Any, tupl
     """An array with its free axes as one, first or last, and the others as one; the extents of the free axes."""
     shape = shape_of(x)
     free = [i for i in range(len(shape)) if i not in contracted]
-    moved = np.transpose(x, tuple(free + contracted if first else contracted + free))
+    order = free + contracted if first else contracted + free
     k = count_along(shape, tuple(contracted))
     sizes = (count_along(shape, tuple(free)),) if free else ()
-    return np.reshape(moved, (*sizes, k) if first else (k, *sizes)), tuple(shape[i] for i in free)
+    flat = (*sizes, k) if first else (k, *sizes)
+    moved = x if order == [*range(len(shape))] else np.transpose(x, tuple(order))
+    return moved if shape_of(moved) == flat else np.reshape(moved, flat), tuple(shape[i] for i in free)
 
 
 def contraction(a: Any, b: Any, axes: Any) -> Any:

@@ -12,6 +12,7 @@ from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case, describe, methods, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact
 
+from .indexing import take_along_axis
 from .indices import getitem, unindex
 from .support import (
     Axis,
@@ -59,13 +60,13 @@ nondiff(np.isin, cases=lambda s: [case(s(3), s(2)), case(_GRID, _GRID[:2]), case
 def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None) -> Any:
     """The elements in the order that ``argsort`` of the same kind has."""
     x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
-    return np.take_along_axis(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
+    return take_along_axis(x, np.argsort(x, axis, **given(kind=kind, stable=stable)), axis)
 
 
 @composite(np.partition, lowering=None, cases=lambda s: [case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(2, 3), 0)])
 def _partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Any:
     x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)
-    return np.take_along_axis(x, np.argpartition(x, kth, axis), axis)
+    return take_along_axis(x, np.argpartition(x, kth, axis), axis)
 
 
 # ---------------------------------------------------------------------------------- edges of histograms

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..base.containers import items_of, mapped
+from ..base.containers import LEAVES, items_of, mapped
 from ..base.dispatch import find_traced, is_traced, original
-from ..base.types import ArrayType, Type, is_inexact, typeof
+from ..base.types import ArrayType, Type, typeof
 from ..tape.show import name_of
 from .partials import Pullback, Wanted
 from .registry import apply_rule, primitive_of, rrule
@@ -101,6 +101,9 @@ class Part(np.lib.mixins.NDArrayOperatorsMixin):
         return _record(fn, args, kwargs)
 
 
+LEAVES.add(Part)
+
+
 def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     fn = original(fn)
     entry = primitive_of(fn)
@@ -109,7 +112,8 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     values, keywords = _value(args), {key: _value(x) for key, x in kwargs.items()}
     assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
     assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
-    calls = find_traced((args, kwargs)).calls
+    part = next((x for x in args if type(x) is Part), None)
+    calls = (find_traced((args, kwargs)) if part is None else part).calls
     wanted = [i for i, x in enumerate(args) if _is_active(x)]
     if not wanted or (entry is not None and entry.nondiff):
         return _part(fn(*values, **keywords), calls, active=False)
@@ -128,10 +132,13 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 def _part(x: Any, calls: list[Any], *, active: bool = True) -> Any:
     """Numbers and arrays as parts, unless neither a derivative flows through them nor a trace knows of them."""
-    if isinstance(typeof(x), ArrayType):
-        active = active and is_inexact(x)
-        return Part(x, calls, active=active) if active or is_traced(x) else x
-    return mapped(lambda item: _part(item, calls, active=active), x)
+    if items_of(x) is not None:
+        return mapped(lambda item: _part(item, calls, active=active), x)
+    t = typeof(x)
+    if not isinstance(t, ArrayType):
+        return x
+    active = active and t.inexact
+    return Part(x, calls, active=active) if active or is_traced(x) else x
 
 
 def _value(x: Any) -> Any:

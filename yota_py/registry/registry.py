@@ -20,7 +20,6 @@ import numpy as np
 from ..base.containers import items_of, only
 from ..base.dispatch import dispatching, original, originals
 from ..base.ownership import is_library, is_ours, named_module
-from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..errors import MissingRuleError, RuleError
 from ..tape.operations import Site, user_site
@@ -34,7 +33,7 @@ from .missing import missing_rule as missing_rule
 from .partials import Pullback as Pullback
 from .partials import Rule as Rule
 from .partials import Wanted, check_partials, rule_of_partials, rule_of_vjps
-from .tangents import filled, fitted, getfield
+from .tangents import filled, fitted, getfield, outline
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -375,7 +374,7 @@ def apply_rule(
         )
     y, pullback = result
     if not entry.users_rule:
-        kept = [t if isinstance(t := typeof(x), ArrayType) else x for x in args]  # no array for its dtype's sake
+        kept = [*map(outline, args)]  # no array for its dtype's sake
         return y, lambda dy: fitted(entry.name, pullback(dy), kept)
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 

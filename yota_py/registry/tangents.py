@@ -112,32 +112,39 @@ def unbroadcast(dx: Any, x: Any) -> Any:
 
 
 def fitted(name: str, dxs: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
-    """The cotangents of positional arguments, each fitted to its own; a rule has no formula for those left out."""
+    """The cotangents of positional arguments, each fitted to the argument's ``outline``.
+
+    A rule has no formula for those that it leaves out.
+    """
     try:
         return tuple([_fitted(dx, x) for dx, x in zip(chain(dxs, repeat(MISSING)), args, strict=False)])
     except ValueError as error:
         raise RuleError(f"a cotangent that the pullback of {name} gave does not fit its argument: {error}") from None
 
 
+def outline(x: Any) -> Any:
+    """What a cotangent is fitted to: the type of a number or array, a container, or ``None`` if it can have none."""
+    if isinstance(x, list | tuple):
+        return x if any(outline(item) is not None for item in x) else None
+    t = typeof(x)
+    if isinstance(t, ArrayType):
+        return t if t.inexact else None
+    return x if items_of(x) is not None else None
+
+
 def _fitted(dx: Any, x: Any) -> Any:
-    """A cotangent as its argument is: none of whole numbers, the real part, the dtype, broadcasting undone."""
-    if dx is None:
+    """A cotangent as its argument is: the real part, the dtype, broadcasting undone."""
+    if dx is None or x is None:
         return None
-    want = typeof(x)
-    if isinstance(want, ArrayType):
-        if not want.inexact or dx is MISSING:
-            return dx if want.inexact else None
-        have = typeof(dx)
+    if isinstance(x, ArrayType):
+        have = x if dx is MISSING else typeof(dx)
         assert isinstance(have, ArrayType)
-        return dx if have.dtype == want.dtype and have.shape == want.shape else unbroadcast(dx, x)
+        return dx if have.dtype == x.dtype and have.shape == x.shape else unbroadcast(dx, x)
     if not isinstance(x, list | tuple):
-        return None if dx is MISSING or items_of(x) is None else dx
+        return None if dx is MISSING else dx
     if isinstance(typeof(dx), ArrayType):  # of a list that was used as an array
-        if not is_inexact(x):
-            return None
         dx = unbroadcast(dx, operand(x))
-    parts = tuple([_fitted(MISSING if dx is MISSING else dx[i], item) for i, item in enumerate(x)])
-    return None if all(part is None for part in parts) else parts
+    return tuple([_fitted(MISSING if dx is MISSING else dx[i], outline(item)) for i, item in enumerate(x)])
 
 
 def like(dx: Any, x: Any) -> Any:
