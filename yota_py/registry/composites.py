@@ -93,7 +93,7 @@ class Part(np.lib.mixins.NDArrayOperatorsMixin):
         """Whether a derivative flows back through it, or further out."""
         return self.active or (is_traced(self.value) and self.value.carries())
 
-    def _decide(self, decided: Callable[[Any], Any]) -> Any:
+    def decide(self, decided: Callable[[Any], Any]) -> Any:
         return decided(self.value)
 
     @staticmethod
@@ -110,7 +110,6 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if entry is not None and entry.rule is None and not entry.nondiff and entry.lowering is not None:
         return entry.lowering(*args, **kwargs)
     values, keywords = _value(args), {key: _value(x) for key, x in kwargs.items()}
-    assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
     assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
     part = next((x for x in args if type(x) is Part), None)
     calls = (find_traced((args, kwargs)) if part is None else part).calls
