@@ -6,7 +6,7 @@ import operator
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import is_ as same
@@ -153,18 +153,26 @@ def in_thread(f: Callable[[], Any]) -> Any:
     return answers[0]
 
 
-POOL = ThreadPoolExecutor(1)
-POOL.submit(int).result()  # its thread is there from now on
-JOBS: Queue[tuple[Callable[[], Any], Queue[Any]]] = Queue()
+POOL: Any = None  # its thread is there before a trace begins
+JOBS: Queue[Any] = Queue()
 
 
 def work() -> None:
-    while True:
-        job, answers = JOBS.get()
-        answers.put(job())
+    while (job := JOBS.get()) is not None:
+        function, answers = job
+        answers.put(function())
 
 
-threading.Thread(target=work, daemon=True).start()
+@pytest.fixture(autouse=True, scope="module")
+def _waiting_threads() -> Iterator[None]:
+    global POOL
+    thread = threading.Thread(target=work)
+    thread.start()
+    with ThreadPoolExecutor(1) as POOL:
+        POOL.submit(int).result()
+        yield
+    JOBS.put(None)
+    thread.join()
 
 
 def in_waiting_thread(f: Callable[[], Any]) -> Any:
