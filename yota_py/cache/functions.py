@@ -130,7 +130,7 @@ class FunctionCache:
         if recent is None or config.special:
             return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects))
         result = recent.run(f, args, kwargs, seed)
-        if isinstance(result, Refusal):
+        if issubclass(type(result), Refusal):
             return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
         return result
 
@@ -151,13 +151,13 @@ class FunctionCache:
         """The result of another program, or of a trace."""
         if refused:
             result = self._audited(refused[0], call, refusal)
-            if not isinstance(result, Refusal):
+            if not issubclass(type(result), Refusal):
                 return result
             refusal = result
         previous = self._previous
         if refused and previous is not None and not refusal.good:
             result = self._audited(previous, call, previous.run(*call))
-            if not isinstance(result, Refusal):
+            if not issubclass(type(result), Refusal):
                 self._prefer(previous)
                 return result
             refused = (*refused, previous)
@@ -165,7 +165,7 @@ class FunctionCache:
             return self.mode.interpret(call)
         key = self._key(call)
         result = self._find(key, call, refusal, *refused)
-        if not isinstance(result, Refusal):
+        if not issubclass(type(result), Refusal):
             return result
         if result.good:  # an exception as NumPy raises it, at the user's line, with the effects up to there
             self.misses, self.last_miss = self.misses + 1, str(result)
@@ -174,7 +174,7 @@ class FunctionCache:
             return self._trace(key, call, result)
         with Holding(locks.compiling, WAIT_SECONDS):
             late = self._find(key, call)  # compiled while this call waited
-            return self._trace(key, call, result) if isinstance(late, Refusal) else late
+            return self._trace(key, call, result) if issubclass(type(late), Refusal) else late
 
     def _find(self, key: Hashable, call: Request, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
         """The result of a program that fits; otherwise the last of the refusals."""
@@ -184,7 +184,7 @@ class FunctionCache:
             if config.audits_all:
                 signature.all_due()
             result = self._audited(signature, call, signature.run(*call))
-            if not isinstance(result, Refusal):
+            if not issubclass(type(result), Refusal):
                 self._prefer(signature)
                 return result
             refusal = result
@@ -244,7 +244,7 @@ class FunctionCache:
                     self.problems = self._try_to_keep(key, call, recording, account)
                     if at_once and not self.problems:
                         result = self._find(key, call)
-                        if not isinstance(result, Refusal):
+                        if not issubclass(type(result), Refusal):
                             return result
                     recording.result()  # raises what there is to be raised
                     if self.problems and not self._other_inputs(call, recording):
@@ -365,7 +365,7 @@ class FunctionCache:
             else:
                 key = self._key(call)
                 result = self._find(key, call)
-                if not isinstance(result, Refusal):
+                if not issubclass(type(result), Refusal):
                     return
                 self._trace(key, call, result, force=True)
             if self.problems:

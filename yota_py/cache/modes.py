@@ -213,7 +213,7 @@ def _compile(gradient: Recorder, low: Tape, source: Trace) -> Compiled:
 
 def _rehearse(run: Runner, *values: Any) -> Any:
     result = run(*values)
-    return result if isinstance(result, Refusal) else Rehearsal(result, (), (), values, result)
+    return result if issubclass(type(result), Refusal) else Rehearsal(result, (), (), values, result)
 
 
 def _distinct(run: Runner, source: Trace) -> Runner:
@@ -228,7 +228,7 @@ def _distinct(run: Runner, source: Trace) -> Runner:
 
     def run_distinct(*values: Any) -> Any:
         result = run(*values)
-        if isinstance(result, Refusal):
+        if issubclass(type(result), Refusal):
             return result
         changed = {i % len(values) for i in written}
         if overlapping([values[i] for i in changed], [x for i, x in enumerate(values) if i not in changed]):

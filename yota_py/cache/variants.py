@@ -207,7 +207,7 @@ class Signature:
             result = self.run_recent(f, args, kwargs, leaves, values)
         else:
             result = self.run_recent(*leaves, *values)
-        if not isinstance(result, Refusal):
+        if not issubclass(type(result), Refusal):
             return result
         if not isinstance(result, Decision):
             return self._misfit(result, values)
@@ -247,7 +247,7 @@ class Signature:
             guard, node = variant.guards[at], variant.nodes[at]
             for child in _candidates(guard, node, variant.path[at], refusal.value):
                 result = child.recent.run(*values)
-                if not isinstance(result, Refusal):
+                if not issubclass(type(result), Refusal):
                     self._prefer(child.recent, child)
                     return result
                 if not isinstance(result, Decision) or result.number != at:
