@@ -102,7 +102,7 @@ def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapp
     def pullback(dy: Any) -> Sequence[Any]:
         dy = like(dy, x)
         zero = np.zeros(np.shape(view(np.empty(np.shape(dy)), *args, **kwargs)))
-        return set_view(dy, zero, view, args, kwargs), view(dy, *args, **kwargs)
+        return set_view(dy, zero, view, args, kwargs), view(dy, *args, **kwargs), None, None, None
 
     return set_view(x, value, view, args, kwargs), pullback
 

@@ -29,6 +29,8 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
     """The rule of a function with one function ``(dy, y, *args, **kwargs) -> dx`` per argument."""
 
     def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+        if kwargs:
+            takes.bind(*args, **kwargs)  # raises TypeError for a keyword that the formulas do not know
         if isinstance(fn, np.ufunc):
             args = tuple(map(operand, args))
         y = fn(*args, **kwargs)
@@ -42,8 +44,8 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
 
         return y, pullback
 
-    parameters = [*signature(next(filter(callable, vjps))).parameters.values()][2:]
-    rule.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    takes = Signature([*signature(next(filter(callable, vjps))).parameters.values()][2:])
+    rule.__signature__ = takes  # type: ignore[attr-defined]
     return rule
 
 
