@@ -47,7 +47,7 @@ def _time(cls: Any) -> Callable[..., Any]:
     """The stand-in for a class of times, which are never traced: of numbers without derivative."""
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in args if is_traced(x)]
-        return cls(*args, **kwargs) if any(x.carries() for x in given) else cls(*decided(args), **kwargs)
+        return cls(*args, **kwargs) if any(x._carries() for x in given) else cls(*decided(args), **kwargs)
 
     return stand_in
 
@@ -99,7 +99,7 @@ def _view(x: Any, dtype: Any = None, type: Any = None) -> Any:
     if isinstance(dtype, _TYPE) and issubclass(dtype, np.ndarray):
         dtype, type = None, dtype
     if (dtype is not None and np.dtype(dtype) != dtype_of(x)) or type not in (None, np.ndarray):
-        if x.carries():
+        if x._carries():
             raise unsupported("x.view of another dtype or class", "Use x.astype(dtype), or x.real and x.imag")
         x = readings["view"](x) if isinstance(x, np.ndarray) else decided(x).view
         return x(**{key: value for key, value in (("dtype", dtype), ("type", type)) if value is not None})

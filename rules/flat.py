@@ -24,7 +24,7 @@ class Flat:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, array: Any) -> None:
-        if array.ledger.effects:  # it may be stored, or returned
+        if array._ledger.effects:  # it may be stored, or returned
             raise unsupported("x.flat under jit", "Use x.ravel(), or x.reshape(-1)")
         self._array = array
 
@@ -82,7 +82,7 @@ def _ndenumerate(arr: Any) -> Any:
     if find_traced((arr,)) is None:
         return np.ndenumerate(arr)
     array = as_array(operand(arr))
-    if array.ledger.effects:  # it may be stored, or returned
+    if array._ledger.effects:  # it may be stored, or returned
         raise unsupported("np.ndenumerate under jit", "Loop over np.ndindex(x.shape)")
     return ((index, array[index]) for index in np.ndindex(shape_of(array)))
 

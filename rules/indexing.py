@@ -290,7 +290,7 @@ def _unique(
 ) -> Any:  # fmt: skip
     """Sorted, and of equal elements the first; all NaNs are one."""
     if return_index or return_inverse or return_counts or (axis is not None and len(shape_of(ar)) != 1):
-        if not (is_traced(ar) and ar.carries()):
+        if not (is_traced(ar) and ar._carries()):
             return NotImplemented
         raise unsupported("np.unique along an axis or with further results", "Sort, and compare neighbours")
     if axis is not None:

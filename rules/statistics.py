@@ -167,7 +167,7 @@ def _from_mean(fn: Any, root: bool) -> None:
         a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
         where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
     ) -> Any:  # fmt: skip
-        if not (is_traced(mean) and mean.carries()):
+        if not (is_traced(mean) and mean._carries()):
             return NotImplemented
         options = given(keepdims=keepdims, correction=correction)  # raises what NumPy raises
         fn(np.ones(shape_of(a)), axis, ddof=ddof, mean=np.zeros(shape_of(mean)), **options)

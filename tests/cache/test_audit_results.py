@@ -60,7 +60,7 @@ def results_shared(patch: Patch) -> None:
     right = yota_py.cache.step._Writer._traced
     patch.setattr(
         yota_py.cache.step._Writer, "_traced",
-        lambda self, tracer: "x0" if np.ndim(tracer.current()[1]) == 1 else right(self, tracer),
+        lambda self, tracer: "x0" if np.ndim(tracer._current()[1]) == 1 else right(self, tracer),
     )  # fmt: skip
 
 

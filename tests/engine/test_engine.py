@@ -243,7 +243,7 @@ def test_captured_numbers_are_inputs(numbers: tuple[Any, ...], dtype: str) -> No
         f: Any = lambda x, a: (np.sum(np.abs(x * a) ** 2), a * 2, x - a)  # noqa: E731
     else:
         f = _with_number
-    ways, seeds = compiled(lambda x: f(x, x.ledger.capture(numbers[0])) if is_traced(x) else f(x, numbers[0]), x)
+    ways, seeds = compiled(lambda x: f(x, x._ledger.capture(numbers[0])) if is_traced(x) else f(x, numbers[0]), x)
     for number in numbers * CALLS:
         want = differentiate(record_call(lambda x: f(x, number), (x,), {}), tuple(seeds))  # noqa: B023
         have = ways.program(x, *ways.fit([x, *seeds])[1:], number)
@@ -257,7 +257,7 @@ def test_captured_values_are_checked_even_if_nobody_reads_them() -> None:
     table, idle = np.arange(3.0), np.ones((2, 2), np.int8)
 
     def f(x: Any) -> Any:
-        x.ledger.capture(0.5)
+        x._ledger.capture(0.5)
         return np.sum(table * x) if idle.ndim == 2 else x
 
     ways = Ways.of(f, (np.ones(3),))

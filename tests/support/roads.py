@@ -78,7 +78,7 @@ first_level = [0]  # of the traces of this test; others may have left exceptions
 
 
 def _is_own(part: Any) -> bool:
-    trace = part.ledger if is_traced(part) and hasattr(type(part), "ledger") else None
+    trace = part._ledger if is_traced(part) and hasattr(type(part), "_ledger") else None
     return is_traced(part) and (trace is None or trace.level > first_level[0])
 
 

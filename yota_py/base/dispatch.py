@@ -68,7 +68,7 @@ def find_held(values: Iterable[Any], held: bool = False, inside: tuple[int, ...]
         if type(value) in LEAVES:
             continue
         if is_traced(value):
-            if held and value.carries():
+            if held and value._carries():
                 return value
         elif id(value) not in inside and len(inside) < MAX_HELD:
             items = items_of(value)
@@ -99,7 +99,7 @@ def _kept_by(value: Any) -> Iterable[Any]:
 def decided(value: Any) -> Any:
     """The plain value behind a traced one, remembered on the tape as a decision: for what determines a shape."""
     if is_traced(value):
-        return value.decide(decided)
+        return value._decide(decided)
     if isinstance(value, np.ndarray):
         return np.array(value)  # a copy: the array may change later
     return mapped(decided, value)
@@ -108,7 +108,7 @@ def decided(value: Any) -> Any:
 def shadow(structure: Any) -> Any:
     """The plain values behind traced ones, for functions that look at shapes and dtypes only."""
     while is_traced(structure):
-        structure = structure.current()[1]
+        structure = structure._current()[1]
     return mapped(shadow, structure)
 
 

@@ -97,7 +97,7 @@ class _Writer:
     def body(self) -> _Body:
         """The arrays that are written into, and with what; holders, keys, values and whether they are items; lists,
         methods and what is appended; the result."""
-        copies = [(self.roots[var], self._output(self.trace.roots[var].current()[0])) for var in self.trace.written]
+        copies = [(self.roots[var], self._output(self.trace.roots[var]._current()[0])) for var in self.trace.written]
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
         grown = [(self._holder(self.holders[id(sink)]), method, self.text(value))
                  for sink, method, value in self.captures.sinks.noted]
@@ -215,20 +215,20 @@ class _Writer:
                 self.lines.append(f"{made}.__dict__[{name!r}] = {text}")
 
     def _traced(self, tracer: Tracer) -> str:
-        if tracer.ledger is not self.trace:
-            return self.text(tracer.current()[1])
+        if tracer._ledger is not self.trace:
+            return self.text(tracer._current()[1])
         if (known := self.tracers.get(id(tracer)) or self.made.get(id(tracer))) is not None:
             return known
-        var, value = tracer.current()
+        var, value = tracer._current()
         if not isinstance(value, np.ndarray):
             return self.roots.get(var) or self._output(var)
-        root = tracer.root
+        root = tracer._root
         if id(root) not in self.tracers:
             alike = self.shared.setdefault(id(root), set())
             alike.add(id(tracer))
             if tracer is root or (len(alike) == 1 and root.size > value.size):
                 return self._new_array(tracer, var, value)
-        look = tracer.look
+        look = tracer._look
         assert look is not None
         of = self._traced(look.parent)
         args = "".join(f", {self._argument(arg)}" for arg in look.args)

@@ -103,7 +103,7 @@ class Comparisons:
         values = [side.found(namespace, local) for side in pair]
         self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
         self.containers |= all(x is UNKNOWN or _is_container(x) for x in values)
-        self.levels |= len({x.ledger.level for x in values if isinstance(x, Tracer)}) > 1
+        self.levels |= len({x._ledger.level for x in values if isinstance(x, Tracer)}) > 1
         if all(x is UNKNOWN or _is_number(x) for x in values):
             self.numbers = True
             for constant in (side.value for side in pair if side.kind is Origin.CONSTANT):

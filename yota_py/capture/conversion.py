@@ -27,7 +27,7 @@ from .places import Builtin, Exchange, Item, Spot
 def _number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The only argument, if it is a traced real number without derivative; else ``None``."""
     x = args[0] if len(args) == 1 and not kwargs else None
-    if x is None or not is_traced(x) or np.ndim(x) or isinstance(x, complex | str) or x.carries():
+    if x is None or not is_traced(x) or np.ndim(x) or isinstance(x, complex | str) or x._carries():
         return None
     return x if getattr(getattr(x, "dtype", None), "kind", "f") in "fiub" else None
 

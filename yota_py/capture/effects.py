@@ -222,7 +222,7 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
     performance.result = plain(performance.output)
     performance.changes = changed
     stores: list[Callable[[], object]] = [
-        partial(np.copyto, recording.real(var), np.array(trace.roots[var].current()[1])) for var in trace.written
+        partial(np.copyto, recording.real(var), np.array(trace.roots[var]._current()[1])) for var in trace.written
     ]
     stores += (partial(holder.put, key, value) for (holder, key, _), value in zip(changed, values, strict=True)
                if id(holder) not in contents)

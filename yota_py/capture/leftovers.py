@@ -52,7 +52,7 @@ class Leftovers:
 
     def _is_ours(self, traced: Any) -> bool:
         """Whether a value belongs to the trace, or to one within it."""
-        trace = tracers_in(traced)[0].ledger
+        trace = tracers_in(traced)[0]._ledger
         return trace is self._trace or (trace.level > self._trace.level and trace.thread == self._trace.thread)
 
     def clear(self) -> None:

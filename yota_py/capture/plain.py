@@ -142,15 +142,15 @@ class Plain:
     def _traced(self, tracer: Tracer) -> Any:
         if (known := self.made.get(id(tracer))) is not None:
             return known
-        if tracer.ledger is not self.trace:  # of a differentiation inside
-            return self._plain(tracer.current()[1])
-        value = tracer.current()[1]
+        if tracer._ledger is not self.trace:  # of a differentiation inside
+            return self._plain(tracer._current()[1])
+        value = tracer._current()[1]
         if not isinstance(value, np.ndarray):
             return value
         if id(tracer) in self.reals:
             made = self.reals[id(tracer)]
-        elif tracer.look is not None:
-            made = tracer.look.of(self._plain(tracer.look.parent))
+        elif tracer._look is not None:
+            made = tracer._look.of(self._plain(tracer._look.parent))
         else:
             made = np.array(value)
             made.flags.writeable = value.flags.writeable

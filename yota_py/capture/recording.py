@@ -156,12 +156,12 @@ class Recording:
         if not trace.effects:
             self._heed_identities()
         if (key := _traced_key(out)) is not None:
-            raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key.describe()} is a key; use "
+            raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key._describe()} is a key; use "
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
-            leaf.current()[0] if isinstance(leaf, Tracer) and leaf.ledger is trace else leaf
-            for leaf in (leaf.array if type(leaf) is Foreign else leaf for leaf in results)
+            leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace else leaf
+            for leaf in (leaf._array if type(leaf) is Foreign else leaf for leaf in results)
         ]
         return out
 

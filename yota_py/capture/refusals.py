@@ -70,7 +70,7 @@ def translated(error: BaseException, traceback: TracebackType | None, fn: Any = 
     if not instead:
         return None
     callee = f"{site_of(users.tb_frame.f_code, users.tb_lineno)}: {call.name}"
-    if any(tracer.carries() for tracer in traced):
+    if any(tracer._carries() for tracer in traced):
         return _given(callee, error, instead)
     return _given(callee, error, _PLAIN_TYPES, "which it cannot read")
 

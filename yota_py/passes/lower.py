@@ -74,7 +74,7 @@ class _Lowering(Trace):
         return var
 
     def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
-        if tracer.current()[0] in self.unknown:
+        if tracer._current()[0] in self.unknown:
             raise _UnknownValueError
         return super().guard(tracer, test)
 
@@ -86,7 +86,7 @@ class _Lowering(Trace):
             if not isinstance(agreement, Tracer):
                 return
             tracer, test, expected = agreement, original(np.all), np.True_
-        var = tracer.current()[0]
+        var = tracer._current()[0]
         Recorder.append(self, Guard(var, expected, test, typeof(expected), op.site, number=op.number), expected)
 
 
@@ -226,4 +226,4 @@ def _is_of(value: Any, t: Type) -> bool:
 
 
 def _untraced(value: Any) -> Any:
-    return value.current()[0] if isinstance(value, Tracer) else value
+    return value._current()[0] if isinstance(value, Tracer) else value

@@ -91,7 +91,7 @@ class Part(np.lib.mixins.NDArrayOperatorsMixin):
 
     def carries(self) -> bool:
         """Whether a derivative flows back through it, or further out."""
-        return self.active or (is_traced(self.value) and self.value.carries())
+        return self.active or (is_traced(self.value) and self.value._carries())
 
     def decide(self, decided: Callable[[Any], Any]) -> Any:
         return decided(self.value)

@@ -61,7 +61,7 @@ def asked(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
 def spare(structure: Any) -> Any:
     """The values behind traced ones, in copies of arrays and lists that may be written into."""
     while is_traced(structure):
-        structure = structure.current()[1]
+        structure = structure._current()[1]
     if is_sequence(type(structure)) and items_of(structure) is None:
         return [*map(spare, structure)]
     return copied(structure) if isinstance(structure, np.ndarray) else mapped(spare, structure)
@@ -134,11 +134,11 @@ def check_range(dtype: np.dtype[Any], value: Any) -> None:
             check_range(dtype, item)
         return
     number: Any = value
-    if isinstance(value, int | float | np.generic) and number.is_here() and not number.carries():
+    if isinstance(value, int | float | np.generic) and number._is_here() and not number._carries():
         known = np.iinfo(dtype)
         if not (number >= known.min and number <= known.max):
             while is_traced(number):
-                number = number.current()[1]
+                number = number._current()[1]
             np.zeros(1, dtype)[0] = number  # raises what NumPy raises
 
 

@@ -36,12 +36,12 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     tracers = tracers_in((args, kwargs))
     if not tracers:
         raise held_in(fn, args, kwargs)
-    if not all(t.is_here() for t in tracers):
-        working = [t.ledger for t in tracers if t.carries() and t.ledger.alive]
+    if not all(t._is_here() for t in tracers):
+        working = [t._ledger for t in tracers if t._carries() and t._ledger.alive]
         if not working:  # arrays that another thread's trace watches
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
-    trace: Any = max((t.ledger for t in tracers), key=lambda t: t.level)
+    trace: Any = max((t._ledger for t in tracers), key=lambda t: t.level)
     rewrite = rewriting.get(fn) if entry is not None else None
     if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
         return result
@@ -50,10 +50,10 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         result = entry.lowering(*args, **kwargs)
         return trace.of_values(fn, args, kwargs) if result is NotImplemented else result
     for tracer in tracers:
-        if not tracer.ledger.alive:
+        if not tracer._ledger.alive:
             raise leaked(tracer, name_of(fn))
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
-    if no_rule and trace.derived and any(t.carries() for t in tracers):
+    if no_rule and trace.derived and any(t._carries() for t in tracers):
         if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
             with Quiet():
                 fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
@@ -61,7 +61,7 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
     differentiable = entry is not None and not no_rule and not entry.nondiff
-    if kwargs and differentiable and any(t.carries() for t in tracers_in(dict(kwargs))):
+    if kwargs and differentiable and any(t._carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = positional(fn, entry, args, kwargs)
     if entry is not None and (decides := deciding.get(fn)) is not None:
         bool(decides(*args))

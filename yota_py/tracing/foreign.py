@@ -41,29 +41,29 @@ class Foreign(Operators):
     """A value of another library's type that is made of traced ones: ``array`` is traced, ``plain`` what the user
     would have here if nothing were."""
 
-    __slots__ = ("array", "ledger", "plain")
+    __slots__ = ("_array", "_ledger", "_plain")
 
     def __init__(self, array: Any, plain: Any) -> None:
-        self.array, self.ledger, self.plain = array, array.ledger, plain
+        self._array, self._ledger, self._plain = array, array._ledger, plain
 
     @property  # type: ignore[misc]  # object's can be assigned, this one only asked
     def __class__(self) -> Any:
-        return type(self.plain)
+        return type(self._plain)
 
-    def current(self) -> Any:
+    def _current(self) -> Any:
         """The variable and the value of its numbers."""
-        return self.array.current()
+        return self._array._current()
 
-    def decide(self, test: Callable[[Any], Any]) -> Any:
-        test(self.plain)  # raises what it raises
-        return self.array.decide(test)
+    def _decide(self, test: Callable[[Any], Any]) -> Any:
+        test(self._plain)  # raises what it raises
+        return self._array._decide(test)
 
     def __yota_type__(self) -> Any:
-        return self.array.__yota_type__()
+        return self._array.__yota_type__()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(self.plain, name):
-            raise AttributeError(f"{type(self.plain).__name__!r} object has no attribute {name!r}")
+        if name.startswith("__") or not hasattr(self._plain, name):
+            raise AttributeError(f"{type(self._plain).__name__!r} object has no attribute {name!r}")
         if name in ("to_numpy", "numpy"):
             return lambda *args, **kwargs: meet(
                 lambda x: x.copy() if isinstance(x, np.ndarray) else getattr(x, name)(*args, **kwargs), (self,)
@@ -77,7 +77,7 @@ class Foreign(Operators):
         raise self._unsupported(f".{name}")
 
     def _unsupported(self, what: str) -> YotaError:
-        kind = type(self.plain)
+        kind = type(self._plain)
         return LostDerivativeError(
             f"{user_site()}: {what} of a {kind.__name__} that is made of traced values cannot be followed. Take the "
             f"array first: {way_out(kind)}"
@@ -90,7 +90,7 @@ class Foreign(Operators):
         raise self._unsupported("an assignment to items")
 
     def __len__(self) -> int:
-        return len(self.plain)
+        return len(self._plain)
 
     def __iter__(self) -> Any:
         return iter(meet(list, (self,)))
@@ -99,23 +99,23 @@ class Foreign(Operators):
         raise self._unsupported("`in`")
 
     def __bool__(self) -> bool:
-        return self.decide(bool)  # type: ignore[no-any-return]
+        return self._decide(bool)  # type: ignore[no-any-return]
 
     def __float__(self) -> float:
-        float(self.plain)
-        return float(self.array)
+        float(self._plain)
+        return float(self._array)
 
     def __int__(self) -> int:
-        return self.decide(int)  # type: ignore[no-any-return]
+        return self._decide(int)  # type: ignore[no-any-return]
 
     def __hash__(self) -> int:
-        return hash(self.plain)  # raises, for nearly all of them
+        return hash(self._plain)  # raises, for nearly all of them
 
     def __repr__(self) -> str:
-        return repr(self.array)
+        return repr(self._array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return self.array.__array__(dtype, copy)
+        return self._array.__array__(dtype, copy)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise self._unsupported("a copy")
@@ -193,7 +193,7 @@ def masked_output(x: Any, site: Any, name: str) -> OutputError:
 
 def refused(x: Any, why: str) -> LostDerivativeError:
     """The error for an operand that a derivative would be lost with."""
-    cls = type(x.plain) if type(x) is Foreign else type(x)
+    cls = type(x._plain) if type(x) is Foreign else type(x)
     return LostDerivativeError(
         f"{user_site()}: a {cls.__module__.partition('.')[0]} {cls.__name__} meets a traced value: {why}. "
         f"Compute with its numbers: {way_out(cls)}"
@@ -235,7 +235,7 @@ def holds_floats(x: Any) -> bool:
 
 def unlike_an_array(x: Any, name: str) -> NotDifferentiableError:
     """The error for an argument that a derivative is wanted in."""
-    cls = type(x.plain) if type(x) is Foreign else type(x)
+    cls = type(x._plain) if type(x) is Foreign else type(x)
     out = way_out(cls) if kind_of(cls) in ("foreign", "sparse") else "a float, an array, a list, tuple or dict of them"
     return NotDifferentiableError(
         f"{user_site()}: the argument {name} is of type {cls.__name__}, and so would its gradient have to be. Pass "
@@ -284,7 +284,7 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
 
 def innermost(structure: Any) -> Any:
     """The innermost trace among those of arguments."""
-    return max((tracer.ledger for tracer in tracers_in(structure)), key=lambda trace: trace.level)
+    return max((tracer._ledger for tracer in tracers_in(structure)), key=lambda trace: trace.level)
 
 
 def _quietly(call: Callable[..., Any], given: tuple[Any, dict[str, Any]]) -> Any:
@@ -328,7 +328,7 @@ def _array(trace: Any, number: Callable[[Any], Any], x: Any) -> Any:
     """An operand as the tape has it; a fraction is a ``number``, which a float32 array does not round."""
     kind = kind_of(type(x))
     if type(x) is Foreign:
-        return x.array
+        return x._array
     if kind in ("", "sparse"):
         return x
     if kind == "rational":
@@ -345,7 +345,7 @@ def _array(trace: Any, number: Callable[[Any], Any], x: Any) -> Any:
 
 def _plain(x: Any) -> Any:
     """An operand as plain code has it."""
-    return x.plain if type(x) is Foreign else shadow(x) if is_traced(x) else x
+    return x._plain if type(x) is Foreign else shadow(x) if is_traced(x) else x
 
 
 def _numbers_or_self(x: Any) -> Any:

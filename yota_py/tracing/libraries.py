@@ -92,7 +92,7 @@ def _encoded(self: Any, o: Any, *rest: Any, **kwargs: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tracer):
-        return value if value.carries() else decided(value)
+        return value if value._carries() else decided(value)
     return mapped(_plain, value)
 
 
@@ -145,7 +145,7 @@ def copying(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is given the plain values of traced ones, if all of these are without derivative."""
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         given = tracers_in((args, kwargs))
-        if not given or any(tracer.carries() for tracer in given):
+        if not given or any(tracer._carries() for tracer in given):
             return fn(*args, **kwargs)
         return fn(*_values(args), **_values(kwargs))
 

@@ -26,7 +26,7 @@ from .tracer import Tracer, guarded_masks, heed_layout, unsupported
 
 def assign(x: Tracer, index: Any, value: Any) -> None:
     """``x[index] = value``."""
-    if not x.is_here():  # another thread writes into an array that a trace is watching
+    if not x._is_here():  # another thread writes into an array that a trace is watching
         shadow(x)[index] = value
         return
     if not isinstance(x, np.ndarray):
@@ -47,8 +47,8 @@ def fill(x: Tracer, value: Any) -> None:
 
 def write_result(out: Any, result: Any, casting: Any = "same_kind") -> Any:
     """What ``out=`` does; returns ``out``."""
-    if not is_traced(out) and is_traced(result) and not result.carries():  # no derivative is lost in it
-        result.ledger.problems.append(f"{user_site()}: out= is an array that cannot be followed")
+    if not is_traced(out) and is_traced(result) and not result._carries():  # no derivative is lost in it
+        result._ledger.problems.append(f"{user_site()}: out= is an array that cannot be followed")
         np.copyto(out, decided(result), casting)
         return out
     _require_own(out)
@@ -58,7 +58,7 @@ def write_result(out: Any, result: Any, casting: Any = "same_kind") -> Any:
 
 def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
     """What ``x += v`` does with its result: same shape, cast to the dtype of ``x``."""
-    if not x.is_here():
+    if not x._is_here():
         shadow(x)[...] = value
         return
     _check_dtype(x, value)
@@ -69,7 +69,7 @@ def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
     if not np.can_cast(dtype, x.dtype, casting):
         raise TypeError(f"{user_site()}: cannot cast the result from {dtype} to {x.dtype} with casting rule "
                         f"{casting!r}")
-    if not is_traced(value) or value.ledger is not x.ledger:
+    if not is_traced(value) or value._ledger is not x._ledger:
         install(x, setitem(x, ..., value))
     else:
         install(x, astype(value, x.dtype) if dtype != x.dtype else _another(value))
@@ -87,18 +87,18 @@ def traced_result(x: Tracer, t: ArrayType) -> Any:
 def install(x: Tracer, new: Any) -> None:
     """Let ``x`` stand for a new value, in everything it is a view of."""
     standing = [(x, _fitting(x, new))]
-    while (look := x.look) is not None:
+    while (look := x._look) is not None:
         x, new = look.parent, look.written(standing[-1][1])
         standing.append((x, _fitting(x, new)))
-    x.mark_written()
+    x._mark_written()
     heed_layout()  # what shares memory with what, depends on it
     for tracer, value in standing:
-        tracer.point_to(value)
+        tracer._point_to(value)
 
 
 def _fitting(x: Tracer, new: Any) -> Any:
     """What ``x`` may stand for instead, laid out as its array is."""
-    trace, array = x.ledger, shadow(x)
+    trace, array = x._ledger, shadow(x)
     if any(x is shown for shown in trace.shown):
         raise MutationError(f"{user_site()}: this writes into an array at whose memory something else looks, which "
                             "would not see it (x.data, x.view(dtype)). Write into a copy: y = x.copy()")
@@ -107,10 +107,10 @@ def _fitting(x: Tracer, new: Any) -> Any:
     if not array.flags.forc and overlaps_itself(array):
         raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as those of "
                             "np.broadcast_arrays and np.meshgrid(copy=False) do. Write into a copy: y = x.copy()")
-    if (x.is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
+    if (x._is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
-    if not is_traced(new) or new.ledger is not trace:
+    if not is_traced(new) or new._ledger is not trace:
         raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array "
                             "outside of it; return it instead")
     if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions
@@ -123,7 +123,7 @@ def accumulate(ufunc: Any, x: Any, index: Any, *value: Any) -> None:
     if not isinstance(x, np.ndarray):
         asked(ufunc.at, spare((x, index, *value)), {})  # raises what NumPy raises
     _require_own(x)
-    if not x.is_here():
+    if not x._is_here():
         ufunc.at(shadow(x), index, *value)
         return
     value = tuple(_known(x, v) if isinstance(v, list | tuple) else v for v in value)
@@ -211,7 +211,7 @@ def _setter(name: str, assign_to: Callable[[Any, Any], None]) -> None:
         array = shadow(x)
         if not is_traced(value) and hasattr(type(value), "__array_function__"):  # x.flat of a traced array
             value = np.copy(value)
-        if not x.is_here():
+        if not x._is_here():
             setattr(array, name, value)
             return
         setattr(copied(array) if isinstance(array, np.ndarray) else array, name, shadow(value))
@@ -259,7 +259,7 @@ def _another(x: Any) -> Any:
 
 def _constant(x: Tracer, array: np.ndarray) -> Any:
     """An array that is the same at every call, on the tape of ``x``."""
-    return x.ledger.tracer(x.ledger.constant(array))
+    return x._ledger.tracer(x._ledger.constant(array))
 
 
 def _known(x: Tracer, value: Any) -> Any:
@@ -280,7 +280,7 @@ def _require_own(out: Any) -> None:
 
 
 def _check_dtype(x: Tracer, value: Any) -> None:
-    if isinstance(value, Tracer) and value.carries() and x.dtype.kind not in "fc":
+    if isinstance(value, Tracer) and value._carries() and x.dtype.kind not in "fc":
         raise LostDerivativeError(f"{user_site()}: writing a traced {typeof(value)} into an array of dtype {x.dtype} "
                                   "would drop its derivative. Make the array with a floating dtype: np.zeros(n), not "
                                   f"np.zeros(n, {x.dtype})")

@@ -46,13 +46,13 @@ def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Calla
     """The methods of an operator: itself, its reflection and its form in place."""
 
     def forward(self: Operators, other: Any) -> Any:
-        return self.ledger.forward(op, self, other)
+        return self._ledger.forward(op, self, other)
 
     def reflected(self: Operators, other: Any) -> Any:
-        return self.ledger.reflected(op, self, other)
+        return self._ledger.reflected(op, self, other)
 
     def in_place(self: Operators, other: Any) -> Any:
-        return self.ledger.in_place(op, self, other)
+        return self._ledger.in_place(op, self, other)
 
     return forward, reflected, in_place
 
@@ -83,20 +83,20 @@ class Operators:
 
     __slots__ = ()
     __array_priority__ = __pandas_priority__ = FIRST
-    ledger: Ledger
+    _ledger: Ledger
 
     def __yota_record__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return self.ledger.call(fn, args, kwargs)
+        return self._ledger.call(fn, args, kwargs)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return self.ledger.ufunc(ufunc, method, inputs, kwargs)
+        return self._ledger.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self.ledger.function(fn, types, args, kwargs)
+        return self._ledger.function(fn, types, args, kwargs)
 
     @classmethod
     def __torch_function__(cls, fn: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return find_traced((args, kwargs)).ledger.torch_function(fn, args, kwargs)
+        return find_traced((args, kwargs))._ledger.torch_function(fn, args, kwargs)
 
     __add__, __radd__, __iadd__ = _arithmetic("add", np.add)
     __sub__, __rsub__, __isub__ = _arithmetic("sub", np.subtract)

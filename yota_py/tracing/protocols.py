@@ -109,7 +109,7 @@ def in_place(op: Operator, x: Any, other: Any) -> Any:
         result = forward(op, x, other)
         if result is NotImplemented or not array:
             return result
-        overwrite(x, result.array if type(result) is Foreign else result)
+        overwrite(x, result._array if type(result) is Foreign else result)
     except (TypeError, ValueError):
         if array and op.in_place is not None:
             op.in_place(copied(shadow(x)), shadow(other))  # raises what NumPy raises
@@ -127,7 +127,7 @@ def _apply(op: Operator, x: Any, y: Any) -> Any:
         return record(*_of_numpy(op.python, op.ufunc, x, y), {})
     result = record(op.python, (x, y), {})
     if isinstance(result, Tracer):
-        trace: Any = result.ledger
+        trace: Any = result._ledger
         trace.require_exact(result, op.python, x, y)
     return result
 
@@ -138,7 +138,7 @@ def _of_duration(python: Any, x: Any, duration: Any, *operands: Any) -> Any:
     if not isinstance(duration, timedelta) or type(x) is Foreign:
         return NotImplemented
     plain = python(*map(decided, operands))  # raises its own error
-    if x.carries() and not isinstance(plain, bool):
+    if x._carries() and not isinstance(plain, bool):
         raise lost(f"a product or ratio with a {type(duration).__name__}", x,
                    f"compute with its seconds, t.total_seconds() * x; {hints.PLAIN}")  # fmt: skip
     return plain

@@ -66,7 +66,7 @@ class Flags:
 
 
 def _flags(x: Tracer) -> Flags:
-    if x.ledger.effects:  # they may be stored, or returned
+    if x._ledger.effects:  # they may be stored, or returned
         raise unsupported("x.flags under jit")
     return Flags(x)
 
@@ -78,7 +78,7 @@ def _strides(x: Tracer) -> Any:
 
 def _base(x: Tracer) -> Any:
     """The array that owns the memory, where a traced one does."""
-    root = x.root
+    root = x._root
     if shadow(root).base is not None:
         raise unsupported("x.base")
     _note("base")
@@ -95,9 +95,9 @@ def _to_device(x: Tracer) -> Callable[..., Any]:
 
 def _contents(x: Tracer, what: str) -> np.ndarray:
     """A copy that lies in memory as the array does, and is read-only."""
-    if x.carries():
+    if x._carries():
         raise unsupported(what, hints.of_attribute(what.removeprefix("x.")))
-    if x.ledger.effects:
+    if x._ledger.effects:
         raise unsupported(f"under jit, {what}", "Call the function itself, without jit")
     heed_layout()
     decided(x)
@@ -107,13 +107,13 @@ def _contents(x: Tracer, what: str) -> np.ndarray:
 def _contents_for_good(x: Tracer, what: str) -> np.ndarray:
     """The contents, which do not change as long as the function runs."""
     array = _contents(x, what)
-    x.ledger.shown.append(x.root)
+    x._ledger.shown.append(x._root)
     return array
 
 
 def _in_its_memory(x: Tracer) -> np.ndarray:
     """Contents as a view of what they are a view of: ``as_strided`` makes views of the memory beside them, too."""
-    root = x.root
+    root = x._root
     value, owner = shadow(x), shadow(root)
     if owner.base is not None or not owner.flags.forc or (value is not owner and value.base is not owner):
         raise unsupported("as_strided of an array in memory that others look at", "Copy it first: x.copy()")
@@ -142,12 +142,12 @@ def _view(x: Tracer, *args: Any, **kwargs: Any) -> Any:
         return view
     constant = as_constant(view)
     if isinstance(constant, Tracer):
-        constant.ledger.shown.append(constant)
+        constant._ledger.shown.append(constant)
     return constant
 
 
 def _ctypes(x: Tracer) -> Any:
-    if x.carries():
+    if x._carries():
         raise unsupported("x.ctypes")
     raise unsupported("x.ctypes", "Take a copy, which C code may read: x.__array__().ctypes")
 

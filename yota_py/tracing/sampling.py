@@ -18,7 +18,7 @@ _shuffle, _permutation, _choice = _random.shuffle, _random.permutation, _random.
 def _taken(x: Any, draw: Callable[[int], Any], axis: int = 0) -> Any:
     """The elements of ``x`` at the positions that are drawn among so many."""
     at = np.asarray(draw(x.shape[axis]))
-    where = x.ledger.tracer(x.ledger.constant(at)) if at.ndim else int(at)
+    where = x._ledger.tracer(x._ledger.constant(at)) if at.ndim else int(at)
     return np.take(x, where, axis=axis)
 
 

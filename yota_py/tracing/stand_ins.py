@@ -126,7 +126,7 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(read)
     def stand_in(self: Any, key: Any) -> Any:
         value = read(self, key)
-        return value.current()[1] if is_traced(value) else original(value)
+        return value._current()[1] if is_traced(value) else original(value)
 
     return stand_in
 

@@ -132,12 +132,12 @@ def _array(keeper: str, objects: np.ndarray) -> Any:
 
 
 def _number(keeper: str, value: Any) -> Any:
-    tracer = value if isinstance(value, Tracer) else value.array
-    if keeper and tracer.carries():
+    tracer = value if isinstance(value, Tracer) else value._array
+    if keeper and tracer._carries():
         raise lost("a conversion to plain numbers" if hints.without_rule() else keeper, tracer, _WAY_OUT)
     if tracer is not value:  # a ``Foreign``
         decided(value)
-        return value.plain.copy()
+        return value._plain.copy()
     return np.asarray(value) if keeper and isinstance(value, np.ndarray) else decided(value)
 
 

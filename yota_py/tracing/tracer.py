@@ -36,71 +36,71 @@ _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 class Tracer(Operators):
     """A value that records what is done with it; looks like its value where that is harmless.
 
-    A view remembers how it looks at its parent (``look``), and at which version of the array that owns the memory
-    (``root``) it did so; assignments (``mutation.py``) raise that version.
+    A view remembers how it looks at its parent (``_look``), and at which version of the array that owns the memory
+    (``_root``) it did so; assignments (``mutation.py``) raise that version.
     """
 
-    __slots__ = ("_owner", "_value", "_var", "_version", "ledger", "look")
+    __slots__ = ("_ledger", "_look", "_owner", "_value", "_var", "_version")
 
     def __init__(self, trace: Ledger, var: Variable, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
-        self.ledger, self._var, self._value = trace, var, value
-        self.look: Any = None  # a ``Look``, if this is a view
+        self._ledger, self._var, self._value = trace, var, value
+        self._look: Any = None  # a ``Look``, if this is a view
         self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
         self._version = 0
 
     # -- what the other modules ask
 
     @property
-    def root(self) -> Tracer:
+    def _root(self) -> Tracer:
         return self if self._owner is None else self._owner
 
-    def current(self) -> tuple[Variable, Any]:
+    def _current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
-        if self.look is not None and self._version != self.root._version:
-            for view in reversed([*self.lookers()]):
-                view.point_to(view.look.again())
+        if self._look is not None and self._version != self._root._version:
+            for view in reversed([*self._lookers()]):
+                view._point_to(view._look.again())
         return self._var, self._value
 
-    def lookers(self) -> Iterator[Tracer]:
+    def _lookers(self) -> Iterator[Tracer]:
         """This view, what it is a view of, and so on, up to what stands for the latest version."""
         at = self
-        while at.look is not None and at._version != at.root._version:
+        while at._look is not None and at._version != at._root._version:
             yield at
-            at = at.look.parent
+            at = at._look.parent
 
-    def point_to(self, other: Tracer) -> None:
+    def _point_to(self, other: Tracer) -> None:
         """Stand for what another tracer stands for now."""
-        self._var, self._value, self._version = other._var, other._value, self.root._version
+        self._var, self._value, self._version = other._var, other._value, self._root._version
 
-    def look_at(self, look: Any) -> None:
+    def _look_at(self, look: Any) -> None:
         """Become a view."""
-        root = look.parent.root
-        self.look, self._owner, self._version = look, root, root._version
+        root = look.parent._root
+        self._look, self._owner, self._version = look, root, root._version
 
-    def mark_written(self) -> None:
+    def _mark_written(self) -> None:
         """Note an assignment to this array, which owns its memory: views of it are to be looked up again."""
         self._version += 1
-        self.ledger.writes += 1
+        self._ledger.writes += 1
 
-    def is_written(self) -> bool:
+    def _is_written(self) -> bool:
         """Whether something has been assigned to the array that owns this one's memory."""
-        return self.root._version > 0
+        return self._root._version > 0
 
     def __yota_type__(self) -> Type:
         return typeof(self._value)
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Variable, type and origin, for messages."""
-        op = self.ledger.tape[self._var]
+        op = self._ledger.tape[self._var]
         where = f", made at {op.site}" if op.site is not None else ""
-        return f"a traced value ({self._var} of {self.ledger.tape.name} :: {typeof(self._value)}{where})"
+        return f"a traced value ({self._var} of {self._ledger.tape.name} :: {typeof(self._value)}{where})"
 
-    def is_captured(self) -> bool:
+    def _is_captured(self) -> bool:
         """Whether this is, or looks into, an array that the function reads from elsewhere."""
-        op = self.ledger.tape[self.root._var]
+        op = self._ledger.tape[self._root._var]
         return isinstance(op, Constant) and op.captured is not None
 
     @property  # type: ignore[misc]  # object's can be assigned, this one only asked
@@ -110,45 +110,45 @@ class Tracer(Operators):
     # -- decisions that Python takes: guarded
 
     def __bool__(self) -> bool:
-        return self.decide(bool)
+        return self._decide(bool)
 
     def __hash__(self) -> int:
-        if self.ledger.hashed is None:  # it is taken out of a dict
+        if self._ledger.hashed is None:  # it is taken out of a dict
             return hash(shadow(self))
-        self.ledger.hashed.append(self)
-        return hash(self.decide(decided))  # which becomes a key itself
+        self._ledger.hashed.append(self)
+        return hash(self._decide(decided))  # which becomes a key itself
 
-    def decide(self, test: Callable[[Any], T]) -> T:
-        if not self.is_here():
+    def _decide(self, test: Callable[[Any], T]) -> T:
+        if not self._is_here():
             return test(shadow(self))
-        if not self.ledger.alive:
+        if not self._ledger.alive:
             raise leaked(self, "a decision")
-        return self.ledger.guard(self, test)
+        return self._ledger.guard(self, test)
 
     # -- what would lose the derivative: refused, unless there is none
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if self.carries():
+        if self._carries():
             raise lost("a conversion to a plain array", self, hints.of_conversion(isinstance(self, np.ndarray)))
-        if self.ledger.effects and isinstance(self, np.ndarray):
-            self.ledger.refuse("a conversion to a plain array, which may be kept, or written into")
+        if self._ledger.effects and isinstance(self, np.ndarray):
+            self._ledger.refuse("a conversion to a plain array, which may be kept, or written into")
         heed_layout()
         if (made := conversions.get(sys._getframe(1).f_code)) is not None:
             return made(self)
-        return np.array(self.decide(decided), dtype=dtype)
+        return np.array(self._decide(decided), dtype=dtype)
 
-    def is_here(self) -> bool:
+    def _is_here(self) -> bool:
         """Whether this thread is the one that traces it."""
-        return self.ledger.thread == threading.get_ident()
+        return self._ledger.thread == threading.get_ident()
 
-    def carries(self) -> bool:
+    def _carries(self) -> bool:
         """Whether a derivative would be lost with this tracer, also one of a trace around its own."""
-        var, value = self.current()
-        return self.ledger.is_active(var) or (isinstance(value, Tracer) and value.carries())
+        var, value = self._current()
+        return self._ledger.is_active(var) or (isinstance(value, Tracer) and value._carries())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.carries():
-            return self.decide(decided).__reduce_ex__(protocol)
+        if not self._carries():
+            return self._decide(decided).__reduce_ex__(protocol)
         raise lost("pickling", self, f"save values outside the differentiated function; {hints.PLAIN}")
 
     def __reduce__(self) -> Any:
@@ -156,12 +156,12 @@ class Tracer(Operators):
 
     def __conform__(self, protocol: Any) -> Any:
         """SQLite's question for a value that it knows."""
-        if self.carries():
+        if self._carries():
             raise lost("a conversion for SQLite", self, hints.PLAIN)
-        return self.decide(decided)
+        return self._decide(decided)
 
     def __copy__(self) -> Any:
-        if not self.ledger.alive:
+        if not self._ledger.alive:
             raise leaked(self, "a copy")
         return self.__yota_record__(np.copy, (self,), {}) if isinstance(self, np.ndarray) else self
 
@@ -184,12 +184,12 @@ class Tracer(Operators):
 
         ``print`` shows as well the variable of a value that carries a derivative.
         """
-        if not self.ledger.alive:
+        if not self._ledger.alive:
             return test(shadow(self))
         if called_name(sys._getframe(2)) != "print":
-            return self.decide(test)
-        self.ledger.problems.append("it prints")
-        return f"{test(shadow(self))} ({self.current()[0]})" if self.carries() else test(shadow(self))
+            return self._decide(test)
+        self._ledger.problems.append("it prints")
+        return f"{test(shadow(self))} ({self._current()[0]})" if self._carries() else test(shadow(self))
 
     def __getattr__(self, name: str) -> Any:
         special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be
@@ -204,10 +204,10 @@ class Tracer(Operators):
         if isinstance(self, np.ndarray):
             if (reading := readings.get(name)) is not None:
                 return reading(self)
-        elif not self.carries():
+        elif not self._carries():
             if not callable(getattr(self._value, name)):
                 return getattr(decided(self), name)
-            return lambda *args: self.decide(operator.methodcaller(name, *args))
+            return lambda *args: self._decide(operator.methodcaller(name, *args))
         raise unsupported(f"x.{name}", hints.of_attribute(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -259,7 +259,7 @@ class ArrayTracer(Tracer):
     __getitem__ = _getitem
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.ledger.assign(self, index, value)
+        self._ledger.assign(self, index, value)
 
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")
@@ -275,25 +275,25 @@ class _Conversions(Tracer):
     __slots__ = ()
 
     def __int__(self) -> int:
-        return self.decide(int)
+        return self._decide(int)
 
     def __index__(self) -> int:
-        return self.decide(operator.index)
+        return self._decide(operator.index)
 
     def __float__(self) -> float:
-        if self.carries():
+        if self._carries():
             what, instead = hints.of_number(sys._getframe(1))
             raise lost(what, self, instead)
-        return self.decide(float)
+        return self._decide(float)
 
     def __complex__(self) -> complex:
-        if self.carries():
+        if self._carries():
             raise lost("complex(x)", self, "write x + 0j, and a + 1j*b for complex(a, b)")
-        return self.decide(complex)
+        return self._decide(complex)
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
-            return self.decide(round)
+            return self._decide(round)
         if isinstance(self, np.ndarray | np.generic):
             return np.round(self, digits)  # type: ignore[call-overload]
         return self.__yota_record__(round, (self, digits), {})  # NumPy rounds otherwise
@@ -335,7 +335,7 @@ def tracers_in(structure: Any) -> list[Tracer]:
         if isinstance(item, Tracer):
             found.append(item)
         elif is_traced(item):  # a ``Foreign``
-            found.append(item.array)
+            found.append(item._array)
         elif items := items_of(item):
             pending.extend(reversed(items))
     return found
@@ -350,7 +350,7 @@ def heed_layout() -> None:
 def elsewhere(structure: Any) -> Any:
     """Arguments with the tracers of other threads replaced by their values."""
     if isinstance(structure, Tracer):
-        return structure if structure.is_here() else shadow(structure)
+        return structure if structure._is_here() else shadow(structure)
     return mapped(elsewhere, structure)
 
 
@@ -370,16 +370,16 @@ def kind_of_tracer(value: Any) -> str:
 def leaked(tracer: Tracer, what: str) -> YotaError:
     """The error for a tracer that outlived its trace."""
     return YotaError(
-        f"{user_site()}: {what} got {tracer.describe()} after its trace had ended. A traced value lives only while the "
-        "function runs: return it instead of storing it."
+        f"{user_site()}: {what} got {tracer._describe()} after its trace had ended. A traced value lives only while "
+        "the function runs: return it instead of storing it."
     )
 
 
 def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
     """The error for ``what`` would lose a derivative; ``instead`` is the way out, unless the trace has ended."""
-    if not tracer.ledger.alive:
+    if not tracer._ledger.alive:
         return leaked(tracer, what)
-    error = tracer.ledger.lost = LostDerivativeError(
+    error = tracer._ledger.lost = LostDerivativeError(
         f"{user_site()}: {hints.without_rule()}{what} of a traced value would drop its derivative "
         f"({tracer._var} :: {tracer.__yota_type__()}). Instead: {instead}."
     )

@@ -69,7 +69,7 @@ class Trace(Ledger):
     @property
     def written(self) -> list[Variable]:
         """The inputs and captured arrays that the function has written into."""
-        return [var for var, root in self.roots.items() if root.is_written()]
+        return [var for var, root in self.roots.items() if root._is_written()]
 
     def capture(self, value: Any) -> Tracer:
         """A tracer for an array or number that the function reads from elsewhere, by reference."""
@@ -94,7 +94,7 @@ class Trace(Ledger):
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
         if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
-            return structure.current() if structure.ledger is self else (structure, structure)
+            return structure._current() if structure._ledger is self else (structure, structure)
         if isinstance(structure, np.ndarray):
             return self.foreign(structure), structure
         if isinstance(structure, slice):
@@ -133,16 +133,16 @@ class Trace(Ledger):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
         if self.sets_errors and raises_errors():
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
-        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t.ledger is self]):
+        if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._ledger is self]):
             value = self._settled(fn, value, own)
         if type(value) is np.ndarray and value.dtype.kind not in "fciub" and not self.effects:
             given = tracers_in((args, kwargs))
-            if not any(t.carries() or np.may_share_memory(shadow(t), value) for t in given):
+            if not any(t._carries() or np.may_share_memory(shadow(t), value) for t in given):
                 decided(given)  # nobody can follow it
                 return value
         if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
-                if isinstance(x, Tracer) and x.ledger is self and x.current()[1] is value:
+                if isinstance(x, Tracer) and x._ledger is self and x._current()[1] is value:
                     decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
                     return x
         op = Call(fn, names, keywords, typeof(value), self.origin())
@@ -165,7 +165,7 @@ class Trace(Ledger):
 
     def _settled(self, fn: Callable[..., Any], value: Any, own: Sequence[Tracer]) -> Any:
         """The plain result of a function that has found traced values elsewhere than among its arguments."""
-        if any(t.carries() for t in own):
+        if any(t._carries() for t in own):
             raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
                                       "its arguments, so that their derivatives would be lost. Pass them as arguments")
         self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
@@ -186,7 +186,7 @@ class Trace(Ledger):
 
     def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
         """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
-        var, _ = result.current()
+        var, _ = result._current()
         if self.status(var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
             return
         small = False
@@ -232,7 +232,7 @@ class Trace(Ledger):
 
     def guard(self, tracer: Tracer, test: Callable[[Any], T]) -> T:
         """What ``test`` says of the value now, remembered on the tape as a decision that Python took."""
-        var, value = tracer.current()
+        var, value = tracer._current()
         try:
             answer = test(value)
         except Exception as error:  # any: the function may catch it, as in ``record``
@@ -254,5 +254,5 @@ def _as_constants(result: Any) -> Any:
 def _without(tracers: Sequence[Tracer], value: Any) -> Any:
     """A result with the values behind these tracers."""
     if any(value is t for t in tracers):
-        return value.current()[1]
+        return value._current()[1]
     return mapped(lambda item: _without(tracers, item), value)

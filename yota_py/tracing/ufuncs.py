@@ -36,7 +36,7 @@ KEYWORDS = frozenset(["where", "dtype", "casting", "order", "subok", "signature"
 
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``getattr(ufunc, method)(*inputs, **kwargs)`` with a traced value among the inputs or in ``out``."""
-    if not any(tracer.is_here() for tracer in tracers_in((inputs, kwargs))):  # another thread's trace watches them
+    if not any(tracer._is_here() for tracer in tracers_in((inputs, kwargs))):  # another thread's trace watches them
         return getattr(ufunc, method)(*elsewhere(inputs), **elsewhere(kwargs))
     if method == "at":
         return accumulate(ufunc, *inputs)
@@ -128,7 +128,7 @@ def _given(result: Any, want: Any, where: Any, order: Any, name: str) -> Any:
 
 def _written(result: Any, out: Any, where: Any, method: str) -> Any:
     """``out``, into which a result is written where ``where`` says."""
-    result = result.array if type(result) is Foreign else result
+    result = result._array if type(result) is Foreign else result
     if method not in ("__call__", "outer") and np.shape(result) != np.shape(out):
         raise unsupported(f"{method} of a ufunc with out= of another shape")  # of which NumPy writes a part
     if np.result_type(result) != out.dtype:
@@ -210,7 +210,7 @@ def _reduceat(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Se
 
 def _check_order(ufunc: Any, a: Any) -> None:
     """NumPy's vectorized loops of some ufuncs (arctan2, power) mix up reductions, of which there is no derivative."""
-    if is_traced(a) and a.carries() and not _is_in_order(ufunc, a.dtype):
+    if is_traced(a) and a._carries() and not _is_in_order(ufunc, a.dtype):
         raise unsupported(f"np.{name_of(ufunc)}.reduce, which NumPy does not compute from left to right,")
 
 

@@ -44,7 +44,7 @@ class Look:
 
     def again(self) -> Any:
         """The view of what the parent stands for now."""
-        record = self.parent.ledger.record
+        record = self.parent._ledger.record
         if not isinstance(self.fn, Part):
             return record(self.fn, (self.parent, *self.args), self.kwargs)
         args, kwargs = _put((self.args, dict(self.kwargs)), self.fn.place, self.parent)
@@ -83,7 +83,7 @@ def _follow(
     parents = [
         (of is not value, of.size, number)
         for number, (_, x) in enumerate(given)
-        if x.ledger is result.ledger and isinstance(of := shadow(x), np.ndarray)
+        if x._ledger is result._ledger and isinstance(of := shadow(x), np.ndarray)
         and (value is of or (value.base is not None and np.may_share_memory(value, of)))
     ]  # fmt: skip
     if parents:
@@ -94,7 +94,7 @@ def _follow(
             look = Look(parent, fn, _frozen(args[1:]), _frozen(dict(kwargs)))
         else:
             look = Look(parent, Part(fn, place, item), *_frozen(_put((args, dict(kwargs)), place, None)))
-        result.look_at(look)
+        result._look_at(look)
     else:
         _heed_copy(fn, args)
 
@@ -128,7 +128,7 @@ def _frozen(structure: Any) -> Any:
     if find_traced((structure,)) is None:
         return structure
     if isinstance(structure, Tracer):
-        return make_tracer(structure.ledger, *structure.current())
+        return make_tracer(structure._ledger, *structure._current())
     if isinstance(structure, slice):
         return slice(*map(decided, (structure.start, structure.stop, structure.step)))
     return mapped(_frozen, structure)
