@@ -56,12 +56,15 @@ def _check_slopes(f: Callable[..., Any], args: Any, grads: Any, narrow: bool) ->
         [None if j != i else _unit(v, k) for j, v in enumerate(directions)] for i, n in enumerate(sizes)
         for k, v in zip(range(n), [directions[i]] * n, strict=True)
     ]  # fmt: skip
+    scale = max(1.0, abs(f(*copied(args))))
     for along in ways:
         pairs = list(zip(args, along, strict=True))
         slope = sum(product(dx, v) for dx, v in zip(grads, along, strict=True) if v is not None)
         loss = lambda h, pairs=pairs: f(*[x if v is None else moved(x, v, h) for x, v in pairs])  # noqa: E731
         steps = [*differences(loss), 2 * _slope(loss, 5e-5) - _slope(loss, 1e-4)]  # at a kink, errors go with h
         ulps, eps = 1e4 if narrow else 1e8, float(np.finfo(np.asarray(slope).dtype).eps)
+        if slope == 0:  # nothing that errors could be relative to
+            slope, steps = slope + scale, [step + scale for step in steps]
         assert any(close(slope, step, ulps, eps) for step in steps), f"slope {slope}, finite differences {steps}"
 
 
