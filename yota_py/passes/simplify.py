@@ -124,10 +124,11 @@ def _has_shape(v: View, x: Any, shape: Any) -> bool:
     return bool(t.kind == "array" and t.shape == (tuple(shape) if isinstance(shape, tuple | list) else (shape,)))
 
 
-_TABLE: dict[Any, list[Equation]] = {}
-for _row in EQUATIONS:
-    for _fn in _row[0]:
-        _TABLE.setdefault(_fn, []).append(_row)
+# By the function on the left-hand side and the number of its operands.
+_TABLE: dict[tuple[Any, int], list[Callable[..., Any]]] = {}
+for _fns, _, _right in EQUATIONS:
+    for _fn in _fns:
+        _TABLE.setdefault((_fn, _right.__code__.co_argcount - 1), []).append(_right)
 
 
 def simplify(tape: Tape) -> Tape:
@@ -139,11 +140,8 @@ def _visit(out: Tape, op: Operation) -> Any:
     if not isinstance(op, Call) or op.kwargs or not isinstance(op.type, ArrayType):
         return out.append(op)
     view = View(out)
-    for _, _, right in _TABLE.get(op.fn, ()):
-        try:
-            found = right(view, *op.args)
-        except TypeError:  # another number of arguments than the equation has
-            continue
+    for right in _TABLE.get((op.fn, len(op.args)), ()):
+        found = right(view, *op.args)
         if found is None:
             continue
         if isinstance(found, Term):
@@ -180,11 +178,10 @@ def _computes(out: Tape, term: Term, want: ArrayType) -> bool:
 
 
 def _stands_for(have: Any, want: ArrayType) -> bool:
-    return isinstance(have, ArrayType) and (have.shape, have.dtype, have.kind == "array") == (
-        want.shape,
-        want.dtype,
-        want.kind == "array",
-    )
+    """Whether a value has the dtype and shape of another, and is an array if that is one."""
+    if not isinstance(have, ArrayType) or (have.kind == "array") != (want.kind == "array"):
+        return False
+    return (have.shape, have.dtype) == (want.shape, want.dtype)
 
 
 def _build(out: Tape, op: Call, term: Term) -> Variable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
@@ -168,6 +168,15 @@ def operands(op: Operation) -> Iterator[Variable]:
             yield from (var for _, var in paths(dict(op.kwargs)))
     elif isinstance(op, Guard):
         yield op.var
+
+
+def renamed(op: Operation, lookup: Callable[[Variable], Any]) -> Operation:
+    """The same operation on other variables."""
+    if isinstance(op, Call):
+        fn = lookup(op.fn) if isinstance(op.fn, Variable) else op.fn
+        args, kwargs = substitute((op.args, dict(op.kwargs)), lookup)
+        return Call(fn, args, kwargs, op.type, op.site, op.note)
+    return replace(op, var=lookup(op.var)) if isinstance(op, Guard) else op
 
 
 def same(a: Any, b: Any) -> bool:
