@@ -11,6 +11,7 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
+from yota_py.registry.kernels import Map, named
 from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule, vjps
 from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
@@ -23,9 +24,10 @@ from .support import Pullback, dtype_of, promoted, unsupported
 _plain_array, _plain_arange = np.array, np.arange
 
 _templates = lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())]  # noqa: E731
-nondiff(np.zeros_like, emit=lambda k, x: k.const(0, x), cases=_templates)
-nondiff(np.ones_like, emit=lambda k, x: k.const(1, x), cases=_templates)
-nondiff(np.empty_like, emit=lambda k, x: k.const(0, x))
+_zeros = named(lambda k, x: k.const(0, x))
+nondiff(np.zeros_like, kernel=Map(_zeros, integers=True), cases=_templates)
+nondiff(np.ones_like, kernel=Map(named(lambda k, x: k.const(1, x)), integers=True), cases=_templates)
+nondiff(np.empty_like, kernel=_zeros)
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
 
@@ -36,20 +38,19 @@ def _real_astype(x: Any, dtype: Any) -> Any:
     return astype(np.real(x), dtype) if drops else NotImplemented
 
 
-@rrule(astype, emit=lambda k, x, dtype: x, lowering=_real_astype, cases=lambda s: [
+@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, cases=lambda s: [
     case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
     case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
     case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),
     case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
 ])  # fmt: skip
 def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
-    """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
     y = _real_astype(x, dtype)
     y = astype(x, dtype) if y is NotImplemented else y
     return y, lambda dy: (dy,)
 
 
-vjps(as_array, lambda dy, y, x: dy, emit=lambda k, x: x,
+vjps(as_array, lambda dy, y, x: dy, kernel=Map(integers=True),
      cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])  # fmt: skip
 
 
@@ -57,7 +58,8 @@ def _copied(a: Any, *order: Any, **options: Any) -> Any:
     return np.copy(a) if order or options else NotImplemented
 
 
-vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)), emit=lambda k, x: x, lowering=_copied,
+vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)),
+     kernel=Map(integers=True), lowering=_copied,
      cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def _item_lowering(x: Any) -> Any:
     return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
 
 
-vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
+vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), kernel=Map(), lowering=_item_lowering, cases=lambda s: [
     case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
 ])  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.registry.kernels import Map
 from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, vjps
 from yota_py.registry.tangents import conj
 
@@ -36,7 +37,7 @@ nondiff(np.iscomplex, cases=_cases)
 
 vjps(np.real, lambda dy, y, x: dy, cases=_cases)
 vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, cases=_cases)
-vjps(np.conjugate, lambda dy, y, x: conj(dy), emit=lambda k, x: x, cases=_cases)
+vjps(np.conjugate, lambda dy, y, x: conj(dy), kernel=Map(), cases=_cases)
 vjps(np.real_if_close, lambda dy, y, a, tol=100: dy, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
 
 
@@ -52,7 +53,7 @@ def _sign(du: Any, u: Any, x: Any) -> Any:
 
 vjps(np.angle, _angle,
      cases=lambda s: [*_cases(s), case(s(3, dtype=complex), True), case(s(3, dtype=complex), deg=True)])  # fmt: skip
-vjps(np.sign, _sign, emit="sign", cases=_cases)
+vjps(np.sign, _sign, kernel=Map("sign", integers=True), cases=_cases)
 
 
 def _is_integer(x: Any) -> Any:

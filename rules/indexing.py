@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import Index, Unindex, View
 from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule, vjps
 from yota_py.registry.tangents import astype
 
@@ -51,7 +52,7 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
     return [case(x, index) for x, index in basic + fancy]
 
 
-@rrule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
+@rrule(operator.getitem, kernel=Index(), lowering=lowered_getitem, cases=_getitem_cases)
 def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     """``x[index]``: the cotangent goes back to where the elements came from."""
     shape = shape_of(x)
@@ -60,7 +61,7 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
 
 vjps(
     unindex, lambda dz, y, dy, index, shape: getitem(dz, index),
-    kind="unindex",
+    kernel=Unindex(),
     lowering=lowered_unindex,
     cases=lambda s: [
         case(s(2), slice(1, 3), (5,)), case(s(), 2, (4,)), case(s(3), np.array([0, 0, 2]), (4,)),
@@ -139,7 +140,7 @@ def _on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, ...]:
 
 @rrule(
     np.diagonal,
-    kind="view",
+    kernel=View(),
     cases=lambda s: [
         case(s(3, 3)), case(s(3, 4), 1), case(s(3, 4), -1), case(s(2, 3, 4), 0, 2, 0),
         case(s(2, 3, 3), axis1=1, axis2=2),

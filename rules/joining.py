@@ -11,6 +11,7 @@ import numpy as np
 from yota_py.base.dispatch import decided, find_traced
 from yota_py.base.types import ArrayType, typeof
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import Concatenate
 from yota_py.registry.registry import Case, Sample, case, methods, patch, rrule
 from yota_py.registry.tangents import as_array, astype, listed
 
@@ -60,7 +61,7 @@ def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: An
     return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
 
 
-@rrule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
+@rrule(np.concatenate, kernel=Concatenate(), lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
 def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **options: Any) -> tuple[Any, Pullback]:
     """``concatenate``: the cotangent is cut where the pieces met."""
     parts, gather = parts_of(arrays)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import Product
 from yota_py.registry.registry import Case, Sample, case, methods, vjps
 from yota_py.registry.tangents import as_array, conj, like
 
@@ -107,13 +108,13 @@ def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
     return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
 
 
-vjps(np.matmul, _left, _right, kind="matmul", lowering=_lowered_matmul,
+vjps(np.matmul, _left, _right, kernel=Product(), lowering=_lowered_matmul,
      cases=lambda s: [*_matmul_cases(s), *_stack_cases(s)])  # fmt: skip
 
 
 @composite(
     np.dot,
-    kind="matmul",
+    kernel=Product(),
     cases=lambda s: [
         *_matmul_cases(s), case(s(2, 3, 4), s(4)), case(s(2, 3, 4), s(4, 2)), case(s(2, 3), s(2, 3, 2)),
         case(s(), s(3)),
@@ -224,7 +225,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 @composite(
     np.inner,
-    kind="matmul",
+    kernel=Product(),
     cases=lambda s: [
         case(s(3), s(3)), case(s(2, 3), s(3)), case(s(3), s(2, 3)), case(s(2, 3), s(4, 3)), case(s(2, 2, 3), s(4, 3)),
         case(s(2, 3), 2.0), case(s(2, dtype=np.complex128), s(2, dtype=np.complex128)),
@@ -238,7 +239,7 @@ def _inner(a: Any, b: Any) -> Any:
 
 @composite(
     np.vdot,
-    kind="matmul",
+    kernel=Product(),
     cases=lambda s: [
         case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(), s()),
         case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),

@@ -28,13 +28,13 @@ def fails(y: float, *args: float) -> bool:
     return math.isinf(y) and all(map(math.isfinite, args))
 
 
-def _emit(k: Any, y: Any, *args: Any) -> Any:
+def _fails_kernel(k: Any, y: Any, *args: Any) -> Any:
     invalid = reduce(k.logical_and, (k.eq(x, x) for x in args), k.isnan(y))
     overflow = reduce(k.logical_and, map(k.isfinite, args), k.isinf(y))
     return k.logical_or(invalid, overflow)
 
 
-nondiff(fails, emit=_emit, cases=numbers((-2.0, 2.0), (-2.0, 2.0)))
+nondiff(fails, kernel=_fails_kernel, cases=numbers((-2.0, 2.0), (-2.0, 2.0)))
 
 
 def _fails(y: Any, *args: Any) -> Any:
@@ -55,12 +55,12 @@ def turns_complex(a: float, b: float) -> bool:
     return -math.inf < a < 0 and math.isfinite(b) and b != math.floor(b)
 
 
-def _emit_turns_complex(k: Any, a: Any, b: Any) -> Any:
+def _turns_complex_kernel(k: Any, a: Any, b: Any) -> Any:
     negative = k.logical_and(k.lt(a, k.const(0, a)), k.isfinite(a))
     return k.logical_and(negative, k.logical_and(k.ne(b, k.floor(b)), k.isfinite(b)))
 
 
-nondiff(turns_complex, emit=_emit_turns_complex, cases=numbers((-2.0, 2.0), (-2.0, 2.0)))
+nondiff(turns_complex, kernel=_turns_complex_kernel, cases=numbers((-2.0, 2.0), (-2.0, 2.0)))
 
 
 def _by_power(y: Any, a: Any, b: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
+from yota_py.registry.kernels import Reduce
 from yota_py.registry.registry import Case, Sample, case, methods, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
@@ -97,7 +98,7 @@ def _without_dtype(lowering: Any) -> Any:
     return shorter
 
 
-@rrule(np.sum, kind="reduce", lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
+@rrule(np.sum, kernel=Reduce("sum"), lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
 def sum_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -159,11 +160,12 @@ def _extremum_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-for _extremum, _combine, _beyond, _aliases in [
-    (np.max, np.maximum, np.less, [np.amax]), (np.min, np.minimum, np.greater, [np.amin]),
+for _extremum, _kernel, _combine, _beyond, _aliases in [
+    (np.max, Reduce("max"), np.maximum, np.less, [np.amax]), (np.min, Reduce("min"), np.minimum, np.greater, [np.amin]),
 ]:  # fmt: skip
-    rrule(_extremum, kind="reduce", lowering=_without_dtype(_lowered(_extremum, _combine, None)), aliases=_aliases,
-               cases=_extremum_cases)(_extremum_rule(_extremum, _beyond))  # fmt: skip
+    rrule(_extremum, kernel=_kernel, aliases=_aliases,
+          lowering=_without_dtype(_lowered(_extremum, _combine, None)),
+          cases=_extremum_cases)(_extremum_rule(_extremum, _beyond))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -249,7 +251,7 @@ def _product_before_pullback(x: Any, dy: Any) -> Any:
     return np.concatenate((dx, np.zeros_like(x[..., :1])), axis=-1)
 
 
-@rrule(np.prod, kind="reduce", lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
+@rrule(np.prod, kernel=Reduce("prod"), lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
 def prod_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,

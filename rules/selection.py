@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.registry.kernels import Map
 from yota_py.registry.registry import case, methods, patch, rrule, vjps
 from yota_py.registry.tangents import is_inexact
 
@@ -30,7 +31,7 @@ def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
 
 for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax, "fmax"), (np.fmin, "fmin")]:
     vjps(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
-         emit=_name, cases=_pair)  # fmt: skip
+         kernel=Map(_name, integers=True), cases=_pair)  # fmt: skip
 
 
 def _heaviside(k: Any, x: Any, half: Any) -> Any:
@@ -39,12 +40,12 @@ def _heaviside(k: Any, x: Any, half: Any) -> Any:
     return k.select(k.eq(x, zero), half, side)
 
 
-vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
+vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), kernel=_heaviside, cases=_pair)
 vjps(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
 vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy, y, mask, a, b: np.where(mask, 0, dy),
-     emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
+     kernel=Map("select", integers=True), cases=lambda s: [
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import View
 from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule, vjps
 
 from .layout import order_of
@@ -32,7 +33,7 @@ def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = N
 
 @rrule(
     np.reshape,
-    kind="view",
+    kernel=View(),
     lowering=_lowered_reshape,
     cases=lambda s: [
         case(s(3, 4), (2, 6)), case(s(3, 4), -1), case(s(2, 3, 2), (3, -1)), case(s(3, 4), (4, 3), "F"),
@@ -51,7 +52,7 @@ def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None)
 
 @rrule(
     np.ravel,
-    kind="view",
+    kernel=View(),
     lowering=lambda a, order="C": _lowered_reshape(a, -1, order),
     cases=lambda s: [
         case(s(2, 3)),
@@ -77,14 +78,14 @@ def _back(dy: Any, y: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
 vjps(
     np.squeeze,
     _back,
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
 )
 
 vjps(
     np.expand_dims,
     _back,
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
 )
 
@@ -99,7 +100,7 @@ def _at_least(fn: Callable[..., Any]) -> None:
 
     rrule(
         fn,
-        kind="view",
+        kernel=View(),
         lowering=lambda *arrays: NotImplemented if len(arrays) == 1 else tuple(map(fn, arrays)),
         cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)],
     )(rule)
@@ -114,7 +115,7 @@ for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
 
 @rrule(
     np.transpose,
-    kind="view",
+    kernel=View(),
     aliases=[np.permute_dims],
     cases=lambda s: [
         case(s(3, 4)), case(s(2, 3, 4)), case(s(2, 3, 4), (1, 2, 0)), case(s(2, 3, 4), axes=(-1, 0, -2)), case(s(3)),
@@ -131,14 +132,14 @@ def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pull
     return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
 
 
-vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kind="view",
+vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kernel=View(),
      cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])  # fmt: skip
 
-vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kind="view",
+vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kernel=View(),
      cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])  # fmt: skip
 
 
-@rrule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
+@rrule(np.rollaxis, kernel=View(), cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
 def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     """``rollaxis``: the axes go back."""
     n = len(shape_of(a))
@@ -147,7 +148,7 @@ def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
 
 
 for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
-    vjps(_mirror, lambda dy, y, a, mirror=_mirror: mirror(dy), kind="view", cases=lambda s: [
+    vjps(_mirror, lambda dy, y, a, mirror=_mirror: mirror(dy), kernel=View(), cases=lambda s: [
         case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32)),
     ])  # fmt: skip
 
@@ -155,14 +156,14 @@ for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.f
 vjps(
     np.flip,
     lambda dy, y, m, axis=None: np.flip(dy, axis),
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
 )
 
 vjps(
     np.rot90,
     lambda dy, y, m, k=1, axes=(0, 1): np.rot90(dy, -k, axes),
-    kind="view",
+    kernel=View(),
     cases=lambda s: [
         case(s(2, 3)),
         case(s(2, 3), 2),
@@ -177,7 +178,7 @@ vjps(
 
 vjps(
     np.broadcast_to, lambda dy, y, array, shape, subok=False: dy,
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
                      case(s(3, dtype=np.float32), (2, 3))],
 )  # fmt: skip

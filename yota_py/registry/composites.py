@@ -89,11 +89,11 @@ class Part(np.lib.mixins.NDArrayOperatorsMixin):
             return getattr(typeof(self.value), name)
         raise AttributeError(name)
 
-    def carries(self) -> bool:
+    def _carries(self) -> bool:
         """Whether a derivative flows back through it, or further out."""
         return self.active or (is_traced(self.value) and self.value._carries())
 
-    def decide(self, decided: Callable[[Any], Any]) -> Any:
+    def _decide(self, decided: Callable[[Any], Any]) -> Any:
         return decided(self.value)
 
     @staticmethod

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
+from .kernels import Emitter, Kernel, kernel_of
 from .missing import SAVING as SAVING
 from .missing import missing_rule as missing_rule
 from .partials import Pullback as Pullback
@@ -37,17 +38,13 @@ from .tangents import filled, fitted, getfield, outline
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
-# "view" returns its first argument's memory in another shape; the others name a kernel of their own.
-Family = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
-
 
 @dataclass(slots=True)
 class Primitive:
     """All that is known of one function.
 
-    ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
-    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
+    ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
+    function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
     values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
@@ -59,8 +56,7 @@ class Primitive:
 
     fn: Callable[..., Any]
     rule: Rule | None = None
-    kind: Family = "opaque"
-    emit: Callable[..., Any] | None = None
+    kernel: Kernel | None = None
     lowering: Callable[..., Any] | None = None
     cases: list[Cases] = field(default_factory=list)
     nondiff: bool = False
@@ -191,8 +187,7 @@ def _is_users(fn: Any) -> bool:
 def describe(
     fn: Callable[..., Any],
     *,
-    kind: Family = "opaque",
-    emit: str | Callable[..., Any] | None = None,
+    kernel: Kernel | str | Emitter | None = None,
     lowering: Callable[..., Any] | None = None,
     inline: bool = False,
     fails: bool = False,
@@ -201,16 +196,14 @@ def describe(
 ) -> Primitive:
     """Say what the engine may do with ``fn``, without a rule.
 
-    ``emit`` is the name of a method of the maths builder or a function ``(k, *values) -> value``. ``aliases`` are
-    functions that share the entry (``operator.mul`` and ``np.multiply``).
+    The ``kernel`` of an elementwise function may be given by the name of a method of the maths builder, or as a
+    function ``(k, *values) -> value``. ``aliases`` are functions that share the entry (``operator.mul`` and
+    ``np.multiply``).
     """
     entry = _entry(fn, aliases)
     entry.fails = entry.fails or fails
-    if emit is not None:
-        entry.kind = "map"
-        entry.emit = (lambda k, *xs, _name=emit: getattr(k, _name)(*xs)) if isinstance(emit, str) else emit
-    if kind != "opaque":
-        entry.kind = kind
+    if kernel is not None:
+        entry.kernel = kernel_of(kernel)
     if lowering is not None:
         entry.lowering, entry.inline = lowering, inline
     if cases is not None:
