@@ -12,7 +12,8 @@ import numpy as np
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
 from yota_py.registry.kernels import Map, named
-from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
 from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
@@ -38,7 +39,20 @@ def _real_astype(x: Any, dtype: Any) -> Any:
     return astype(np.real(x), dtype) if drops else NotImplemented
 
 
-@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, cases=lambda s: [
+def _astype_method(
+    x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+    wanted = order_of(order) or "K"
+    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(dtype):
+        return _cast(x, np.dtype(dtype), wanted)
+    if not copy and wanted == "A" and not (lies_in(x, "C") or lies_in(x, "F")):
+        copy = True
+    return _laid_out(x, wanted, True if copy else None)
+
+
+@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, method={"astype": _astype_method}, cases=lambda s: [
     case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
     case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
     case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),
@@ -58,8 +72,12 @@ def _copied(a: Any, *order: Any, **options: Any) -> Any:
     return np.copy(a) if order or options else NotImplemented
 
 
+def _copy_method(x: Any, order: Any = "C") -> Any:
+    return np.copy(x, order) if isinstance(x, np.ndarray) else np.positive(x)
+
+
 vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)),
-     kernel=Map(integers=True), lowering=_copied,
+     kernel=Map(integers=True), lowering=_copied, method={"copy": _copy_method},
      cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
 
 
@@ -71,11 +89,6 @@ def item(x: Any) -> Any:
 
 def _item_lowering(x: Any) -> Any:
     return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
-
-
-vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), kernel=Map(), lowering=_item_lowering, cases=lambda s: [
-    case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
-])  # fmt: skip
 
 
 def _item_method(x: Any, *index: Any) -> Any:
@@ -90,28 +103,14 @@ def _tolist(x: Any) -> Any:
     return item(x) if np.ndim(x) == 0 else [_tolist(x[i]) for i in range(len(x))]
 
 
-def _astype_method(
-    x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
-) -> Any:
-    if not np.can_cast(x.dtype, dtype, casting):
-        raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
-    wanted = order_of(order) or "K"
-    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(dtype):
-        return _cast(x, np.dtype(dtype), wanted)
-    if not copy and wanted == "A" and not (lies_in(x, "C") or lies_in(x, "F")):
-        copy = True
-    return _laid_out(x, wanted, True if copy else None)
+def _is_integer(x: Any) -> Any:
+    return item(np.logical_and(np.isfinite(x), x == np.floor(x)))
 
 
-def _copy_method(x: Any, order: Any = "C") -> Any:
-    return np.copy(x, order) if isinstance(x, np.ndarray) else np.positive(x)
-
-
-def _round_method(x: Any, decimals: int = 0, out: Any = None) -> Any:
-    return np.round(x, decimals, out)
-
-
-methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method)
+vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), kernel=Map(), lowering=_item_lowering,
+     method={"item": _item_method, "tolist": _tolist, "is_integer": _is_integer}, cases=lambda s: [
+    case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
+])  # fmt: skip
 
 # ----------------------------------------------------------------------------- arrays made of traced values
 

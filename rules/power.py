@@ -15,9 +15,11 @@ import numpy as np
 
 from yota_py.base.types import typeof
 from yota_py.registry.kernels import Emitter
-from yota_py.registry.registry import Case, Sample, case, describe, patch, primitive, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import Case, Sample, case, primitive, vjps
 from yota_py.registry.tangents import conj, strong_multiply, zeros_like
 
+from .raising import by_power, kind_of_power, of_error
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
 
@@ -145,6 +147,12 @@ def _cases(s: Sample) -> Iterable[Case]:
 
 vjps(np.power, _base, _exponent, kernel="pow", lowering=_lowered, cases=_cases)
 vjps(np.float_power, _base, _exponent, kernel="pow", cases=_cases)
-for _fn, _lowering in [(operator.pow, _lowered_number), (patch(math, "pow"), _lowered_math)]:
-    vjps(_fn, _base, _exponent, kernel="pow", lowering=_lowering, cases=numbers((0.3, 2.0), (-2.0, 2.0)))
-    describe(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])
+
+
+def _number_cases(s: Sample) -> Iterable[Case]:
+    return [*numbers((0.3, 2.0), (-2.0, 2.0))(s), *(case(-s.number(0.3), p) for p in (0, 1, 2, 3))]
+
+
+vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, raises=by_power, decides=kind_of_power,
+     cases=_number_cases)  # fmt: skip
+vjps(patch(math, "pow"), _base, _exponent, kernel="pow", lowering=_lowered_math, raises=of_error, cases=_number_cases)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, primitive, rrule, scalar_rule, vjps
 
 from .samples import numbers
 from .support import Pullback, zero_over_zero
@@ -21,7 +22,8 @@ SQRT_PI = math.sqrt(math.pi)
 _modf, _ldexp = patch(math, "modf"), patch(math, "ldexp")
 log_of_number, _hypot, _fsum = primitive(math.log), primitive(math.hypot), primitive(math.fsum)
 
-scalar_rule(log_of_number, lambda y, x: np.divide(1, x), kernel="log", cases=numbers((0.2, 3.0)))
+scalar_rule(log_of_number, lambda y, x: np.divide(1, x), kernel="log", raises=lambda y, x: x <= 0,
+            cases=numbers((0.2, 3.0)))  # fmt: skip
 
 
 for _name, _sign in [("erf", 1), ("erfc", -1)]:

@@ -10,12 +10,14 @@ import numpy as np
 from scipy import special
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, describe, patch, primitive, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, primitive, scalar_rule, vjps
 from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
-from .samples import Domain
+from .raising import of_error
+from .samples import Domain, numbers
 from .support import (
     Pullback,
     dtype_of,
@@ -49,12 +51,18 @@ def _log_or_zero(k: Any, log: Callable[[Any], Any], x: Any, y: Any) -> Any:
     return k.select(k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y))), zero, k.mul(x, log(y)))
 
 
+def _entropy(k: Any, x: Any) -> Any:
+    zero = k.const(0, x)
+    inside = k.select(k.eq(x, zero), zero, k.neg(k.mul(x, k.log(x))))
+    return k.select(k.lt(x, zero), k.const(-math.inf, x), inside)
+
+
 # x log(y) is 0 at x = 0 for any y, so its derivative in y is zero there.
 elementwise(special.xlogy, lambda y, a, b: np.log(b), lambda y, a, b: _quotient(a, b), on=[REAL, POSITIVE],
             kernel=lambda k, x, y: _log_or_zero(k, k.log, x, y))  # fmt: skip
 elementwise(special.xlog1py, lambda y, a, b: np.log1p(b), lambda y, a, b: _quotient(a, 1 + b), on=[REAL, POSITIVE],
             kernel=lambda k, x, y: _log_or_zero(k, k.log1p, x, y))  # fmt: skip
-elementwise(special.entr, lambda y, x: -np.log(x) - 1, on=[POSITIVE])
+elementwise(special.entr, lambda y, x: -np.log(x) - 1, kernel=_entropy, on=[POSITIVE])
 elementwise(special.rel_entr, lambda y, a, b: np.log(np.divide(a, b)) + 1, lambda y, a, b: -np.divide(a, b),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a, b: np.divide(b - a, b),
@@ -111,15 +119,17 @@ _polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
 patch(special, "polygamma", _polygamma)
 patch(special, "zeta", _zeta)
 
-elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[gamma_of_number])
+elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=gamma_of_number)
+
+
 def _gammaln(k: Any, x: Any) -> Any:
     """C's function is inf at -inf, SciPy's -inf."""
     return k.select(k.eq(x, k.const(-math.inf, x)), x, k.lgamma(x))
 
 
-elementwise(special.gammaln, lambda y, x: special.digamma(x), kernel=_gammaln,
-            on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
-describe(lgamma_of_number, kernel="lgamma")  # which is infinite at -inf
+elementwise(special.gammaln, lambda y, x: special.digamma(x), kernel=_gammaln, on=[POSITIVE])
+scalar_rule(lgamma_of_number, lambda y, x: special.digamma(x), kernel="lgamma", raises=of_error,
+            cases=numbers(POSITIVE))  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 
 

@@ -16,8 +16,9 @@ from ..base.containers import mapped
 from ..base.dispatch import original
 from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import quietly
+from ..registry.applied import written_out
 from ..registry.kernels import Map
-from ..registry.registry import primitive_of, written_out
+from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
 from ..tape.recorder import Recorder, is_large
