@@ -106,6 +106,40 @@ def test_a_second_statement_is_found(tmp_path: Path) -> None:
     assert name == "numpy.tanh" and "second.py:4" in found and len(found) == 2
 
 
+# Members of arrays that are no function with a rule, and so are said by themselves.
+ALONE = {"methods['view']", "methods['choose']", "properties['flat']"}
+
+
+def members(source: str) -> Iterator[str]:
+    """What is put into the tables of members beside the statements that register functions."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Assign(targets=targets):
+                changed = [*map(ast.unparse, targets)]
+            case ast.AugAssign(target=target):
+                changed = [ast.unparse(target)]
+            case ast.Call(func=ast.Attribute(value=owner, attr="update" | "setdefault")):
+                changed = [ast.unparse(owner)]
+            case _:
+                continue
+        yield from (text for text in changed if text.startswith(("methods", "properties", "ufunc_methods")))
+
+
+def test_members_are_said_where_functions_are_registered() -> None:
+    found = {text for path in (ROOT / "rules").glob("*.py") for text in members(path.read_text(encoding="utf-8"))}
+    assert found == ALONE
+
+
+def test_members_beside_are_found() -> None:
+    source = """
+methods['max'] = np.max
+properties |= {'T': np.transpose}
+methods.update(sum=np.sum)
+y = methods['item'](x)
+"""
+    assert [*members(source)] == ["methods['max']", "properties", "methods"]
+
+
 # ---------------------------------------------------------------------------------- tables outside of rules
 
 # Why these need no other row for a function that is added.

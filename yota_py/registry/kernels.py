@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 Reduction = Literal["sum", "prod", "max", "min"]
@@ -72,7 +73,7 @@ def named(emit: Emitter) -> str:
     """The name under which a function that writes an elementwise operation is known: its own, with a number if another
     has that already."""
     name = f"{emit.__module__}.{emit.__qualname__}"
-    names = [name, *(f"{name}-{i}" for i in range(2, len(_emitters) + 3))]
+    names = chain([name], (f"{name}-{i}" for i in count(2)))
     name = next(name for name in names if _emitters.get(name, emit) is emit)
     _emitters[name] = emit
     return name
