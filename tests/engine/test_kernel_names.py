@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ def test_emitters_of_one_name() -> None:
 
     emitters = [emitter(2.0), emitter(3.0)]
     first, second = map(named, emitters)
+    assert named(partial(emitter(1.0))).endswith("partial")
     assert first != second and [*map(named, emitters)] == [first, second]
     assert kernel_of(emitters[1]) == Map(second) and kernel_of("exp") == Map("exp")
     for factor, emit in zip((2.0, 3.0), emitters, strict=True):

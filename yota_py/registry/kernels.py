@@ -72,7 +72,7 @@ _emitters: dict[str, Emitter] = {}
 def named(emit: Emitter) -> str:
     """The name under which a function that writes an elementwise operation is known: its own, with a number if another
     has that already."""
-    name = f"{emit.__module__}.{emit.__qualname__}"
+    name = f"{emit.__module__}.{getattr(emit, '__qualname__', type(emit).__name__)}"
     names = chain([name], (f"{name}-{i}" for i in count(2)))
     name = next(name for name in names if _emitters.get(name, emit) is emit)
     _emitters[name] = emit
