@@ -51,18 +51,12 @@ def _log_or_zero(k: Any, log: Callable[[Any], Any], x: Any, y: Any) -> Any:
     return k.select(k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y))), zero, k.mul(x, log(y)))
 
 
-def _entropy(k: Any, x: Any) -> Any:
-    zero = k.const(0, x)
-    inside = k.select(k.eq(x, zero), zero, k.neg(k.mul(x, k.log(x))))
-    return k.select(k.lt(x, zero), k.const(-math.inf, x), inside)
-
-
 # x log(y) is 0 at x = 0 for any y, so its derivative in y is zero there.
 elementwise(special.xlogy, lambda y, a, b: np.log(b), lambda y, a, b: _quotient(a, b), on=[REAL, POSITIVE],
             kernel=lambda k, x, y: _log_or_zero(k, k.log, x, y))  # fmt: skip
 elementwise(special.xlog1py, lambda y, a, b: np.log1p(b), lambda y, a, b: _quotient(a, 1 + b), on=[REAL, POSITIVE],
             kernel=lambda k, x, y: _log_or_zero(k, k.log1p, x, y))  # fmt: skip
-elementwise(special.entr, lambda y, x: -np.log(x) - 1, kernel=_entropy, on=[POSITIVE])
+elementwise(special.entr, lambda y, x: -np.log(x) - 1, on=[POSITIVE])
 elementwise(special.rel_entr, lambda y, a, b: np.log(np.divide(a, b)) + 1, lambda y, a, b: -np.divide(a, b),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.kl_div, lambda y, a, b: np.log(np.divide(a, b)), lambda y, a, b: np.divide(b - a, b),
