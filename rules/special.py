@@ -41,7 +41,7 @@ elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), kernel="logit
 elementwise(special.log1p, lambda y, x: np.divide(1, 1 + x), kernel="log1p", on=[UNIT], complex=True)
 elementwise(special.expm1, lambda y, x: np.exp(x), kernel="expm1", on=[REAL], complex=True)
 elementwise(special.exp2, lambda y, x: y * LN2, kernel="exp2", on=[REAL])
-elementwise(special.exp10, lambda y, x: y * LN10, on=[REAL])
+elementwise(special.exp10, lambda y, x: y * LN10, kernel=lambda k, x: k.pow(k.const(10, x), x), on=[REAL])
 elementwise(special.cbrt, lambda y, x: np.divide(1, 3 * y * y), kernel="cbrt", on=[POSITIVE])
 elementwise(special.cosm1, lambda y, x: -np.sin(x), on=[REAL])
 
