@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced
-from yota_py.registry.registry import nondiff, patch, primitive
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import nondiff, primitive
 from yota_py.registry.tangents import listed
 
 

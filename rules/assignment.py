@@ -10,7 +10,8 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced
 from yota_py.base.types import is_basic, typeof
-from yota_py.registry.registry import Case, Sample, apply_rule, case, rrule
+from yota_py.registry.applied import apply_rule
+from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
 
@@ -21,11 +22,9 @@ from .support import Pullback, dtype_of
 def _setitem_cases(s: Sample) -> Iterable[Case]:
     return [
         case(s(5), 2, s.number()), case(s(5), -1, 1.5), case(s(5), slice(1, 4), s(3)),
-        case(s(5), slice(None, None, -2), s(3)),
-        case(s(3, 4), 1, s(4)), case(s(3, 4), (slice(None), 2), s(1)), case(s(3, 4), (1, 2), s()),
-        case(s(3, 4), ..., s.number()),
-        case(s(4), np.array([0, 2, -1]), s(3)), case(s(4), np.array([1, 1, 1]), s(3)),
-        case(s(4), s.mask(4), s.number()),
+        case(s(5), slice(None, None, -2), s(3)), case(s(3, 4), 1, s(4)), case(s(3, 4), (slice(None), 2), s(1)),
+        case(s(3, 4), (1, 2), s()), case(s(3, 4), ..., s.number()), case(s(4), np.array([0, 2, -1]), s(3)),
+        case(s(4), np.array([1, 1, 1]), s(3)), case(s(4), s.mask(4), s.number()),
         case(s(3, 4), (np.array([0, 2]), slice(1, 3)), s(2, 2)), case(s(3, 4), (0, None), s(1, 4)),
         case(s(3, dtype=np.float32), slice(0, 2), s(2)), case(s(3, dtype=complex), 1, s.number()),
         case(s(3), slice(1, 1), s(0)),

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.registry.registry import describe, show
+from yota_py.registry.patches import show
+from yota_py.registry.registry import describe
 from yota_py.registry.tangents import astype, listed
 
 from .casting import assemble

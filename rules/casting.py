@@ -11,7 +11,9 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
-from yota_py.registry.registry import case, methods, nondiff, patch, primitive, rrule, vjps
+from yota_py.registry.kernels import Map, named
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
 from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
@@ -23,9 +25,10 @@ from .support import Pullback, dtype_of, promoted, unsupported
 _plain_array, _plain_arange = np.array, np.arange
 
 _templates = lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32)), case(s.number())]  # noqa: E731
-nondiff(np.zeros_like, emit=lambda k, x: k.const(0, x), cases=_templates)
-nondiff(np.ones_like, emit=lambda k, x: k.const(1, x), cases=_templates)
-nondiff(np.empty_like, emit=lambda k, x: k.const(0, x))
+_zeros = named(lambda k, x: k.const(0, x))
+nondiff(np.zeros_like, kernel=Map(_zeros, integers=True), cases=_templates)
+nondiff(np.ones_like, kernel=Map(named(lambda k, x: k.const(1, x)), integers=True), cases=_templates)
+nondiff(np.empty_like, kernel=_zeros)
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
 
@@ -34,58 +37,6 @@ def _real_astype(x: Any, dtype: Any) -> Any:
     """A cast that leaves out imaginary parts, of which NumPy has warned when it was recorded."""
     drops = dtype_of(x).kind == "c" and np.dtype(dtype).kind in "fiu"
     return astype(np.real(x), dtype) if drops else NotImplemented
-
-
-@rrule(astype, emit=lambda k, x, dtype: x, lowering=_real_astype, cases=lambda s: [
-    case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
-    case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
-    case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),
-    case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
-])  # fmt: skip
-def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
-    """The kernel's value is cast to the dtype of the result by whoever stores it, so its emitter is the identity."""
-    y = _real_astype(x, dtype)
-    y = astype(x, dtype) if y is NotImplemented else y
-    return y, lambda dy: (dy,)
-
-
-vjps(as_array, lambda dy, y, x: dy, emit=lambda k, x: x,
-     cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])  # fmt: skip
-
-
-def _copied(a: Any, *order: Any, **options: Any) -> Any:
-    return np.copy(a) if order or options else NotImplemented
-
-
-vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)), emit=lambda k, x: x, lowering=_copied,
-     cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
-
-
-@primitive
-def item(x: Any) -> Any:
-    """The only element of an array, as a Python number."""
-    return x.item()
-
-
-def _item_lowering(x: Any) -> Any:
-    return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
-
-
-vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), emit=lambda k, x: x, lowering=_item_lowering, cases=lambda s: [
-    case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
-])  # fmt: skip
-
-
-def _item_method(x: Any, *index: Any) -> Any:
-    if not index:
-        return item(x)
-    if len(index) == 1 and not isinstance(index[0], tuple):
-        return item(np.reshape(x, (-1,))[index[0]])
-    return item(x[index[0] if len(index) == 1 else index])
-
-
-def _tolist(x: Any) -> Any:
-    return item(x) if np.ndim(x) == 0 else [_tolist(x[i]) for i in range(len(x))]
 
 
 def _astype_method(
@@ -101,15 +52,65 @@ def _astype_method(
     return _laid_out(x, wanted, True if copy else None)
 
 
+@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, method={"astype": _astype_method}, cases=lambda s: [
+    case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
+    case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
+    case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),
+    case(s(0), np.dtype(np.float32)), case(s(), np.dtype(np.complex64)),
+])  # fmt: skip
+def _astype(x: Any, dtype: Any) -> tuple[Any, Pullback]:
+    y = _real_astype(x, dtype)
+    y = astype(x, dtype) if y is NotImplemented else y
+    return y, lambda dy: (dy,)
+
+
+vjps(as_array, lambda dy, y, x: dy, kernel=Map(integers=True),
+     cases=lambda s: [case(s.number()), case(np.float32(s.number())), case(s(3))])  # fmt: skip
+
+
+def _copied(a: Any, *order: Any, **options: Any) -> Any:
+    return np.copy(a) if order or options else NotImplemented
+
+
 def _copy_method(x: Any, order: Any = "C") -> Any:
     return np.copy(x, order) if isinstance(x, np.ndarray) else np.positive(x)
 
 
-def _round_method(x: Any, decimals: int = 0, out: Any = None) -> Any:
-    return np.round(x, decimals, out)
+vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)),
+     kernel=Map(integers=True), lowering=_copied, method={"copy": _copy_method},
+     cases=lambda s: [case(s(3, 4)), case(s(3, dtype=np.float32), "C"), case(s())])  # fmt: skip
 
 
-methods.update(astype=_astype_method, copy=_copy_method, item=_item_method, tolist=_tolist, round=_round_method)
+@primitive
+def item(x: Any) -> Any:
+    """The only element of an array, as a Python number."""
+    return x.item()
+
+
+def _item_lowering(x: Any) -> Any:
+    return item(np.reshape(x, ())) if np.ndim(x) else NotImplemented
+
+
+def _item_method(x: Any, *index: Any) -> Any:
+    if not index:
+        return item(x)
+    if len(index) == 1 and not isinstance(index[0], tuple):
+        return item(np.reshape(x, (-1,))[index[0]])
+    return item(x[index[0] if len(index) == 1 else index])
+
+
+def _tolist(x: Any) -> Any:
+    return item(x) if np.ndim(x) == 0 else [_tolist(x[i]) for i in range(len(x))]
+
+
+def _is_integer(x: Any) -> Any:
+    return item(np.logical_and(np.isfinite(x), x == np.floor(x)))
+
+
+vjps(item, lambda dy, y, x: np.reshape(dy, np.shape(x)), kernel=Map(), lowering=_item_lowering,
+     method={"item": _item_method, "tolist": _tolist, "is_integer": _is_integer}, cases=lambda s: [
+    case(s()), case(s(1, 1)), case(s(1, dtype=np.float32)), case(s(dtype=complex)), case(np.float64(s.number())),
+])  # fmt: skip
 
 # ----------------------------------------------------------------------------- arrays made of traced values
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
-from yota_py.registry.registry import case, methods, primitive, readings, rrule, show
+from yota_py.registry.patches import show
+from yota_py.registry.registry import case, methods, primitive, readings, rrule
 from yota_py.registry.tangents import astype, listed
 from yota_py.registry.writes import check_range
 

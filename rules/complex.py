@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, methods, nondiff, properties, vjps
+from yota_py.registry.kernels import Map
+from yota_py.registry.registry import Case, Sample, case, nondiff, vjps
 from yota_py.registry.tangents import conj
 
 from .casting import item
@@ -34,9 +35,17 @@ nondiff(np.isreal, cases=_cases)
 nondiff(np.iscomplex, cases=_cases)
 
 
-vjps(np.real, lambda dy, y, x: dy, cases=_cases)
-vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, cases=_cases)
-vjps(np.conjugate, lambda dy, y, x: conj(dy), emit=lambda k, x: x, cases=_cases)
+def _conj_method(x: Any) -> Any:
+    """Of a real array, unlike ``np.conj`` the array itself; of Python's numbers one of Python's."""
+    if not np.iscomplexobj(x):
+        return x
+    return np.conjugate(x) if isinstance(x, np.ndarray | np.generic) else item(np.conjugate(x))
+
+
+vjps(np.real, lambda dy, y, x: dy, attribute="real", cases=_cases)
+vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, attribute="imag", cases=_cases)
+vjps(np.conjugate, lambda dy, y, x: conj(dy), kernel=Map(), cases=_cases,
+     method={"conj": _conj_method, "conjugate": _conj_method})  # fmt: skip
 vjps(np.real_if_close, lambda dy, y, a, tol=100: dy, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
 
 
@@ -52,19 +61,4 @@ def _sign(du: Any, u: Any, x: Any) -> Any:
 
 vjps(np.angle, _angle,
      cases=lambda s: [*_cases(s), case(s(3, dtype=complex), True), case(s(3, dtype=complex), deg=True)])  # fmt: skip
-vjps(np.sign, _sign, emit="sign", cases=_cases)
-
-
-def _is_integer(x: Any) -> Any:
-    return item(np.logical_and(np.isfinite(x), x == np.floor(x)))
-
-
-def _conj_method(x: Any) -> Any:
-    """Of a real array, unlike ``np.conj`` the array itself; of Python's numbers one of Python's."""
-    if not np.iscomplexobj(x):
-        return x
-    return np.conjugate(x) if isinstance(x, np.ndarray | np.generic) else item(np.conjugate(x))
-
-
-properties.update(real=np.real, imag=np.imag)
-methods.update(conj=_conj_method, conjugate=_conj_method, is_integer=_is_integer)
+vjps(np.sign, _sign, kernel=Map("sign", integers=True), cases=_cases)

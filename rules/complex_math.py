@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import decided, find_traced
-from yota_py.registry.registry import patch
+from yota_py.registry.patches import patch
 
 from .casting import item
 from .casts import complex_of, to_complex

@@ -1,4 +1,4 @@
-"""Inverses and decompositions of matrices, and stacks of them.
+"""Inverses and decompositions of matrices, and stacks of them. What ``fails`` raises LinAlgError for some.
 
 Formulas, in the notation dA for the cotangent of A and A^H for the conjugate transpose: Giles 2008, "An extended
 collection of matrix derivative results for forward and reverse mode algorithmic differentiation"; Magnus and
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, describe, rrule, vjps
+from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 
 from .linalg import adjoint
 from .support import Pullback, dtype_of, given, operand, shape_of, unsupported, zero_over_zero
@@ -57,9 +57,8 @@ def well_conditioned(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
 def square_cases(s: Sample) -> Iterable[Case]:
     return [
         case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 3, 3)), case(well_conditioned(s, 1, 1)),
-        case(well_conditioned(s, 3, 3).T),
-        case(well_conditioned(s, 2, 2, dtype=np.float32)), case(well_conditioned(s, 3, 3, dtype=np.complex128)),
-        case(np.zeros((0, 2, 2))),
+        case(well_conditioned(s, 3, 3).T), case(well_conditioned(s, 2, 2, dtype=np.float32)),
+        case(well_conditioned(s, 3, 3, dtype=np.complex128)), case(np.zeros((0, 2, 2))),
     ]  # fmt: skip
 
 
@@ -67,22 +66,19 @@ def square_cases(s: Sample) -> Iterable[Case]:
 
 
 # dA = -Y^H dY Y^H (Giles 2.2.3)
-vjps(np.linalg.inv, lambda dy, y, a: np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))), cases=square_cases)
+vjps(np.linalg.inv, lambda dy, y, a: np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))),
+     fails=True, cases=square_cases)  # fmt: skip
 
 
-@rrule(
-    np.linalg.solve,
-    cases=lambda s: [
-        case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
-        case(well_conditioned(s, 2, 3, 3), s(2, 3, 2)),
-        case(well_conditioned(s, 2, 3, 3), s(3, 2)), case(well_conditioned(s, 3, 3), s(2, 3, 1)),
-        case(well_conditioned(s, 2, 3, 3), s(3)),
-        case(well_conditioned(s, 2, 2, dtype=np.complex128), s(2)),
-        case(well_conditioned(s, 2, 2), s(2, dtype=np.complex128)),
-        case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32)),
-        case(well_conditioned(s, 3, 3).T, s(2, 3).T),
-    ],
-)  # fmt: skip
+@rrule(np.linalg.solve, fails=True, cases=lambda s: [
+    case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
+    case(well_conditioned(s, 2, 3, 3), s(2, 3, 2)), case(well_conditioned(s, 2, 3, 3), s(3, 2)),
+    case(well_conditioned(s, 3, 3), s(2, 3, 1)), case(well_conditioned(s, 2, 3, 3), s(3)),
+    case(well_conditioned(s, 2, 2, dtype=np.complex128), s(2)),
+    case(well_conditioned(s, 2, 2), s(2, dtype=np.complex128)),
+    case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32)),
+    case(well_conditioned(s, 3, 3).T, s(2, 3).T),
+])  # fmt: skip
 def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     """``solve``: ``dB = A^-H dY``, ``dA = -dB Y^H`` (Giles 2.3.1)."""
     a, b = operand(a), operand(b)
@@ -98,15 +94,12 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     return y, pullback
 
 
-@rrule(
-    np.linalg.pinv,
-    cases=lambda s: [
-        case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
-        case(well_conditioned(s, 2, 3, 2)),
-        case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 3, 3), hermitian=True),
-        case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True),
-    ],
-)  # fmt: skip
+@rrule(np.linalg.pinv, fails=True, cases=lambda s: [
+    case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
+    case(well_conditioned(s, 2, 3, 2)),
+    case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 3, 3), hermitian=True),
+    case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True),
+])  # fmt: skip
 def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any) -> tuple[Any, Pullback]:
     """``pinv`` where the rank does not change (Golub and Pereyra 1973, "The differentiation of pseudo-inverses")."""
     y = np.linalg.pinv(a, rcond, hermitian, **options)
@@ -134,13 +127,10 @@ def _power(a: Any, n: int) -> Any:
     return np.matmul(square, a) if n % 2 else square
 
 
-@composite(
-    np.linalg.matrix_power,
-    cases=lambda s: [
-        *[case(well_conditioned(s, 2, 2), n) for n in (0, 1, 2, 3, 5, -1, -2)], case(well_conditioned(s, 3, 2, 2), 3),
-        case(well_conditioned(s, 2, 2, dtype=np.complex128), 3),
-    ],
-)  # fmt: skip
+@composite(np.linalg.matrix_power, cases=lambda s: [
+    *[case(well_conditioned(s, 2, 2), n) for n in (0, 1, 2, 3, 5, -1, -2)], case(well_conditioned(s, 3, 2, 2), 3),
+    case(well_conditioned(s, 2, 2, dtype=np.complex128), 3),
+])  # fmt: skip
 def _matrix_power(a: Any, n: int) -> Any:
     n = operator.index(n)
     if n == 0:
@@ -169,7 +159,7 @@ def _complex_cases(s: Sample, **options: Any) -> Iterable[Case]:
     return [case(_spread_out(s, *shape, dtype=np.complex128), **options) for shape in ((3, 3), (2, 2, 2))]
 
 
-@rrule(np.linalg.cholesky, cases=lambda s: [
+@rrule(np.linalg.cholesky, fails=True, cases=lambda s: [
     case for upper in (False, True) for case in (*_triangle_cases(s, upper=upper), *_complex_cases(s, upper=upper))
 ])  # fmt: skip
 def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
@@ -190,7 +180,7 @@ def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:
     return y, pullback
 
 
-@rrule(np.linalg.eigh, cases=lambda s: [*_triangle_cases(s), *_triangle_cases(s, UPLO="U")])
+@rrule(np.linalg.eigh, fails=True, cases=lambda s: [*_triangle_cases(s), *_triangle_cases(s, UPLO="U")])
 def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
     """``eigh``, which reads one triangle only; the cotangent lies there.
 
@@ -219,7 +209,7 @@ def _eigvalsh(a: Any, UPLO: Any = "L") -> Any:
 
 
 @rrule(
-    np.linalg.svd,
+    np.linalg.svd, fails=True,
     cases=lambda s: [
         case(_spread_out(s, m, n), **options) for m,
         n in ((3, 3), (4, 2), (2, 3)) for options in ({"compute_uv": False},)
@@ -281,14 +271,9 @@ def _spread_out(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
     return np.asarray(well_conditioned(s, *shape, dtype=dtype) @ stretch, dtype)
 
 
-@rrule(
-    np.linalg.qr,
-    cases=lambda s: [
-        case(well_conditioned(s, 3, 3)),
-        case(well_conditioned(s, 4, 2)),
-        case(well_conditioned(s, 2, 3, 2)),
-    ],
-)
+@rrule(np.linalg.qr, cases=lambda s: [
+    case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 4, 2)), case(well_conditioned(s, 2, 3, 2)),
+])  # fmt: skip
 def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
     """``qr`` of matrices with at least as many rows as columns, in reduced form.
 
@@ -322,7 +307,3 @@ def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
 
 def _real_dtype(x: Any) -> Any:
     return np.finfo(dtype_of(x)).dtype
-
-# What raises LinAlgError for some matrices.
-for _fn in (np.linalg.cholesky, np.linalg.inv, np.linalg.solve, np.linalg.eigh, np.linalg.svd, np.linalg.pinv):
-    describe(_fn, fails=True)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import case, rewriting
-from yota_py.registry.tangents import astype, is_inexact
+from yota_py.registry.registry import case
+from yota_py.registry.tangents import as_array, astype, is_inexact
 
 from .linalg import contraction
 from .support import dtype_of, operand, shape_of
@@ -67,8 +67,6 @@ def _with_text(*args: Any, **kwargs: Any) -> Any:
     known = labelled(args)
     return NotImplemented if known is args else np.einsum(*known, **kwargs)
 
-
-rewriting[np.einsum] = _with_text
 
 # Each of the following gives a value and its labels.
 
@@ -146,29 +144,23 @@ def _path(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int,
     return list(np.einsum_path(subscripts, *(np.broadcast_to(0.0, n) for n in shapes), optimize="greedy")[0][1:])
 
 
-@composite(
-    np.einsum,
-    cases=lambda s: [
-        case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)),
-        case("ii", s(3, 3)),
-        case("ii->i", s(3, 3)), case("ij->", s(2, 3)), case("ij->j", s(2, 3)), case("i,i->", s(3), s(3)),
-        case("i,i", s(3), s(3)),
-        case("i,j->ij", s(3), s(2)), case("ij,ij->i", s(2, 3), s(2, 3)), case("bij,bjk->bik", s(2, 3, 4), s(2, 4, 2)),
-        case("bij,bj->bi", s(2, 3, 4), s(2, 4)), case("bij,bj->ib", s(2, 3, 4), s(2, 4)),
-        case("...ij,...jk->...ik", s(2, 3, 4), s(4, 2)),
-        case("...i,...i->...", s(2, 3), s(3)), case("i...->...", s(2, 3)), case("ij,j,i->", s(2, 3), s(3), s(2)),
-        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4)), case("ij,kl->", s(2, 3), s(2, 2)),
-        case("iij,jk->k", s(2, 2, 3), s(3, 2)),
-        case("ij,ij->ij", s(2, 3), s(2, 3)), case("i,i->i", s(1), s(3)), case("ij,jk->ik", s(2, 1), s(3, 2)),
-        case("abcd->dbca", s(2, 1, 3, 2)),
-        case(" i j , j -> i ", s(2, 3), s(3)), case("ijk,jil->kl", s(2, 3, 2), s(3, 2, 2)), case("iii->i", s(2, 2, 2)),
-        case("ij,jk->ik", s(2, 2, dtype=np.complex128), s(2, 2)),
-        case("ij,j->i", s(2, 3, dtype=np.float32), s(3, dtype=np.float32)),
-        case("ij,jk->ki", s(3, 2).T, s(6, 2)[::2]), case(",i->i", s(), s(3)), case("i->i", s(3)),
-        case("ij,ij->", s(0, 2), s(0, 2)),
-        case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4), optimize=True),
-    ],
-)  # fmt: skip
+@composite(np.einsum, instead=_with_text, cases=lambda s: [
+    case("ij,jk->ik", s(2, 3), s(3, 4)), case("ij,jk", s(2, 3), s(3, 4)), case("ij->ji", s(2, 3)), case("ii", s(3, 3)),
+    case("ii->i", s(3, 3)), case("ij->", s(2, 3)), case("ij->j", s(2, 3)), case("i,i->", s(3), s(3)),
+    case("i,i", s(3), s(3)), case("i,j->ij", s(3), s(2)), case("ij,ij->i", s(2, 3), s(2, 3)),
+    case("bij,bjk->bik", s(2, 3, 4), s(2, 4, 2)), case("bij,bj->bi", s(2, 3, 4), s(2, 4)),
+    case("bij,bj->ib", s(2, 3, 4), s(2, 4)), case("...ij,...jk->...ik", s(2, 3, 4), s(4, 2)),
+    case("...i,...i->...", s(2, 3), s(3)), case("i...->...", s(2, 3)), case("ij,j,i->", s(2, 3), s(3), s(2)),
+    case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4)), case("ij,kl->", s(2, 3), s(2, 2)),
+    case("iij,jk->k", s(2, 2, 3), s(3, 2)), case("ij,ij->ij", s(2, 3), s(2, 3)), case("i,i->i", s(1), s(3)),
+    case("ij,jk->ik", s(2, 1), s(3, 2)), case("abcd->dbca", s(2, 1, 3, 2)), case(" i j , j -> i ", s(2, 3), s(3)),
+    case("ijk,jil->kl", s(2, 3, 2), s(3, 2, 2)), case("iii->i", s(2, 2, 2)),
+    case("ij,jk->ik", s(2, 2, dtype=np.complex128), s(2, 2)),
+    case("ij,j->i", s(2, 3, dtype=np.float32), s(3, dtype=np.float32)), case("ij,jk->ki", s(3, 2).T, s(6, 2)[::2]),
+    case(",i->i", s(), s(3)), case("i->i", s(3)), case("ij,ij->", s(0, 2), s(0, 2)),
+    case("ij,jk,kl->il", s(2, 3), s(3, 2), s(2, 4), optimize=True), case("i,i->", s(3), s(3), optimize=True),
+    case("ij->", s(2, 3), optimize="greedy"), case("ij,j,i", s(2, 3), s(3), s(2), optimize="optimal"),
+])  # fmt: skip
 def _einsum(subscripts: Any, *operands: Any, out: None = None, optimize: Any = False) -> Any:
     """Subscripts are a string; complex operands are not conjugated in the product."""
     given = [operand(x) for x in operands]
@@ -192,4 +184,7 @@ def _einsum(subscripts: Any, *operands: Any, out: None = None, optimize: Any = F
     y = _ordered(*_summed(value, names, set(output)), output)
     if any(label not in names for label in output):  # broadcast by nobody: sizes of 1
         y = np.reshape(y, tuple(sizes[label] for label in output))
-    return y
+    if optimize is False or output:
+        return y
+    zeros = [np.broadcast_to(0.0, shape_of(x)) for x in xs]  # along some paths NumPy gives an array, and not a number
+    return as_array(y) if isinstance(np.einsum(subscripts, *zeros, optimize=optimize), np.ndarray) else y

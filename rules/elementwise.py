@@ -1,7 +1,7 @@
 """Elementwise functions: arithmetic, exponentials, trigonometry, comparisons, rounding.
 
-A row of the tables reads: function, one partial derivative per argument as a function of ``(y, *args)``, the name
-under which kernels know it, the domain that its tests draw from, and the same function on Python numbers.
+A row of the tables reads: function, one partial derivative per argument as a function of ``(y, *args)``, its kernel,
+the domain that its tests draw from, the same function on Python numbers, and when that raises an exception.
 Conventions for ties and singular points stand in ``docs/conventions.md``.
 """
 
@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import is_traced
-from yota_py.registry.registry import Cases, case, describe, nondiff, patch, primitive, scalar_rule, vjps
+from yota_py.registry.kernels import Emitter, Map, named
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import Cases, case, describe, nondiff, primitive, scalar_rule, vjps
 from yota_py.registry.tangents import conj, is_inexact, strong_multiply
 
+from .raising import at_infinity, by_zero, of_error
 from .samples import Domain, arrays, numbers
 from .support import dtype_of, operand, zero_over_zero
 
@@ -28,81 +31,83 @@ ABOVE_ONE: Domain = (1.2, 3.0)
 
 LN2, LN10, DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 
-Emit = str | Callable[..., Any] | None
-
 
 def elementwise(
     fn: Callable[..., Any],
     *partials: Any,
     on: Sequence[Domain],
-    emit: Emit = None,
-    python: Sequence[Callable[..., Any]] = (),
+    kernel: Map | Emitter | str | None = None,
+    python: Callable[..., Any] | str | None = None,
     complex: bool = False,
+    raises: Callable[..., Any] | None = None,
 ) -> None:
-    """A row of a table: ``scalar_rule`` with its test cases, also for the functions of Python numbers."""
-    scalar_rule(fn, *partials, emit=emit, aliases=python, cases=arrays(*on, complex=complex))
-    for alias in python:
-        describe(alias, cases=numbers(*on))
-
-
-def _m(name: str) -> Callable[..., Any]:
-    return patch(math, name)
-
-
-def _identity(k: Any, x: Any) -> Any:
-    return x
-
-
-def _scaled(factor: float) -> Callable[..., Any]:
-    return lambda k, x: k.mul(x, k.const(factor, x))
+    """A row of a table: ``scalar_rule`` with its test cases, also for the function of Python numbers (of ``math``, if
+    it is a name), which may raise exceptions."""
+    alias = patch(math, python) if isinstance(python, str) else python
+    scalar_rule(fn, *partials, kernel=kernel, aliases=[alias] if alias else [], cases=arrays(*on, complex=complex))
+    if alias:
+        describe(alias, cases=numbers(*on), raises=raises)
 
 
 # -------------------------------------------------------------------------------------------- arithmetic
 
-elementwise(np.add, 1, 1, emit="add", on=[REAL, REAL], python=[operator.add], complex=True)
-elementwise(np.subtract, 1, -1, emit="sub", on=[REAL, REAL], python=[operator.sub], complex=True)
-elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, emit="mul",
-            on=[REAL, REAL], python=[operator.mul], complex=True)  # fmt: skip
-elementwise(np.divide, lambda y, a, b: np.divide(1, b), lambda y, a, b: np.divide(-y, b), emit="div",
-            on=[REAL, POSITIVE], python=[operator.truediv], complex=True)  # fmt: skip
-elementwise(np.negative, -1, emit="neg", on=[REAL], python=[operator.neg], complex=True)
-elementwise(np.positive, 1, emit=_identity, on=[REAL], python=[operator.pos], complex=True)
-elementwise(np.square, lambda y, x: 2 * x, emit="square", on=[REAL], complex=True)
-elementwise(np.reciprocal, lambda y, x: -y * y, emit="reciprocal", on=[POSITIVE], complex=True)
-elementwise(np.sqrt, lambda y, x: np.divide(0.5, y), emit="sqrt", on=[POSITIVE], python=[_m("sqrt")], complex=True)
-elementwise(np.cbrt, lambda y, x: np.divide(1, 3 * y * y), emit="cbrt", on=[POSITIVE], python=[_m("cbrt")])
-elementwise(np.fabs, lambda y, x: np.sign(x), emit="abs", on=[REAL], python=[_m("fabs")])
-elementwise(np.hypot, lambda y, a, b: zero_over_zero(a, y), lambda y, a, b: zero_over_zero(b, y), emit="hypot",
+elementwise(np.add, 1, 1, kernel=Map("add", integers=True), on=[REAL, REAL], python=operator.add, complex=True)
+elementwise(np.subtract, 1, -1, kernel=Map("sub", integers=True), on=[REAL, REAL], python=operator.sub, complex=True)
+elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, kernel=Map("mul", integers=True), on=[REAL, REAL],
+            python=operator.mul, complex=True)  # fmt: skip
+elementwise(np.divide, lambda y, a, b: np.divide(1, b), lambda y, a, b: np.divide(-y, b), kernel=Map("div", light=True),
+            on=[REAL, POSITIVE], python=operator.truediv, raises=by_zero, complex=True)  # fmt: skip
+elementwise(np.negative, -1, kernel=Map("neg", integers=True), on=[REAL], python=operator.neg, complex=True)
+elementwise(np.positive, 1, kernel=Map(integers=True), on=[REAL], python=operator.pos, complex=True)
+elementwise(np.square, lambda y, x: 2 * x, kernel=Map("square", integers=True), on=[REAL], complex=True)
+elementwise(np.reciprocal, lambda y, x: -y * y, kernel=Map("reciprocal", light=True), on=[POSITIVE], complex=True)
+elementwise(np.sqrt, lambda y, x: np.divide(0.5, y), kernel=Map("sqrt", light=True), on=[POSITIVE], python="sqrt",
+            raises=lambda y, x: x < 0, complex=True)  # fmt: skip
+elementwise(np.cbrt, lambda y, x: np.divide(1, 3 * y * y), kernel="cbrt", on=[POSITIVE], python="cbrt")
+elementwise(np.fabs, lambda y, x: np.sign(x), kernel="abs", on=[REAL], python="fabs")
+elementwise(np.hypot, lambda y, a, b: zero_over_zero(a, y), lambda y, a, b: zero_over_zero(b, y), kernel="hypot",
             on=[REAL, POSITIVE])  # fmt: skip
-elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, emit="copysign",
-            on=[REAL, POSITIVE], python=[_m("copysign")])  # fmt: skip
-elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), emit="remainder",
-            on=[REAL, POSITIVE], python=[operator.mod])  # fmt: skip
-elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), emit="fmod",
-            on=[REAL, POSITIVE], python=[_m("fmod")])  # fmt: skip
-elementwise(np.deg2rad, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL], python=[_m("radians")])
-elementwise(np.radians, lambda y, x: DEGREE, emit=_scaled(DEGREE), on=[REAL])
-elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL], python=[_m("degrees")])
-elementwise(np.degrees, lambda y, x: 1 / DEGREE, emit=_scaled(1 / DEGREE), on=[REAL])
+elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, kernel="copysign", on=[REAL, POSITIVE],
+            python="copysign")  # fmt: skip
+elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), kernel="remainder", on=[REAL, POSITIVE],
+            python=operator.mod, raises=by_zero)  # fmt: skip
+elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), kernel="fmod", on=[REAL, POSITIVE], python="fmod",
+            raises=of_error)  # fmt: skip
+
+
+def _to_radians(k: Any, x: Any) -> Any:
+    return k.mul(x, k.const(DEGREE, x))
+
+
+def _to_degrees(k: Any, x: Any) -> Any:
+    return k.mul(x, k.const(1 / DEGREE, x))
+
+
+elementwise(np.deg2rad, DEGREE, kernel=_to_radians, on=[REAL], python="radians")
+elementwise(np.radians, DEGREE, kernel=_to_radians, on=[REAL])
+elementwise(np.rad2deg, 1 / DEGREE, kernel=_to_degrees, on=[REAL], python="degrees")
+elementwise(np.degrees, 1 / DEGREE, kernel=_to_degrees, on=[REAL])
 
 # The gradient is dL/dRe + i dL/dIm, so that of |x| is the unit number x/|x|; partials get conjugated.
-elementwise(np.absolute, lambda y, x: conj(zero_over_zero(x, y)) if np.iscomplexobj(x) else np.sign(x), emit="abs",
-            on=[REAL], python=[operator.abs], complex=True)  # fmt: skip
+elementwise(np.absolute, lambda y, x: conj(zero_over_zero(x, y)) if np.iscomplexobj(x) else np.sign(x),
+            kernel=Map("abs", integers=True), on=[REAL], python=operator.abs, complex=True)  # fmt: skip
 
 # ------------------------------------------------------------------------------ exponentials, logarithms
 
-elementwise(np.exp, lambda y, x: y, emit="exp", on=[REAL], python=[_m("exp")], complex=True)
-elementwise(np.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL], python=[_m("exp2")], complex=True)
-elementwise(np.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], python=[_m("expm1")], complex=True)
-elementwise(np.log, lambda y, x: np.divide(1, x), emit="log", on=[POSITIVE], complex=True)
-elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), emit="log2", on=[POSITIVE], python=[_m("log2")], complex=True)
-elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), emit="log10",
-            on=[POSITIVE], python=[_m("log10")], complex=True)  # fmt: skip
-elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], python=[_m("log1p")], complex=True)
+elementwise(np.exp, lambda y, x: y, kernel="exp", on=[REAL], python="exp", raises=of_error, complex=True)
+elementwise(np.exp2, lambda y, x: y * LN2, kernel="exp2", on=[REAL], python="exp2", raises=of_error, complex=True)
+elementwise(np.expm1, lambda y, x: np.exp(x), kernel="expm1", on=[REAL], python="expm1", raises=of_error, complex=True)
+elementwise(np.log, lambda y, x: np.divide(1, x), kernel="log", on=[POSITIVE], complex=True)
+elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), kernel="log2", on=[POSITIVE], python="log2",
+            raises=lambda y, x: x <= 0, complex=True)  # fmt: skip
+elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), kernel="log10", on=[POSITIVE], python="log10",
+            raises=lambda y, x: x <= 0, complex=True)  # fmt: skip
+elementwise(np.log1p, lambda y, x: np.divide(1, 1 + x), kernel="log1p", on=[UNIT], python="log1p",
+            raises=lambda y, x: x <= -1, complex=True)  # fmt: skip
 elementwise(np.logaddexp, lambda y, a, b: _first_share(a, b, 1), lambda y, a, b: _first_share(b, a, 1),
-            emit="logaddexp", on=[REAL, REAL])  # fmt: skip
+            kernel="logaddexp", on=[REAL, REAL])  # fmt: skip
 elementwise(np.logaddexp2, lambda y, a, b: _first_share(a, b, LN2), lambda y, a, b: _first_share(b, a, LN2),
-            emit="logaddexp2", on=[REAL, REAL])  # fmt: skip
+            kernel="logaddexp2", on=[REAL, REAL])  # fmt: skip
 
 
 def _first_share(a: Any, b: Any, scale: float) -> Any:
@@ -120,7 +125,7 @@ def _difference(k: Any, a: Any, b: Any) -> Any:
 
 
 # A function of its own: the ``where`` would cut its derivative off where a and b are equal.
-elementwise(difference, 1, -1, emit=_difference, on=[REAL, REAL], complex=True)
+elementwise(difference, 1, -1, kernel=_difference, on=[REAL, REAL], complex=True)
 
 
 @primitive
@@ -142,35 +147,33 @@ def _bell(k: Any, x: Any) -> Any:
     return k.div(small, k.square(k.add(k.const(1, x), small)))
 
 
-elementwise(sigmoid, lambda y, x: bell(x), emit="expit", on=[REAL])
-elementwise(bell, lambda y, x: -y * np.tanh(x / 2), emit=_bell, on=[REAL])
+elementwise(sigmoid, lambda y, x: bell(x), kernel="expit", on=[REAL])
+elementwise(bell, lambda y, x: -y * np.tanh(x / 2), kernel=_bell, on=[REAL])
 
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions
 
-elementwise(np.sin, lambda y, x: np.cos(x), emit="sin", on=[REAL], python=[_m("sin")], complex=True)
-elementwise(np.cos, lambda y, x: -np.sin(x), emit="cos", on=[REAL], python=[_m("cos")], complex=True)
-elementwise(np.tan, lambda y, x: 1 + y * y, emit="tan", on=[UNIT], python=[_m("tan")], complex=True)
-elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt((1 - x) * (1 + x))), emit="arcsin",
-            on=[UNIT], python=[_m("asin")], complex=True)  # fmt: skip
-elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt((1 - x) * (1 + x))), emit="arccos",
-            on=[UNIT], python=[_m("acos")], complex=True)  # fmt: skip
-elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), emit="arctan",
-            on=[UNIT], python=[_m("atan")], complex=True)  # fmt: skip
+elementwise(np.sin, lambda y, x: np.cos(x), kernel="sin", on=[REAL], python="sin", raises=at_infinity, complex=True)
+elementwise(np.cos, lambda y, x: -np.sin(x), kernel="cos", on=[REAL], python="cos", raises=at_infinity, complex=True)
+elementwise(np.tan, lambda y, x: 1 + y * y, kernel="tan", on=[UNIT], python="tan", raises=at_infinity, complex=True)
+elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt((1 - x) * (1 + x))), kernel="arcsin", on=[UNIT], python="asin",
+            raises=lambda y, x: abs(x) > 1, complex=True)  # fmt: skip
+elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt((1 - x) * (1 + x))), kernel="arccos", on=[UNIT],
+            python="acos", raises=lambda y, x: abs(x) > 1, complex=True)  # fmt: skip
+elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), kernel="arctan", on=[UNIT], python="atan", complex=True)
 elementwise(np.arctan2, lambda y, b, a: zero_over_zero(a, a * a + b * b),
-            lambda y, b, a: zero_over_zero(-b, a * a + b * b), emit="arctan2",
-            on=[REAL, POSITIVE], python=[_m("atan2")])  # fmt: skip
-elementwise(np.sinh, lambda y, x: np.cosh(x), emit="sinh", on=[REAL], python=[_m("sinh")], complex=True)
-elementwise(np.cosh, lambda y, x: np.sinh(x), emit="cosh", on=[REAL], python=[_m("cosh")], complex=True)
-elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else 4 * bell(2 * x), emit="tanh",
-            on=[UNIT], python=[_m("tanh")], complex=True)  # fmt: skip
-elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), emit="arcsinh",
-            on=[UNIT], python=[_m("asinh")], complex=True)  # fmt: skip
-elementwise(np.arccosh, lambda y, x: np.divide(1, np.sqrt(x - 1) * np.sqrt(x + 1)), emit="arccosh",
-            on=[ABOVE_ONE], python=[_m("acosh")], complex=True)  # fmt: skip
-elementwise(np.arctanh, lambda y, x: np.divide(1, (1 - x) * (1 + x)), emit="arctanh",
-            on=[UNIT], python=[_m("atanh")], complex=True)  # fmt: skip
-elementwise(np.sinc, lambda y, x: _sinc_slope(y, x), emit=lambda k, x: _sinc(k, x), on=[REAL], complex=True)
+            lambda y, b, a: zero_over_zero(-b, a * a + b * b), kernel="arctan2", on=[REAL, POSITIVE],
+            python="atan2")  # fmt: skip
+elementwise(np.sinh, lambda y, x: np.cosh(x), kernel="sinh", on=[REAL], python="sinh", raises=of_error, complex=True)
+elementwise(np.cosh, lambda y, x: np.sinh(x), kernel="cosh", on=[REAL], python="cosh", raises=of_error, complex=True)
+elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else 4 * bell(2 * x), kernel="tanh", on=[UNIT],
+            python="tanh", complex=True)  # fmt: skip
+elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), kernel="arcsinh", on=[UNIT], python="asinh",
+            complex=True)  # fmt: skip
+elementwise(np.arccosh, lambda y, x: np.divide(1, np.sqrt(x - 1) * np.sqrt(x + 1)), kernel="arccosh", on=[ABOVE_ONE],
+            python="acosh", raises=lambda y, x: x < 1, complex=True)  # fmt: skip
+elementwise(np.arctanh, lambda y, x: np.divide(1, (1 - x) * (1 + x)), kernel="arctanh", on=[UNIT], python="atanh",
+            raises=lambda y, x: abs(x) >= 1, complex=True)  # fmt: skip
 
 
 def _sinc(k: Any, x: Any) -> Any:
@@ -190,45 +193,41 @@ def _sinc_slope(y: Any, x: Any) -> Any:
     return np.where(near, series, (np.cos(t) - y) / np.where(near, 1, x))
 
 
+elementwise(np.sinc, _sinc_slope, kernel=_sinc, on=[REAL], complex=True)
+
+
 # ------------------------------------------------------------------ nothing flows back: comparisons, rounding
 
-_Functions = list[tuple[Any, str, Any]]  # ufunc, name of the kernel, the same on Python numbers
-_comparisons: _Functions = [
-    (np.less, "lt", operator.lt), (np.less_equal, "le", operator.le), (np.greater, "gt", operator.gt),
-    (np.greater_equal, "ge", operator.ge), (np.equal, "eq", operator.eq), (np.not_equal, "ne", operator.ne),
+_of_masks: Cases = lambda s: [case(s.mask(3, 4), s.mask(4)), case(s.mask(3), s.mask(3))]  # noqa: E731
+_of_truths: Cases = lambda s: [*_of_masks(s), case(s(3), s.mask(3))]  # noqa: E731
+_nowhere: list[tuple[Any, str, Any, Cases]] = [  # a ufunc, its kernel, the same on Python numbers, cases
+    (np.less, "lt", operator.lt, arrays(REAL, REAL)), (np.less_equal, "le", operator.le, arrays(REAL, REAL)),
+    (np.greater, "gt", operator.gt, arrays(REAL, REAL)), (np.greater_equal, "ge", operator.ge, arrays(REAL, REAL)),
+    (np.equal, "eq", operator.eq, arrays(REAL, REAL)), (np.not_equal, "ne", operator.ne, arrays(REAL, REAL)),
+    (np.bitwise_and, "bitwise_and", operator.and_, _of_masks), (np.bitwise_or, "bitwise_or", operator.or_, _of_masks),
+    (np.bitwise_xor, "bitwise_xor", operator.xor, _of_masks), (np.isnan, "isnan", patch(math, "isnan"), arrays(REAL)),
+    (np.isinf, "isinf", patch(math, "isinf"), arrays(REAL)), (np.floor, "floor", None, arrays(REAL)),
+    (np.isfinite, "isfinite", patch(math, "isfinite"), arrays(REAL)), (np.ceil, "ceil", None, arrays(REAL)),
+    (np.logical_and, "logical_and", None, _of_truths), (np.logical_or, "logical_or", None, _of_truths),
+    (np.logical_xor, "logical_xor", None, _of_truths), (np.trunc, "trunc", None, arrays(REAL)),
 ]  # fmt: skip
-_bitwise: _Functions = [
-    (np.bitwise_and, "bitwise_and", operator.and_), (np.bitwise_or, "bitwise_or", operator.or_),
-    (np.bitwise_xor, "bitwise_xor", operator.xor),
-]  # fmt: skip
-_of_numbers: _Functions = [
-    (np.isnan, "isnan", patch(math, "isnan")), (np.isinf, "isinf", patch(math, "isinf")),
-    (np.isfinite, "isfinite", patch(math, "isfinite")),
-]  # fmt: skip
-_logical: list[Any] = [np.logical_and, np.logical_or, np.logical_xor]
-_rounding: list[Any] = [np.signbit, np.floor, np.ceil, np.trunc, np.rint]
-
-for _fn, _name, _python in _comparisons:
-    nondiff(_fn, emit=_name, aliases=(_python,), cases=arrays(REAL, REAL))
-for _fn, _name, _python in _bitwise:
-    nondiff(_fn, emit=_name, aliases=(_python,), cases=lambda s: [case(s.mask(3, 4), s.mask(4))])
-for _fn, _name, _python in _of_numbers:
-    nondiff(_fn, emit=_name, aliases=(_python,), cases=arrays(REAL))
-nondiff(np.invert, emit="bitwise_not", aliases=(operator.invert,), cases=lambda s: [case(s.mask(3, 4))])
-for _fn in _logical:
-    nondiff(_fn, emit=_fn.__name__, cases=lambda s: [case(s.mask(3, 4), s.mask(4)), case(s(3), s.mask(3))])
-nondiff(np.logical_not, emit="logical_not", cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
-for _fn in _rounding:
-    nondiff(_fn, emit=_fn.__name__, cases=arrays(REAL))
-nondiff(np.floor_divide, emit="floor_divide", aliases=(operator.floordiv,), cases=arrays(REAL, POSITIVE))
+for _fn, _name, _python, _cases in _nowhere:
+    nondiff(_fn, kernel=Map(_name, integers=True), aliases=[_python] if _python else [], cases=_cases)
+for _fn in (np.invert, operator.invert):  # which gives integers for Python's truth values
+    nondiff(_fn, kernel=Map("bitwise_not", integers=True), cases=lambda s: [case(s.mask(3, 4))])
+nondiff(np.logical_not, kernel=Map("logical_not", integers=True), cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
+for _fn in (np.rint, np.signbit):
+    nondiff(_fn, kernel=_fn.__name__, cases=arrays(REAL))
+nondiff(np.floor_divide, kernel="floor_divide", cases=arrays(REAL, POSITIVE))
+nondiff(operator.floordiv, kernel="floor_divide", raises=by_zero, cases=numbers(REAL, POSITIVE))
 for _fn in (np.left_shift, np.right_shift):
     nondiff(_fn, cases=lambda s: [case(s.integers(3, high=9), s.integers(3, high=4)), case(s.integers(3, high=9), 2)])
 for _fn in (np.spacing, np.isposinf, np.isneginf):
     nondiff(_fn, cases=arrays(REAL))
 nondiff(np.allclose, cases=lambda s: [case(s(3), s(3)), case(s(2, 3), s(3), 1.0, atol=4.0), case(s(3), s(3), 0.1, 9.0)])
-for _fn in (np.array_equal, np.array_equiv):
-    nondiff(_fn, cases=lambda s: [case(s(3), s(3)), case(s(2, 3), s(3)), case(np.ones(2), np.ones(2))])
-nondiff(np.array_equal, cases=lambda s: [case(np.array([1.0, np.nan]), np.array([1.0, np.nan]), equal_nan=True)])
+_equal: Cases = lambda s: [case(s(3), s(3)), case(s(2, 3), s(3)), case(np.ones(2), np.ones(2))]  # noqa: E731
+nondiff(np.array_equiv, cases=_equal)
+nondiff(np.array_equal, cases=lambda s: [*_equal(s), case(np.array([np.nan]), np.array([np.nan]), equal_nan=True)])
 nondiff(patch(math, "isclose"), cases=lambda s: [
     case(s.number(), s.number()), case(1.0, 1.5, rel_tol=0.4), case(1.0, 1.5, abs_tol=1.0),
 ])  # fmt: skip
@@ -255,7 +254,7 @@ def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 _roundable: Cases = lambda s: [  # noqa: E731
     case(s(3, 4)), case(10 * s(5), 1), case(100 * s(5), decimals=-1), case(s(3, dtype=np.float32)), case(s()),
 ]  # fmt: skip
-nondiff(np.round, lowering=_round, aliases=(np.around,), cases=_roundable)
+nondiff(np.round, lowering=_round, aliases=(np.around,), method="round", cases=_roundable)
 nondiff(round, cases=numbers(REAL))
 if hasattr(np, "fix"):  # which NumPy 2.5 deprecates
     nondiff(np.fix, lowering=lambda x: np.trunc(x) if dtype_of(x).kind == "f" else NotImplemented, cases=arrays(REAL))
@@ -293,5 +292,5 @@ def _strong(k: Any, dy: Any, partial: Any) -> Any:
     return k.select(k.eq(dy, zero), zero, k.mul(dy, partial))
 
 
-scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, emit=_strong,
+scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, kernel=Map(named(_strong), light=True),
             cases=arrays(REAL, REAL, complex=True))  # fmt: skip

@@ -10,7 +10,8 @@ import numpy as np
 
 from yota_py.base.dispatch import find_held, find_traced
 from yota_py.base.types import is_sequence
-from yota_py.registry.registry import properties, show
+from yota_py.registry.patches import show
+from yota_py.registry.registry import properties
 from yota_py.registry.tangents import as_array, listed, operand
 
 from .support import shape_of, unsupported

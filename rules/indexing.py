@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from yota_py.base.dispatch import decided, find_traced, is_traced
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rewriting, rrule, vjps
+from yota_py.registry.kernels import Index, Unindex, View
+from yota_py.registry.registry import Case, Sample, case, describe, methods, rrule, vjps
 from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -51,7 +52,7 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
     return [case(x, index) for x, index in basic + fancy]
 
 
-@rrule(operator.getitem, kind="index", lowering=lowered_getitem, cases=_getitem_cases)
+@rrule(operator.getitem, kernel=Index(), lowering=lowered_getitem, cases=_getitem_cases)
 def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
     """``x[index]``: the cotangent goes back to where the elements came from."""
     shape = shape_of(x)
@@ -60,7 +61,7 @@ def getitem_rule(x: Any, index: Any) -> tuple[Any, Pullback]:
 
 vjps(
     unindex, lambda dz, y, dy, index, shape: getitem(dz, index),
-    kind="unindex",
+    kernel=Unindex(),
     lowering=lowered_unindex,
     cases=lambda s: [
         case(s(2), slice(1, 3), (5,)), case(s(), 2, (4,)), case(s(3), np.array([0, 0, 2]), (4,)),
@@ -84,16 +85,12 @@ def _positions(indices: Any, n: int, mode: str) -> Any:
     return np.minimum(np.maximum(indices, 0), n - 1) if mode == "clip" else indices
 
 
-@composite(
-    np.take,
-    cases=lambda s: [
-        case(s(5), [0, 3, 3]), case(s(3, 4), np.array([1, 0]), 1), case(s(3, 4), [5, 5, -1]), case(s(3, 4), 2, axis=0),
-        case(s(3, 4), np.array([[0, 1], [2, 2]]), axis=-2), case(s(4), [5, -6, 1], mode="wrap"),
-        case(s(4), [5, -6, 1], mode="clip"),
-        case(s(4), np.array([], dtype=int)), case(s(4, 3).T, [0, 0], axis=1), case(s(3, dtype=np.float32), [2]),
-        case(s(3), 1),
-    ],
-)  # fmt: skip
+@composite(np.take, method="take", cases=lambda s: [
+    case(s(5), [0, 3, 3]), case(s(3, 4), np.array([1, 0]), 1), case(s(3, 4), [5, 5, -1]), case(s(3, 4), 2, axis=0),
+    case(s(3, 4), np.array([[0, 1], [2, 2]]), axis=-2), case(s(4), [5, -6, 1], mode="wrap"),
+    case(s(4), [5, -6, 1], mode="clip"), case(s(4), np.array([], dtype=int)), case(s(4, 3).T, [0, 0], axis=1),
+    case(s(3, dtype=np.float32), [2]), case(s(3), 1),
+])  # fmt: skip
 def _take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
     if axis is None or not shape_of(a):
         return _take(np.ravel(operand(a)), indices, 0, mode=mode)
@@ -112,14 +109,11 @@ def index_along(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, .
     )
 
 
-@composite(
-    np.take_along_axis,
-    cases=lambda s: [
-        case(s(3, 4), s.integers(3, 2, high=4), 1), case(s(3, 4), s.integers(2, 4, high=3), axis=0),
-        case(s(4), np.array([0, 0, 3]), 0),
-        case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
-    ],
-)  # fmt: skip
+@composite(np.take_along_axis, cases=lambda s: [
+    case(s(3, 4), s.integers(3, 2, high=4), 1), case(s(3, 4), s.integers(2, 4, high=3), axis=0),
+    case(s(4), np.array([0, 0, 3]), 0),
+    case(s(3, 4), np.array([[0], [3], [0]]), axis=-1), case(s(2, 3), np.array([5, 5, 0]), None),
+])  # fmt: skip
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """Indexing on one axis, in step with the others."""
     if axis is None:
@@ -137,15 +131,10 @@ def _on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, ...]:
     return (Ellipsis, i, i + offset)
 
 
-@rrule(
-    np.diagonal,
-    kind="view",
-    cases=lambda s: [
-        case(s(3, 3)), case(s(3, 4), 1), case(s(3, 4), -1), case(s(2, 3, 4), 0, 2, 0),
-        case(s(2, 3, 3), axis1=1, axis2=2),
-        case(s(2, 2), 5), case(s(3, 4).T),
-    ],
-)  # fmt: skip
+@rrule(np.diagonal, kernel=View(), method="diagonal", cases=lambda s: [
+    case(s(3, 3)), case(s(3, 4), 1), case(s(3, 4), -1), case(s(2, 3, 4), 0, 2, 0),
+    case(s(2, 3, 3), axis1=1, axis2=2), case(s(2, 2), 5), case(s(3, 4).T),
+])  # fmt: skip
 def diagonal_rule(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> tuple[Any, Pullback]:
     """``diagonal``: the cotangent goes back to the diagonal."""
 
@@ -182,15 +171,9 @@ def _diagflat(v: Any, k: int = 0) -> Any:
     return _diag(np.ravel(operand(v)), k)
 
 
-@composite(
-    np.trace,
-    cases=lambda s: [
-        case(s(3, 3)),
-        case(s(3, 4), 1),
-        case(s(2, 3, 4), 0, 1, 2),
-        case(s(3, 3, dtype=np.float32)),
-    ],
-)
+@composite(np.trace, method="trace", cases=lambda s: [
+    case(s(3, 3)), case(s(3, 4), 1), case(s(2, 3, 4), 0, 1, 2), case(s(3, 3, dtype=np.float32)),
+])  # fmt: skip
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, **given(dtype=dtype))
 
@@ -201,16 +184,9 @@ def _linalg_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 def _triangle(fn: Callable[..., Any], outside: Callable[[int, int, int], Any]) -> None:
-    @composite(
-        fn,
-        cases=lambda s: [
-            case(s(3, 3)),
-            case(s(3, 4), 1),
-            case(s(2, 3, 4), k=-1),
-            case(s(3)),
-            case(s(3, dtype=np.float32)),
-        ],
-    )
+    @composite(fn, cases=lambda s: [
+        case(s(3, 3)), case(s(3, 4), 1), case(s(2, 3, 4), k=-1), case(s(3)), case(s(3, dtype=np.float32)),
+    ])  # fmt: skip
     def body(m: Any, k: int = 0) -> Any:
         m, shape = operand(m), shape_of(operand(m))
         return np.where(outside(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k), 0, m)
@@ -229,36 +205,26 @@ def _windows(shape: tuple[int, ...], window_shape: Any, axis: Any) -> np.ndarray
     return np.array(sliding_window_view(positions, decided(window_shape), decided(axis)))
 
 
-@rrule(
-    sliding_window_view,
-    lowering=lambda x, window_shape, axis=None, **options: getitem(
-        np.ravel(x), _windows(shape_of(x), window_shape, axis)
-    ),
-    cases=lambda s: [
-        case(s(5), 2), case(s(5), (3,)), case(s(3, 4), (2, 2)), case(s(3, 4), 2, 0), case(s(3, 4), 3, axis=-1),
-        case(s(3, 4), (2, 2), (1, 1)), case(s(4, 3).T, (1, 3), writeable=True), case(s(3, dtype=np.float32), 3),
-    ],
-)  # fmt: skip
-def sliding_window_view_rule(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> tuple[Any, Pullback]:
-    """``sliding_window_view``: an element gets the cotangents of all windows that it is in."""
-    shape = shape_of(x)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return (np.reshape(unindex(dy, _windows(shape, window_shape, axis), (math.prod(shape),)), shape),)
-
-    return sliding_window_view(x, window_shape, axis, **options), pullback
+@composite(sliding_window_view, cases=lambda s: [
+    case(s(5), 2), case(s(5), (3,)), case(s(3, 4), (2, 2)), case(s(3, 4), 2, 0), case(s(3, 4), 3, axis=-1),
+    case(s(3, 4), (2, 2), (1, 1)), case(s(4, 3).T, (1, 3), writeable=True), case(s(3, dtype=np.float32), 3),
+])  # fmt: skip
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, **options: Any) -> Any:
+    """An element gets the cotangents of all windows that it is in."""
+    return getitem(np.ravel(x), _windows(shape_of(x), window_shape, axis))
 
 
 # ----------------------------------------------------------------- results whose shape depends on values
 
 
-@composite(
-    np.delete,
-    cases=lambda s: [
-        case(s(5), 1), case(s(3, 4), 1, 1), case(s(3, 4), [0, 2], axis=0), case(s(3, 4), [1], axis=-1),
-        case(s(3, 4), slice(0, 2), 1), case(s(3, 4), [0, 5]), case(s(4), np.array([True, False, True, False]), 0),
-    ],
-)  # fmt: skip
+def _delete_known(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    return NotImplemented if find_traced((obj,)) is None else np.delete(arr, decided(obj), axis)
+
+
+@composite(np.delete, instead=_delete_known, cases=lambda s: [
+    case(s(5), 1), case(s(3, 4), 1, 1), case(s(3, 4), [0, 2], axis=0), case(s(3, 4), [1], axis=-1),
+    case(s(3, 4), slice(0, 2), 1), case(s(3, 4), [0, 5]), case(s(4), np.array([True, False, True, False]), 0),
+])  # fmt: skip
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """Indexing with the positions that are left."""
     if axis is None:
@@ -268,16 +234,9 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return getitem(arr, along(at, len(shape), np.delete(np.arange(shape[at]), decided(obj))))
 
 
-def _delete_known(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    return NotImplemented if find_traced((obj,)) is None else np.delete(arr, decided(obj), axis)
-
-
-rewriting[np.delete] = _delete_known
-
-
-def _inline(fn: Callable[..., Any], lowering: Callable[..., Any]) -> None:
+def _inline(fn: Callable[..., Any], lowering: Callable[..., Any], **options: Any) -> None:
     """Written out while tracing; the decisions that the result's shape depends on become guards."""
-    describe(fn, lowering=lowering, inline=True)
+    describe(fn, lowering=lowering, inline=True, **options)
 
 
 def _mask(x: Any) -> Any:
@@ -302,15 +261,12 @@ def _unique(
     return x[np.append(True, decided(other))] if shape_of(x)[0] else x
 
 
-_inline(np.nonzero, lambda a: np.nonzero(_mask(a)))
+_inline(np.nonzero, lambda a: np.nonzero(_mask(a)), method="nonzero")
 _inline(np.flatnonzero, lambda a: np.flatnonzero(_mask(a)))
 _inline(np.argwhere, lambda a: np.argwhere(_mask(a)))
-_inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.flatnonzero(_mask(condition)), axis))
+_inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.flatnonzero(_mask(condition)), axis),
+        method={"compress": lambda x, condition, axis=None: np.compress(condition, x, axis)})
 _inline(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(_mask(condition))))
 _inline(np.unique, _unique)
 
-
-methods |= {
-    "take": np.take, "diagonal": np.diagonal, "trace": np.trace, "nonzero": np.nonzero,
-    "choose": np.choose, "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
-}  # fmt: skip
+methods["choose"] = np.choose  # which has no rule, as it says

@@ -11,7 +11,9 @@ import numpy as np
 from yota_py.base.dispatch import decided, find_traced
 from yota_py.base.types import ArrayType, typeof
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, methods, patch, rrule
+from yota_py.registry.kernels import Concatenate
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import as_array, astype, listed
 
 from .indices import unindex
@@ -60,7 +62,7 @@ def _concatenated(arrays: Any, axis: int | None = 0, out: None = None, dtype: An
     return np.concatenate([np.ravel(p) for p in cast] if axis is None else cast, axis or 0)
 
 
-@rrule(np.concatenate, kind="concatenate", lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
+@rrule(np.concatenate, kernel=Concatenate(), lowering=_concatenated, aliases=[np.concat], cases=_concatenate_cases)
 def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **options: Any) -> tuple[Any, Pullback]:
     """``concatenate``: the cotangent is cut where the pieces met."""
     parts, gather = parts_of(arrays)
@@ -178,8 +180,7 @@ def _splits(fn: Callable[..., Any], axis_for: Callable[[int], int] | None, cases
 def _split_cases(s: Sample) -> Iterable[Case]:
     return [
         case(s(4), 2), case(s(6), [2, 3]), case(s(6), (2, 2, 9)), case(s(4, 3), 2), case(s(5), [3, 1]),
-        case(s(3, 4).T, 4),
-        case(s(4, dtype=np.float32), 2),
+        case(s(3, 4).T, 4), case(s(4, dtype=np.float32), 2),
     ]  # fmt: skip
 
 
@@ -207,14 +208,10 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-@rrule(
-    np.roll,
-    lowering=_roll,
-    cases=lambda s: [
-        case(s(5), 2), case(s(5), -7), case(s(2, 3), 1), case(s(2, 3), 1, axis=1), case(s(2, 3), (1, -1), (0, 1)),
-        case(s(2, 3), 2, axis=(0, 1)), case(s(0), 1), case(s(3, 2).T, 1, 0), case(s(5), 0),
-    ],
-)  # fmt: skip
+@rrule(np.roll, lowering=_roll, cases=lambda s: [
+    case(s(5), 2), case(s(5), -7), case(s(2, 3), 1), case(s(2, 3), 1, axis=1), case(s(2, 3), (1, -1), (0, 1)),
+    case(s(2, 3), 2, axis=(0, 1)), case(s(0), 1), case(s(3, 2).T, 1, 0), case(s(5), 0),
+])  # fmt: skip
 def roll_rule(a: Any, shift: Any, axis: Any = None) -> tuple[Any, Pullback]:
     """``roll``: rolled back."""
     back = tuple(-n for n in shift) if isinstance(shift, tuple | list) else -shift
@@ -232,14 +229,10 @@ def _interleaved(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for pair in zip(a, b, strict=True) for n in pair)
 
 
-@composite(
-    np.tile,
-    cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 2), case(s(3), (2, 2)), case(s(2, 3), (2, 1)), case(s(2, 3), (3,)), case(s(), 3),
-        case(s(2), 0),
-        case(s(2, 1, 2), (1, 3, 2)),
-    ],
-)  # fmt: skip
+@composite(np.tile, cases=lambda s: [
+    case(s(3), 2), case(s(2, 3), 2), case(s(3), (2, 2)), case(s(2, 3), (2, 1)), case(s(2, 3), (3,)), case(s(), 3),
+    case(s(2), 0), case(s(2, 1, 2), (1, 3, 2)),
+])  # fmt: skip
 def _tile(A: Any, reps: Any) -> Any:
     shape, reps = _tiled_shape(shape_of(A), reps)
     cells = np.reshape(A, _interleaved((1,) * len(shape), shape))
@@ -247,14 +240,11 @@ def _tile(A: Any, reps: Any) -> Any:
     return np.reshape(copies, tuple(n * r for n, r in zip(shape, reps, strict=True)))
 
 
-@composite(
-    np.repeat,
-    cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
-        case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0),
-        case(s.number(), 4),
-    ],
-)  # fmt: skip
+@composite(np.repeat, method="repeat", cases=lambda s: [
+    case(s(3), 2), case(s(2, 3), 2), case(s(2, 3), 2, axis=1), case(s(2, 3), 3, 0), case(s(3), [1, 0, 2]),
+    case(s(2, 3), [2, 1], axis=0), case(s(2, 3), np.array([0, 1, 3]), -1), case(s(), 3), case(s(3), 0),
+    case(s.number(), 4),
+])  # fmt: skip
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     repeats = decided(repeats)
     if axis is None:
@@ -294,17 +284,13 @@ def _pad_index(shape: tuple[int, ...], pad_width: Any, mode: str, options: dict[
     return np.ix_(*(np.pad(np.arange(n), width, mode=mode) for n, width in zip(shape, widths, strict=True)))  # type: ignore[call-overload]
 
 
-@composite(
-    np.pad,
-    cases=lambda s: [
-        case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))),
-        case(s(3), 1, constant_values=2.5),
-        case(s(2, 3), ((1, 1), (2, 0)), "constant", constant_values=((1.0, 2.0), (3.0, 4.0))), case(s(3), 0),
-        case(s(0), 2),
-        case(s(3), 2, "edge"), case(s(2, 3), ((1, 2), (2, 1)), mode="reflect"),
-        case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
-    ],
-)  # fmt: skip
+@composite(np.pad, cases=lambda s: [
+    case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))),
+    case(s(3), 1, constant_values=2.5),
+    case(s(2, 3), ((1, 1), (2, 0)), "constant", constant_values=((1.0, 2.0), (3.0, 4.0))), case(s(3), 0),
+    case(s(0), 2), case(s(3), 2, "edge"), case(s(2, 3), ((1, 2), (2, 1)), mode="reflect"),
+    case(s(3), (2, 1), mode="symmetric"), case(s(2, 3), 4, mode="wrap"), case(s(3, dtype=np.float32), 1),
+])  # fmt: skip
 def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
     shape = shape_of(array)
     index = _pad_index(shape, pad_width, mode, options)
@@ -341,5 +327,3 @@ def _pad_stand_in(array: Any, pad_width: Any, mode: Any = "constant", **options:
 
 
 patch(np, "pad", _pad_stand_in)
-
-methods["repeat"] = np.repeat

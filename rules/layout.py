@@ -11,7 +11,7 @@ import numpy as np
 
 from yota_py.base.dispatch import is_traced
 from yota_py.registry import writes as functional
-from yota_py.registry.registry import case, nondiff, primitive, rewriting
+from yota_py.registry.registry import case, nondiff, primitive
 
 
 @primitive
@@ -37,19 +37,16 @@ def either_order(a: Any) -> Any:
     return "F" if np.ndim(a) > 1 and not lies_in(a, "C") and lies_in(a, "F") else "C"
 
 
-def _reshape(a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
+def reshape_as_it_lies(a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
     if order_of(order) != "A" or not is_traced(a):
         return NotImplemented
     return np.reshape(a, shape, either_order(a), **options)
 
 
-def _ravel(a: Any, order: Any = "C") -> Any:
+def ravel_as_it_lies(a: Any, order: Any = "C") -> Any:
     if (wanted := order_of(order)) not in ("A", "K") or not is_traced(a):
         return NotImplemented
     if wanted == "A" or np.ndim(a) < 2:
         return np.ravel(a, either_order(a))
     axes = memory_axes(a)
     return np.ravel(a if axes == tuple(range(a.ndim)) else np.transpose(a, axes))
-
-
-rewriting |= {np.reshape: _reshape, np.ravel: _ravel}

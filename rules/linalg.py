@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case, methods, vjps
+from yota_py.registry.kernels import Product
+from yota_py.registry.registry import Case, Sample, case, vjps
 from yota_py.registry.tangents import as_array, conj, like
+from yota_py.registry.writes import sparse_matmul
 
 from .support import (
     axis_of,
@@ -107,19 +109,10 @@ def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
     return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
 
 
-vjps(np.matmul, _left, _right, kind="matmul", lowering=_lowered_matmul,
+vjps(np.matmul, _left, _right, kernel=Product(), lowering=_lowered_matmul,
      cases=lambda s: [*_matmul_cases(s), *_stack_cases(s)])  # fmt: skip
 
 
-@composite(
-    np.dot,
-    kind="matmul",
-    cases=lambda s: [
-        *_matmul_cases(s), case(s(2, 3, 4), s(4)), case(s(2, 3, 4), s(4, 2)), case(s(2, 3), s(2, 3, 2)),
-        case(s(), s(3)),
-        case(s(2, 3), 2.0),
-    ],
-)  # fmt: skip
 def _dot(a: Any, b: Any, out: None = None) -> Any:
     """A product of numbers or matrices, or a sum over the last axis of ``a`` and the last but one of ``b``."""
     a, b = operand(a), operand(b)
@@ -129,14 +122,35 @@ def _dot(a: Any, b: Any, out: None = None) -> Any:
     return np.matmul(a, b) if max(na, nb) <= 2 else contraction(a, b, (na - 1, max(nb - 2, 0)))
 
 
-@composite(
-    np.vecdot, aliases=[np.linalg.vecdot],
-    cases=lambda s: [
-        case(s(2, 3), s(2, 3)), case(s(3), s(4, 3)), case(s(3), s(3)), case(s(1, 3), s(4, 1, 3)),
-        case(s(2, 3), s(2, 1), axis=0),
-        case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
-    ],
-)  # fmt: skip
+def _dot_left(dy: Any, y: Any, a: Any, b: Any, out: None = None) -> Any:
+    a, b = operand(a), operand(b)
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if not na or not nb:
+        return np.multiply(dy, conj(b))
+    others = [i for i in range(nb) if i != max(nb - 2, 0)]
+    return _left(dy, y, a, b) if max(na, nb) <= 2 else contraction(dy, conj(b), (range(na - 1, na + nb - 2), others))
+
+
+def _dot_right(dy: Any, y: Any, a: Any, b: Any, out: None = None) -> Any:
+    a, b = operand(a), operand(b)
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if not na or not nb:
+        return np.multiply(dy, conj(a))
+    if max(na, nb) <= 2:
+        return _right(dy, y, a, b)
+    return np.moveaxis(contraction(conj(a), dy, (range(na - 1), range(na - 1))), 0, max(nb - 2, 0))
+
+
+vjps(np.dot, _dot_left, _dot_right, kernel=Product(), lowering=_dot, method="dot", cases=lambda s: [
+    *_matmul_cases(s), case(s(2, 3, 4), s(4)), case(s(2, 3, 4), s(4, 2)), case(s(2, 3), s(2, 3, 2)), case(s(), s(3)),
+    case(s(2, 3), 2.0), case(s(3), s(2, 3, 2)), case([1.0, 2.0], s(2, 2)), case(s(2, 3, dtype=complex), s(2, 3, 2)),
+])  # fmt: skip
+
+
+@composite(np.vecdot, aliases=[np.linalg.vecdot], cases=lambda s: [
+    case(s(2, 3), s(2, 3)), case(s(3), s(4, 3)), case(s(3), s(3)), case(s(1, 3), s(4, 1, 3)),
+    case(s(2, 3), s(2, 1), axis=0), case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
+])  # fmt: skip
 def _vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     """The sum of ``conj(a) * b`` over one axis."""
     a, b = operand(x1), operand(x2)
@@ -148,29 +162,17 @@ def _vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     return like(np.sum(product, axis=-1), product)  # integers are not widened, other than in a sum
 
 
-@composite(
-    np.matvec,
-    cases=lambda s: [
-        case(s(2, 3), s(3)),
-        case(s(4, 2, 3), s(3)),
-        case(s(2, 3), s(4, 3)),
-        case(s(4, 2, 3), s(4, 3)),
-    ],
-)
+@composite(np.matvec, cases=lambda s: [
+    case(s(2, 3), s(3)), case(s(4, 2, 3), s(3)), case(s(2, 3), s(4, 3)), case(s(4, 2, 3), s(4, 3)),
+])  # fmt: skip
 def _matvec(x1: Any, x2: Any) -> Any:
     """A matrix product with stacks of vectors as columns."""
     return np.matmul(x1, x2) if len(shape_of(x2)) == 1 else np.matmul(x1, x2[..., None])[..., 0]
 
 
-@composite(
-    np.vecmat,
-    cases=lambda s: [
-        case(s(2), s(2, 3)),
-        case(s(4, 2), s(2, 3)),
-        case(s(2), s(4, 2, 3)),
-        case(s(2, dtype=np.complex128), s(2, 3)),
-    ],
-)
+@composite(np.vecmat, cases=lambda s: [
+    case(s(2), s(2, 3)), case(s(4, 2), s(2, 3)), case(s(2), s(4, 2, 3)), case(s(2, dtype=np.complex128), s(2, 3)),
+])  # fmt: skip
 def _vecmat(x1: Any, x2: Any) -> Any:
     """The conjugates of vectors as rows times matrices."""
     return np.matmul(conj(x1)[..., None, :], x2)[..., 0, :]
@@ -207,55 +209,40 @@ def contraction(a: Any, b: Any, axes: Any) -> Any:
     return y if shape_of(y) == (*free_a, *free_b) else np.reshape(y, (*free_a, *free_b))
 
 
-@composite(
-    np.tensordot,
-    cases=lambda s: [
-        case(s(2, 3, 4), s(3, 4, 2)), case(s(2, 3), s(3, 2), 1), case(s(2, 3), s(4), 0),
-        case(s(3, 2, 4), s(4, 3), axes=([0, 2], [1, 0])),
-        case(s(2, 3), s(2, 3)), case(s(2, 3, 2), s(2), axes=(-1, 0)), case(s(3), s(2, 3), axes=(0, 1)),
-        case(s(2, 2, dtype=np.complex128), s(2, 2), 1), case(s(2, 0), s(0, 3), 1),
-    ],
-)  # fmt: skip
+@composite(np.tensordot, cases=lambda s: [
+    case(s(2, 3, 4), s(3, 4, 2)), case(s(2, 3), s(3, 2), 1), case(s(2, 3), s(4), 0),
+    case(s(3, 2, 4), s(4, 3), axes=([0, 2], [1, 0])), case(s(2, 3), s(2, 3)), case(s(2, 3, 2), s(2), axes=(-1, 0)),
+    case(s(3), s(2, 3), axes=(0, 1)), case(s(2, 2, dtype=np.complex128), s(2, 2), 1), case(s(2, 0), s(0, 3), 1),
+])  # fmt: skip
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Always an array."""
     y = contraction(operand(a), operand(b), axes)
     return y if shape_of(y) else as_array(y)
 
 
-@composite(
-    np.inner,
-    kind="matmul",
-    cases=lambda s: [
-        case(s(3), s(3)), case(s(2, 3), s(3)), case(s(3), s(2, 3)), case(s(2, 3), s(4, 3)), case(s(2, 2, 3), s(4, 3)),
-        case(s(2, 3), 2.0), case(s(2, dtype=np.complex128), s(2, dtype=np.complex128)),
-    ],
-)  # fmt: skip
+@composite(np.inner, kernel=Product(), cases=lambda s: [
+    case(s(3), s(3)), case(s(2, 3), s(3)), case(s(3), s(2, 3)), case(s(2, 3), s(4, 3)), case(s(2, 2, 3), s(4, 3)),
+    case(s(2, 3), 2.0), case(s(2, dtype=np.complex128), s(2, dtype=np.complex128)),
+])  # fmt: skip
 def _inner(a: Any, b: Any) -> Any:
     """The sum over both last axes."""
     a, b = operand(a), operand(b)
     return contraction(a, b, (-1, -1)) if shape_of(a) and shape_of(b) else _scaled(a, b)
 
 
-@composite(
-    np.vdot,
-    kind="matmul",
-    cases=lambda s: [
-        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(), s()),
-        case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
-        case(s(3), s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), s(3)),
-    ],
-)  # fmt: skip
+@composite(np.vdot, kernel=Product(), cases=lambda s: [
+    case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(), s()),
+    case(s(3, dtype=np.complex128), s(3, dtype=np.complex128)),
+    case(s(3), s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), s(3)),
+])  # fmt: skip
 def _vdot(a: Any, b: Any) -> Any:
     """Both flat, the first conjugated."""
     return np.matmul(conj(np.ravel(operand(a))), np.ravel(operand(b)))
 
 
-@composite(
-    np.outer, aliases=[np.linalg.outer],
-    cases=lambda s: [
-        case(s(3), s(2)), case(s(2, 2), s(3)), case(s(), s(3)), case(s(2, dtype=np.complex128), s(2)), case(s(0), s(2)),
-    ],
-)  # fmt: skip
+@composite(np.outer, aliases=[np.linalg.outer], cases=lambda s: [
+    case(s(3), s(2)), case(s(2, 2), s(3)), case(s(), s(3)), case(s(2, dtype=np.complex128), s(2)), case(s(0), s(2)),
+])  # fmt: skip
 def _outer_product(a: Any, b: Any, out: None = None) -> Any:
     """A product of a column and a row."""
     return _outer(np.ravel(operand(a)), np.ravel(operand(b)))
@@ -279,14 +266,10 @@ def _cross(a: Any, b: Any) -> Any:
     return one - np.roll(a, -2, -1) * np.roll(b, -1, -1)
 
 
-@composite(
-    np.cross, aliases=[np.linalg.cross],
-    cases=lambda s: [
-        case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(2, 3), s(3)), case(s(3, 2), s(3, 2), axis=0),
-        case(s(3, 2), s(2, 3), 0),
-        case(s(2, 3), s(2, 3), -1, -1, 0), case(s(3, dtype=np.complex128), s(3)),
-    ],
-)  # fmt: skip
+@composite(np.cross, aliases=[np.linalg.cross], cases=lambda s: [
+    case(s(3), s(3)), case(s(2, 3), s(2, 3)), case(s(2, 3), s(3)), case(s(3, 2), s(3, 2), axis=0),
+    case(s(3, 2), s(2, 3), 0), case(s(2, 3), s(2, 3), -1, -1, 0), case(s(3, dtype=np.complex128), s(3)),
+])  # fmt: skip
 def _cross_product(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
@@ -304,4 +287,49 @@ def _cross_product(
 composite(np.linalg.matmul, cases=lambda s: [case(s(2, 3), s(3, 2))])(lambda x1, x2: np.matmul(x1, x2))
 composite(np.linalg.tensordot, cases=lambda s: [case(s(2, 3), s(3, 2), axes=1)])(_tensordot)
 
-methods["dot"] = np.dot
+
+# ------------------------------------------------------- long products, in the order that costs least
+
+
+def _cheapest_cut(dims: tuple[int, ...]) -> tuple[int, int]:
+    """Cost of a chain of matrices with these dimensions, and after how many factors to cut it (Cormen et al., 15.2)."""
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i + 1): (0, 0) for i in range(len(dims) - 1)}
+    for length in range(2, len(dims)):
+        for i in range(len(dims) - length):
+            j = i + length
+            best[i, j] = min(
+                (best[i, k][0] + best[k, j][0] + dims[i] * dims[k] * dims[j], k - i) for k in range(i + 1, j)
+            )
+    return best[0, len(dims) - 1]
+
+
+def _chain(arrays: list[Any]) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    shapes = [shape_of(x) for x in arrays]
+    rows = shapes[0][0] if len(shapes[0]) == 2 else 1
+    cut = _cheapest_cut((rows, *(shape[0] for shape in shapes[1:]), shapes[-1][-1] if len(shapes[-1]) == 2 else 1))[1]
+    return np.matmul(_chain(arrays[:cut]), _chain(arrays[cut:]))
+
+
+@composite(np.linalg.multi_dot, cases=lambda s: [
+    case([s(2, 3), s(3, 4), s(4, 2)]), case([s(3), s(3, 4), s(4)]), case((s(2, 3), s(3, 1))),
+    case([s(5, 2), s(2, 5), s(5, 1), s(1, 3)]),
+])  # fmt: skip
+def _multi_dot(arrays: Any, *, out: None = None) -> Any:
+    return _chain(list(arrays))
+
+
+# -------------------------------------- products with SciPy's sparse matrices, which are constant
+
+
+def _sparse_cases(s: Sample) -> Iterable[Case]:
+    """A matrix of whole numbers stands for a sparse one, which is constant as well."""
+    matrix = s.integers(2, 3, high=5)
+    return [
+        case(matrix, s(3)), case(matrix, s(3, 2)), case(matrix, s(3, dtype=np.float32)),
+        case(matrix, s(3, dtype=np.complex128)),
+    ]  # fmt: skip
+
+
+vjps(sparse_matmul, None, lambda dy, y, matrix, x: sparse_matmul(matrix.conj().transpose(), dy), cases=_sparse_cases)

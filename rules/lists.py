@@ -16,7 +16,7 @@ import numpy as np
 from yota_py.base.dispatch import find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
-from yota_py.registry.registry import makers
+from yota_py.registry.patches import makers
 from yota_py.registry.tangents import listed
 from yota_py.registry.writes import asked, spare
 

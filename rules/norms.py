@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.registry.composites import rule_of_body
 from yota_py.registry.registry import Case, Cases, Sample, case, primitive
 from yota_py.registry.tangents import astype, is_inexact, strong_multiply
 
@@ -17,7 +18,6 @@ from .support import (
     dtype_of,
     given,
     inexact,
-    pipeline,
     rule_of_primitives,
     shape_of,
     spread,
@@ -122,11 +122,11 @@ def _vector_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
     if ord is None or ord == 2:
         return _two_norm(x, axes, keepdims)
     if ord == np.inf:
-        return pipeline(x, (np.absolute,), (np.max, options | _of_nothing(x)))
+        return rule_of_body(lambda x: np.max(np.absolute(x), **options, **_of_nothing(x)), [x])
     if ord == -np.inf:
-        return pipeline(x, (np.absolute,), (np.min, options))
+        return rule_of_body(lambda x: np.min(np.absolute(x), **options), [x])
     if ord == 1:
-        return pipeline(x, (np.absolute,), (np.sum, options))
+        return rule_of_body(lambda x: np.sum(np.absolute(x), **options), [x])
     if ord == 0:
         count = np.sum(astype(np.not_equal(x, 0), np.finfo(dtype_of(x)).dtype), **options)
         return count, lambda dy: (None,)
@@ -138,23 +138,22 @@ def _vector_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tup
 def _matrix_norm(x: Any, ord: Ord, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
     if ord in (None, "fro", "f"):
         return _two_norm(x, axes, keepdims)
+    pick: Any = {2: np.max, 1: np.max, np.inf: np.max, "nuc": np.sum}.get(ord, np.min)
+    options = _of_nothing(x) if pick is np.max else {}
     if ord in (1, -1, np.inf, -np.inf):
-        pick: Any = np.max if ord > 0 else np.min  # type: ignore[operator]
         inner, outer = axes if ord in (1, -1) else axes[::-1]
         if not keepdims and inner < outer:
             outer -= 1
-        return pipeline(
-            x,
-            (np.absolute,),
-            (np.sum, {"axis": inner, **given(keepdims=keepdims)}),
-            (pick, {"axis": outer, **given(keepdims=keepdims), **(_of_nothing(x) if ord > 0 else {})}),  # type: ignore[operator]
-        )
+        options |= given(keepdims=keepdims)
+        return rule_of_body(lambda x: pick(np.sum(np.absolute(x), inner, **given(keepdims=keepdims)), outer, **options),
+                            [x])  # fmt: skip
     if ord in (2, -2, "nuc"):
-        pick = {2: np.max, -2: np.min, "nuc": np.sum}[ord]  # type: ignore[index]
-        back = [(np.expand_dims, axes)] if keepdims else []
-        singular = (np.linalg.svd, {"compute_uv": False})
-        options = {"axis": -1, **(_of_nothing(x) if ord == 2 else {})}
-        return pipeline(x, (np.moveaxis, axes, (-2, -1)), singular, (pick, options), *back)
+
+        def of_singular_values(x: Any) -> Any:
+            y = pick(np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False), axis=-1, **options)
+            return np.expand_dims(y, axes) if keepdims else y
+
+        return rule_of_body(of_singular_values, [x])
     orders = "None, 'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
     raise unsupported(f"the matrix norm with ord={ord!r}", f"Orders of matrix norms: {orders}")
 
@@ -164,11 +163,9 @@ def _norm_cases(s: Sample) -> Iterable[Case]:
     matrices = [case(s(2, 3), ord) for ord in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)]
     return [
         *vectors, *matrices, case(s(2, 3)), case(s(2, 3, 2)), case(s(2, 3), axis=1), case(s(2, 3), 1, 0, True),
-        case(s(2, 3), axis=-1, ord=3),
-        case(s(2, 3, 2), axis=(0, 2)), case(s(2, 3, 2), 1, (2, 0)), case(s(2, 3, 2), 2, (0, 1), keepdims=True),
-        case(s(2, 3), keepdims=True),
-        case(s(4, dtype=np.float32)), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), 3),
-        case(s(3, 2).T),
+        case(s(2, 3), axis=-1, ord=3), case(s(2, 3, 2), axis=(0, 2)), case(s(2, 3, 2), 1, (2, 0)),
+        case(s(2, 3, 2), 2, (0, 1), keepdims=True), case(s(2, 3), keepdims=True), case(s(4, dtype=np.float32)),
+        case(s(3, dtype=np.complex128)), case(s(3, dtype=np.complex128), 3), case(s(3, 2).T),
         case(s(3, 2).T, axis=1, ord=np.inf), case(s(1)), case(s(0)),
     ]  # fmt: skip
 
@@ -189,14 +186,10 @@ def norm_rule(x: Any, ord: Ord = None, axis: Axis = None, keepdims: bool = False
     return y, pullback
 
 
-@rule_of_primitives(
-    np.linalg.vector_norm,
-    cases=lambda s: [
-        case(s(4)), case(s(2, 3)), case(s(2, 3), ord=1), case(s(2, 3), axis=0, ord=np.inf),
-        case(s(2, 3, 2), axis=(0, 1), keepdims=True),
-        case(s(2, 3), ord=3),
-    ],
-)  # fmt: skip
+@rule_of_primitives(np.linalg.vector_norm, cases=lambda s: [
+    case(s(4)), case(s(2, 3)), case(s(2, 3), ord=1), case(s(2, 3), axis=0, ord=np.inf),
+    case(s(2, 3, 2), axis=(0, 1), keepdims=True), case(s(2, 3), ord=3),
+])  # fmt: skip
 def vector_norm_rule(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: Ord = 2) -> tuple[Any, Pullback]:
     """``vector_norm``: over all elements, or over some axes."""
     x = inexact(x)

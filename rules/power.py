@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.types import typeof
-from yota_py.registry.registry import Case, Sample, case, describe, patch, primitive, vjps
+from yota_py.registry.kernels import Emitter
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import Case, Sample, case, primitive, vjps
 from yota_py.registry.tangents import conj, strong_multiply, zeros_like
 
+from .raising import by_power, kind_of_power, of_error
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
 
@@ -56,7 +59,7 @@ def _unsigned(k: Any, x: Any) -> Any:
     return k.select(k.eq(x, k.neg(infinity)), infinity, k.add(x, k.const(0, x)))
 
 
-def _special(fn: Callable[..., Any], p: float, emit: Callable[..., Any]) -> Callable[[Any], Any]:
+def _special(fn: Callable[..., Any], p: float, kernel: Emitter) -> Callable[[Any], Any]:
     """``fn(x, p)`` as a function of its own."""
 
     @primitive
@@ -65,7 +68,7 @@ def _special(fn: Callable[..., Any], p: float, emit: Callable[..., Any]) -> Call
 
     power_of.__name__ = f"power_{p}"
 
-    vjps(power_of, lambda dy, y, x: _base(dy, y, x, p), emit=emit,
+    vjps(power_of, lambda dy, y, x: _base(dy, y, x, p), kernel=kernel,
          cases=lambda s: [case(s(3, low=0.3)), case(s.number(0.3))])  # fmt: skip
     return power_of
 
@@ -104,7 +107,8 @@ def _power_of_arrays(x: Any, p: Any) -> Any:
 
 
 vjps(
-    _power_of_arrays, _base, _exponent, emit=lambda k, x, p: k.select(k.eq(p, k.const(0.5, p)), k.sqrt(x), k.pow(x, p)),
+    _power_of_arrays, _base, _exponent,
+    kernel=lambda k, x, p: k.select(k.eq(p, k.const(0.5, p)), k.sqrt(x), k.pow(x, p)),
     cases=arrays((0.3, 2.0), (-2.0, 2.0)),
 )  # fmt: skip
 
@@ -141,8 +145,14 @@ def _cases(s: Sample) -> Iterable[Case]:
     yield case(s(3, low=0.3, dtype=complex), 2)
 
 
-vjps(np.power, _base, _exponent, emit="pow", lowering=_lowered, cases=_cases)
-vjps(np.float_power, _base, _exponent, emit="pow", cases=_cases)
-for _fn, _lowering in [(operator.pow, _lowered_number), (patch(math, "pow"), _lowered_math)]:
-    vjps(_fn, _base, _exponent, emit="pow", lowering=_lowering, cases=numbers((0.3, 2.0), (-2.0, 2.0)))
-    describe(_fn, cases=lambda s: [case(-s.number(0.3), p) for p in (0, 1, 2, 3)])
+vjps(np.power, _base, _exponent, kernel="pow", lowering=_lowered, cases=_cases)
+vjps(np.float_power, _base, _exponent, kernel="pow", cases=_cases)
+
+
+def _number_cases(s: Sample) -> Iterable[Case]:
+    return [*numbers((0.3, 2.0), (-2.0, 2.0))(s), *(case(-s.number(0.3), p) for p in (0, 1, 2, 3))]
+
+
+vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, raises=by_power, decides=kind_of_power,
+     cases=_number_cases)  # fmt: skip
+vjps(patch(math, "pow"), _base, _exponent, kernel="pow", lowering=_lowered_math, raises=of_error, cases=_number_cases)

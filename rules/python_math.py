@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, patch, primitive, rrule, scalar_rule, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, primitive, rrule, scalar_rule, vjps
 
 from .samples import numbers
 from .support import Pullback, zero_over_zero
@@ -21,12 +22,13 @@ SQRT_PI = math.sqrt(math.pi)
 _modf, _ldexp = patch(math, "modf"), patch(math, "ldexp")
 log_of_number, _hypot, _fsum = primitive(math.log), primitive(math.hypot), primitive(math.fsum)
 
-scalar_rule(log_of_number, lambda y, x: np.divide(1, x), emit="log", cases=numbers((0.2, 3.0)))
+scalar_rule(log_of_number, lambda y, x: np.divide(1, x), kernel="log", raises=lambda y, x: x <= 0,
+            cases=numbers((0.2, 3.0)))  # fmt: skip
 
 
 for _name, _sign in [("erf", 1), ("erfc", -1)]:
     scalar_rule(patch(math, _name), lambda y, x, c=2 * _sign / SQRT_PI: c * np.exp(-x * x),
-                emit=_name, cases=numbers((-2.0, 2.0)))  # fmt: skip
+                kernel=_name, cases=numbers((-2.0, 2.0)))  # fmt: skip
 
 # Their derivatives need SciPy's digamma: the rules stand in ``special.py``.
 gamma_of_number, lgamma_of_number = patch(math, "gamma"), patch(math, "lgamma")
@@ -36,7 +38,7 @@ def _log_with_base(x: Any, *base: Any) -> Any:
     return log_of_number(x) / log_of_number(*base) if base else log_of_number(x)
 
 
-@rrule(_hypot, emit=lambda k, x, *rest: reduce(k.hypot, rest, k.abs(x)), cases=lambda s: [
+@rrule(_hypot, kernel=lambda k, x, *rest: reduce(k.hypot, rest, k.abs(x)), cases=lambda s: [
     case(s.number(), s.number()), case(s.number(), s.number(), s.number()), case(s.number()),
 ])  # fmt: skip
 def _hypot_rule(*coordinates: Any) -> tuple[Any, Pullback]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.registry import Case, Sample, case, methods, nondiff, rrule
+from yota_py.registry.kernels import Reduce
+from yota_py.registry.registry import Case, Sample, case, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
 from .support import (
@@ -31,32 +32,18 @@ from .support import (
 def reduction_cases(s: Sample) -> Iterable[Case]:
     """Arguments for any function with ``axis`` and ``keepdims``."""
     return [
-        case(s(3, 4)),
-        case(s(3, 4), 0),
-        case(s(3, 4), axis=-1),
-        case(s(2, 3, 4), axis=(0, -1)),
-        case(s(2, 3, 4), axis=1, keepdims=True),
-        case(s(3, 4), keepdims=True),
-        case(s(4, 3).T, axis=0),
-        case(s(6, 4)[::2, ::-1], axis=1),
-        case(np.asfortranarray(s(3, 4))),
-        case(s(5, dtype=np.float32)),
-        case(s(1)),
+        case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(s(2, 3, 4), axis=(0, -1)),
+        case(s(2, 3, 4), axis=1, keepdims=True), case(s(3, 4), keepdims=True), case(s(4, 3).T, axis=0),
+        case(s(6, 4)[::2, ::-1], axis=1), case(np.asfortranarray(s(3, 4))), case(s(5, dtype=np.float32)), case(s(1)),
         case(s()),
     ]
 
 
 def _sum_cases(s: Sample) -> Iterable[Case]:
     return [
-        *reduction_cases(s),
-        case(s(0, 3), axis=0),
-        case(s(0)),
-        case(s(2, 3), axis=()),
-        case(s(3, dtype=np.complex128)),
-        case(s(3, dtype=np.float32), dtype=np.float64),
-        case(s(2, 3), axis=1, initial=2.0),
-        case(s(2, 3), 1, None, None, False, s.number()),
-        case(s(2, 3), axis=0, where=s.mask(2, 3)),
+        *reduction_cases(s), case(s(0, 3), axis=0), case(s(0)), case(s(2, 3), axis=()), case(s(3, dtype=np.complex128)),
+        case(s(3, dtype=np.float32), dtype=np.float64), case(s(2, 3), axis=1, initial=2.0),
+        case(s(2, 3), 1, None, None, False, s.number()), case(s(2, 3), axis=0, where=s.mask(2, 3)),
     ]
 
 
@@ -97,7 +84,8 @@ def _without_dtype(lowering: Any) -> Any:
     return shorter
 
 
-@rrule(np.sum, kind="reduce", lowering=_lowered(np.sum, np.add, 0), cases=_sum_cases)
+@rrule(np.sum, kernel=Reduce("sum"), lowering=_lowered(np.sum, np.add, 0), method="sum",
+       of_ufunc=(np.add, "reduce"), cases=_sum_cases)  # fmt: skip
 def sum_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -152,18 +140,15 @@ def _extremum_rule(fn: Any, beyond: Any) -> Any:
 
 def _extremum_cases(s: Sample) -> Iterable[Case]:
     return [
-        *reduction_cases(s),
-        case(s(2, 3), axis=1, initial=9.0),
-        case(s(2, 3), 1, None, False, 0.25),
+        *reduction_cases(s), case(s(2, 3), axis=1, initial=9.0), case(s(2, 3), 1, None, False, 0.25),
         case(s(2, 3), axis=0, initial=-9.0, where=np.array([[True, False, True], [True, True, False]])),
     ]
 
 
-for _extremum, _combine, _beyond, _aliases in [
-    (np.max, np.maximum, np.less, [np.amax]), (np.min, np.minimum, np.greater, [np.amin]),
-]:  # fmt: skip
-    rrule(_extremum, kind="reduce", lowering=_without_dtype(_lowered(_extremum, _combine, None)), aliases=_aliases,
-               cases=_extremum_cases)(_extremum_rule(_extremum, _beyond))  # fmt: skip
+rrule(np.max, kernel=Reduce("max"), lowering=_without_dtype(_lowered(np.max, np.maximum, None)), method="max",
+      of_ufunc=(np.maximum, "reduce"), aliases=[np.amax], cases=_extremum_cases)(_extremum_rule(np.max, np.less))
+rrule(np.min, kernel=Reduce("min"), lowering=_without_dtype(_lowered(np.min, np.minimum, None)), method="min",
+      of_ufunc=(np.minimum, "reduce"), aliases=[np.amin], cases=_extremum_cases)(_extremum_rule(np.min, np.greater))
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -211,13 +196,9 @@ def _product_before(x: Any) -> Any:
 
 def _prod_cases(s: Sample) -> Iterable[Case]:
     return [
-        *reduction_cases(s),
-        case(s(0)),
-        case(np.array([2.0, 0.0, 3.0])),
-        case(np.array([[2.0, 0.0, 0.0], [1.0, 0.0, 4.0]]), axis=1),
-        case(s(3, dtype=np.complex128)),
-        case(s(2, 3), axis=1, initial=2.0),
-        case(s(2, 3), 1, None, None, True, s.number()),
+        *reduction_cases(s), case(s(0)), case(np.array([2.0, 0.0, 3.0])),
+        case(np.array([[2.0, 0.0, 0.0], [1.0, 0.0, 4.0]]), axis=1), case(s(3, dtype=np.complex128)),
+        case(s(2, 3), axis=1, initial=2.0), case(s(2, 3), 1, None, None, True, s.number()),
         case(s(2, 3), axis=0, where=s.mask(2, 3)),
     ]
 
@@ -249,7 +230,8 @@ def _product_before_pullback(x: Any, dy: Any) -> Any:
     return np.concatenate((dx, np.zeros_like(x[..., :1])), axis=-1)
 
 
-@rrule(np.prod, kind="reduce", lowering=_lowered(np.prod, np.multiply, 1), cases=_prod_cases)
+@rrule(np.prod, kernel=Reduce("prod"), lowering=_lowered(np.prod, np.multiply, 1), method="prod",
+       of_ufunc=(np.multiply, "reduce"), cases=_prod_cases)  # fmt: skip
 def prod_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
@@ -277,20 +259,12 @@ def prod_rule(
 
 def _cumulative_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(4)),
-        case(s(2, 3)),
-        case(s(2, 3), 0),
-        case(s(2, 3, 2), axis=-2),
-        case(s(3, 2).T, axis=1),
-        case(s(3, dtype=np.float32)),
-        case(s(3, dtype=np.complex128)),
-        case(s(1)),
-        case(s()),
-        case(s(2, 0), axis=1),
+        case(s(4)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=-2), case(s(3, 2).T, axis=1),
+        case(s(3, dtype=np.float32)), case(s(3, dtype=np.complex128)), case(s(1)), case(s()), case(s(2, 0), axis=1),
     ]
 
 
-@rrule(np.cumsum, cases=_cumulative_cases)
+@rrule(np.cumsum, method="cumsum", of_ufunc=(np.add, "accumulate"), cases=_cumulative_cases)
 def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumsum``: the cotangents are summed from the other end."""
     shape = shape_of(a)
@@ -308,7 +282,7 @@ def _cumprod_cases(s: Sample) -> Iterable[Case]:
     return [*_cumulative_cases(s), case(np.array([2.0, 0.0, 3.0, 0.0])), case(np.array([[0.0, 2.0, 3.0]]), axis=1)]
 
 
-@rrule(np.cumprod, cases=_cumprod_cases)
+@rrule(np.cumprod, method="cumprod", of_ufunc=(np.multiply, "accumulate"), cases=_cumprod_cases)
 def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumprod``, right with zeros: ``dx[k] = prod(x[:k]) * r[k]`` with ``r[k] = dy[k] + x[k + 1] * r[k + 1]``."""
     shape = shape_of(a)
@@ -364,19 +338,13 @@ def _truth_cases(s: Sample) -> Iterable[Case]:
 
 def _position_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1),
-            case(np.array([1.0, np.nan, 3.0, np.nan])),
+        case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(np.array([1.0, np.nan, 3.0, np.nan])),
         case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32)),
     ]  # fmt: skip
 
 
-nondiff(np.any, lowering=_any, cases=_truth_cases)
-nondiff(np.all, lowering=_all, cases=_truth_cases)
-nondiff(np.argmax, lowering=_position(np.max), cases=_position_cases)
-nondiff(np.argmin, lowering=_position(np.min), cases=_position_cases)
+nondiff(np.any, lowering=_any, method="any", of_ufunc=(np.logical_or, "reduce"), cases=_truth_cases)
+nondiff(np.all, lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"), cases=_truth_cases)
+nondiff(np.argmax, lowering=_position(np.max), method="argmax", cases=_position_cases)
+nondiff(np.argmin, lowering=_position(np.min), method="argmin", cases=_position_cases)
 nondiff(np.count_nonzero, cases=_truth_cases)
-
-methods |= {
-    "sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "cumsum": np.cumsum, "cumprod": np.cumprod,
-    "any": np.any, "all": np.all, "argmax": np.argmax, "argmin": np.argmin,
-}  # fmt: skip

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.registry.registry import case, methods, patch, rrule, vjps
+from yota_py.registry.kernels import Map
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, rrule, vjps
 from yota_py.registry.tangents import is_inexact
 
 from .elementwise import REAL
@@ -30,7 +32,7 @@ def _winner(dy: Any, y: Any, mine: Any, other: Any) -> Any:
 
 for _ufunc, _name in [(np.maximum, "maximum"), (np.minimum, "minimum"), (np.fmax, "fmax"), (np.fmin, "fmin")]:
     vjps(_ufunc, lambda dy, y, a, b: _winner(dy, y, a, b), lambda dy, y, a, b: _winner(dy, y, b, a),
-         emit=_name, cases=_pair)  # fmt: skip
+         kernel=Map(_name, integers=True), cases=_pair)  # fmt: skip
 
 
 def _heaviside(k: Any, x: Any, half: Any) -> Any:
@@ -39,12 +41,12 @@ def _heaviside(k: Any, x: Any, half: Any) -> Any:
     return k.select(k.eq(x, zero), half, side)
 
 
-vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), emit=_heaviside, cases=_pair)
+vjps(np.heaviside, None, lambda dy, y, x, half: np.where(x == 0, dy, 0), kernel=_heaviside, cases=_pair)
 vjps(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
 vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy, y, mask, a, b: np.where(mask, 0, dy),
-     emit=lambda k, mask, a, b: k.select(mask, a, b), cases=lambda s: [
+     kernel=Map("select", integers=True), cases=lambda s: [
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),
@@ -87,11 +89,23 @@ def _clipped(
     return np.minimum(hi, np.maximum(lo, a))
 
 
-@rrule(np.clip, lowering=_clipped, cases=lambda s: [
+def _clip_stand_in(a: Any, *bounds: Any, min: Any = NOTHING, max: Any = NOTHING, **options: Any) -> Any:
+    """With the bounds by position, where cotangents can reach them."""
+    if find_traced((min, max)) is None or bounds:
+        options |= {key: bound for key, bound in [("min", min), ("max", max)] if bound is not NOTHING}
+        return np.clip(a, *bounds, **options)
+    return np.clip(a, *_bounds(None, None, min, max), **options)
+
+
+def _clip_method(a: Any, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+    """Arrays' own ``clip``, which can do without bounds."""
+    return _clip_stand_in(a, min, max, out=out, **options)
+
+
+@rrule(np.clip, lowering=_clipped, method={"clip": _clip_method}, cases=lambda s: [
     case(s(3, 4), -0.5, 0.5), case(s(3, 4), s(4, high=-0.2), s(3, 1, low=0.2)), case(s(5, dtype=np.float32), -0.5, 0.5),
     case(s(4), None, 0.5), case(s(4), -0.5, None), case(s.number(), -0.5, 0.5), case(s(0), 0.0, 1.0),
-    case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5),
-    case(s(4), min=-0.5, max=0.5),
+    case(s(), s(3, high=-0.2), 0.5), case(s(4), -1, 1), case(s(4), a_min=-1, a_max=0.5), case(s(4), min=-0.5, max=0.5),
 ])  # fmt: skip
 def _clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
@@ -109,21 +123,7 @@ def _clip(
     return y, pullback
 
 
-def _clip_stand_in(a: Any, *bounds: Any, min: Any = NOTHING, max: Any = NOTHING, **options: Any) -> Any:
-    """With the bounds by position, where cotangents can reach them."""
-    if find_traced((min, max)) is None or bounds:
-        options |= {key: bound for key, bound in [("min", min), ("max", max)] if bound is not NOTHING}
-        return np.clip(a, *bounds, **options)
-    return np.clip(a, *_bounds(None, None, min, max), **options)
-
-
-def _clip_method(a: Any, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
-    """Arrays' own ``clip``, which can do without bounds."""
-    return _clip_stand_in(a, min, max, out=out, **options)
-
-
 patch(np, "clip", _clip_stand_in)
-methods["clip"] = _clip_method
 
 
 def _numbers_only(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Cases, case, methods, nondiff, properties, rrule, vjps
+from yota_py.registry.kernels import View
+from yota_py.registry.registry import Cases, case, nondiff, rrule, vjps
 
-from .layout import order_of
+from .layout import order_of, ravel_as_it_lies, reshape_as_it_lies
 from .support import Pullback, axes_of, operand, shape_of, unsupported
 
 # ------------------------------------------------------------------------- same elements, other shape
@@ -30,17 +31,19 @@ def _lowered_reshape(a: Any, shape: Any, order: Any = "C", copy: bool | None = N
     return NotImplemented if order_of(order) in (None, "C") and copy is None else _reshaped(a, shape, order)
 
 
+def _reshape_method(a: Any, *shape: Any, **options: Any) -> Any:
+    """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
+    return np.reshape(a, shape[0] if len(shape) == 1 else shape, **options)
+
+
 @rrule(
-    np.reshape,
-    kind="view",
-    lowering=_lowered_reshape,
+    np.reshape, kernel=View(), lowering=_lowered_reshape, instead=reshape_as_it_lies,
+    method={"reshape": _reshape_method},
     cases=lambda s: [
         case(s(3, 4), (2, 6)), case(s(3, 4), -1), case(s(2, 3, 2), (3, -1)), case(s(3, 4), (4, 3), "F"),
-        case(s(3, 4), -1, "F"),
-        case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)), case(s(1), ()),
-        case(s(0, 3), (3, 0)),
-        case(s(4, dtype=np.float32), (2, 2)), case(s(2, 3, 2), (2, -1), order="F"),
-        case(s(4), (2, 2), copy=True),
+        case(s(3, 4), -1, "F"), case(s(4, 3).T, (2, 6)), case(s(6, 4)[::2, ::-1], (12,)), case(s(), (1, 1)),
+        case(s(1), ()), case(s(0, 3), (3, 0)), case(s(4, dtype=np.float32), (2, 2)),
+        case(s(2, 3, 2), (2, -1), order="F"), case(s(4), (2, 2), copy=True),
     ],
 )  # fmt: skip
 def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None) -> tuple[Any, Pullback]:
@@ -49,20 +52,18 @@ def reshape_rule(a: Any, shape: Any, order: Any = "C", copy: bool | None = None)
     return _reshaped(a, shape, order), lambda dy: (_reshaped(dy, before, order),)
 
 
+def _flatten_method(a: Any, order: Any = "C") -> Any:
+    """``ravel``, but always a copy."""
+    return np.copy(np.ravel(a, order))
+
+
 @rrule(
-    np.ravel,
-    kind="view",
-    lowering=lambda a, order="C": _lowered_reshape(a, -1, order),
+    np.ravel, kernel=View(), lowering=lambda a, order="C": _lowered_reshape(a, -1, order), instead=ravel_as_it_lies,
+    method={"ravel": np.ravel, "flatten": _flatten_method},
     cases=lambda s: [
-        case(s(2, 3)),
-        case(s(2, 3), "F"),
-        case(s(3, 2).T),
-        case(s()),
-        case(s(3)),
-        case(s(0, 2)),
-        case(2.0),
+        case(s(2, 3)), case(s(2, 3), "F"), case(s(3, 2).T), case(s()), case(s(3)), case(s(0, 2)), case(2.0),
     ],
-)
+)  # fmt: skip
 def ravel_rule(a: Any, order: Any = "C") -> tuple[Any, Pullback]:
     """``ravel`` and the method ``flatten``."""
     before = shape_of(a)
@@ -74,19 +75,10 @@ def _back(dy: Any, y: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
     return np.reshape(dy, shape_of(a))
 
 
-vjps(
-    np.squeeze,
-    _back,
-    kind="view",
-    cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))],
-)
-
-vjps(
-    np.expand_dims,
-    _back,
-    kind="view",
-    cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)],
-)
+vjps(np.squeeze, _back, kernel=View(), method="squeeze",
+     cases=lambda s: [case(s(1, 3, 1)), case(s(1, 3, 1), 0), case(s(1, 3, 1), axis=(0, -1)), case(s(1, 1))])
+vjps(np.expand_dims, _back, kernel=View(),
+     cases=lambda s: [case(s(3, 4), 1), case(s(3), (0, -1)), case(s(), 0), case(s(3, 2).T, -1)])  # fmt: skip
 
 
 def _at_least(fn: Callable[..., Any]) -> None:
@@ -99,7 +91,7 @@ def _at_least(fn: Callable[..., Any]) -> None:
 
     rrule(
         fn,
-        kind="view",
+        kernel=View(),
         lowering=lambda *arrays: NotImplemented if len(arrays) == 1 else tuple(map(fn, arrays)),
         cases=lambda s: [case(s()), case(s(3)), case(s(2, 3)), case(s(2, 2, 3)), case(s(3), s()), case(2.0)],
     )(rule)
@@ -112,14 +104,18 @@ for _fn in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
 # ------------------------------------------------------------------------------------ axes exchanged
 
 
+def _transpose_method(a: Any, *axes: Any) -> Any:
+    """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
+    if not axes or axes == (None,):
+        return np.transpose(a)
+    return np.transpose(a, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+
 @rrule(
-    np.transpose,
-    kind="view",
-    aliases=[np.permute_dims],
+    np.transpose, kernel=View(), aliases=[np.permute_dims], method={"transpose": _transpose_method}, attribute="T",
     cases=lambda s: [
         case(s(3, 4)), case(s(2, 3, 4)), case(s(2, 3, 4), (1, 2, 0)), case(s(2, 3, 4), axes=(-1, 0, -2)), case(s(3)),
-        case(s()),
-        case(s(4, 3).T), case(s(2, 3, dtype=np.float32)),
+        case(s()), case(s(4, 3).T), case(s(2, 3, dtype=np.float32)),
     ],
 )  # fmt: skip
 def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pullback]:
@@ -131,14 +127,14 @@ def transpose_rule(a: Any, axes: Sequence[int] | None = None) -> tuple[Any, Pull
     return np.transpose(a, order), lambda dy: (np.transpose(dy, inverse),)
 
 
-vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kind="view",
-     cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])  # fmt: skip
+vjps(np.swapaxes, lambda dy, y, a, axis1, axis2: np.swapaxes(dy, axis1, axis2), kernel=View(),
+     method="swapaxes", cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3), 1, 1)])  # fmt: skip
 
-vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kind="view",
+vjps(np.moveaxis, lambda dy, y, a, source, destination: np.moveaxis(dy, destination, source), kernel=View(),
      cases=lambda s: [case(s(2, 3, 4), 0, -1), case(s(2, 3, 4), (0, 1), (-1, 0))])  # fmt: skip
 
 
-@rrule(np.rollaxis, kind="view", cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
+@rrule(np.rollaxis, kernel=View(), cases=lambda s: [case(s(2, 3, 4), 2), case(s(2, 3, 4), 0, 2)])
 def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     """``rollaxis``: the axes go back."""
     n = len(shape_of(a))
@@ -146,38 +142,36 @@ def rollaxis_rule(a: Any, axis: int, start: int = 0) -> tuple[Any, Pullback]:
     return np.transpose(a, order), lambda dy: (np.transpose(dy, tuple(order.index(i) for i in range(n))),)
 
 
-for _mirror in (np.matrix_transpose, np.linalg.matrix_transpose, np.fliplr, np.flipud):
-    vjps(_mirror, lambda dy, y, a, mirror=_mirror: mirror(dy), kind="view", cases=lambda s: [
+def _mirror(fn: Callable[..., Any], **options: Any) -> None:
+    """A function that is its own inverse."""
+    vjps(fn, lambda dy, y, a: fn(dy), kernel=View(), **options, cases=lambda s: [
         case(s(2, 3)), case(s(3, 2).T), case(s(2, 3, 4)), case(s(2, 3, dtype=np.float32)),
     ])  # fmt: skip
+
+
+_mirror(np.matrix_transpose, attribute="mT")
+_mirror(np.linalg.matrix_transpose)
+_mirror(np.fliplr)
+_mirror(np.flipud)
 
 
 vjps(
     np.flip,
     lambda dy, y, m, axis=None: np.flip(dy, axis),
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(3)), case(s(2, 3)), case(s(2, 3), 0), case(s(2, 3, 2), axis=(0, -1)), case(s(0))],
 )
 
-vjps(
-    np.rot90,
-    lambda dy, y, m, k=1, axes=(0, 1): np.rot90(dy, -k, axes),
-    kind="view",
-    cases=lambda s: [
-        case(s(2, 3)),
-        case(s(2, 3), 2),
-        case(s(2, 3), k=-1),
-        case(s(2, 3, 2), 3, axes=(1, 2)),
-        case(s(2, 3), 4),
-    ],
-)
+vjps(np.rot90, lambda dy, y, m, k=1, axes=(0, 1): np.rot90(dy, -k, axes), kernel=View(), cases=lambda s: [
+    case(s(2, 3)), case(s(2, 3), 2), case(s(2, 3), k=-1), case(s(2, 3, 2), 3, axes=(1, 2)), case(s(2, 3), 4),
+])  # fmt: skip
 
 # --------------------------------------------------------------------------------------- broadcasting
 
 
 vjps(
     np.broadcast_to, lambda dy, y, array, shape, subok=False: dy,
-    kind="view",
+    kernel=View(),
     cases=lambda s: [case(s(3), (2, 3)), case(s(2, 1), (2, 3)), case(s(), (2, 2)), case(s(1), (0,)), case(2.0, (3,)),
                      case(s(3, dtype=np.float32), (2, 3))],
 )  # fmt: skip
@@ -199,15 +193,9 @@ def _axis_views(xi: Sequence[Any], indexing: str) -> list[Any]:
     return [np.reshape(x, tuple(-1 if i == at else 1 for i in range(n))) for x, at in zip(xi, order, strict=True)]
 
 
-@composite(
-    np.meshgrid,
-    cases=lambda s: [
-        case(s(2), s(3)),
-        case(s(2), s(3), indexing="ij"),
-        case(s(2), s(3), s(1), sparse=True),
-        case(s(3)),
-    ],
-)
+@composite(np.meshgrid, cases=lambda s: [
+    case(s(2), s(3)), case(s(2), s(3), indexing="ij"), case(s(2), s(3), s(1), sparse=True), case(s(3)),
+])  # fmt: skip
 def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     views = _axis_views(xi, indexing)
     shape = np.broadcast_shapes(*map(shape_of, views))
@@ -227,30 +215,3 @@ _questions: dict[Any, Cases] = {
 for _query in _of_types:
     nondiff(_query, immediate=True, cases=_questions.get(_query, lambda s: [case(s(3, 4)), case(s(2, dtype="f4"))]))
 nondiff(np.min_scalar_type, cases=lambda s: [case(s(3)), case(s.number())])  # of a number it depends on the value
-
-
-# -------------------------------------------------------------------------------------------- methods
-
-
-def _reshape_method(a: Any, *shape: Any, **options: Any) -> Any:
-    """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
-    return np.reshape(a, shape[0] if len(shape) == 1 else shape, **options)
-
-
-def _transpose_method(a: Any, *axes: Any) -> Any:
-    """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
-    if not axes or axes == (None,):
-        return np.transpose(a)
-    return np.transpose(a, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
-
-
-def _flatten_method(a: Any, order: Any = "C") -> Any:
-    """``ravel``, but always a copy."""
-    return np.copy(np.ravel(a, order))
-
-
-methods |= {
-    "reshape": _reshape_method, "transpose": _transpose_method, "ravel": np.ravel, "flatten": _flatten_method,
-    "squeeze": np.squeeze, "swapaxes": np.swapaxes,
-}  # fmt: skip
-properties |= {"T": np.transpose, "mT": np.matrix_transpose}

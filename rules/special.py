@@ -10,12 +10,14 @@ import numpy as np
 from scipy import special
 
 from yota_py.base.dispatch import find_traced
-from yota_py.registry.registry import case, describe, patch, primitive, vjps
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import case, primitive, scalar_rule, vjps
 from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
 from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
 from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
-from .samples import Domain
+from .raising import of_error
+from .samples import Domain, numbers
 from .support import (
     Pullback,
     dtype_of,
@@ -33,14 +35,14 @@ FRACTION: Domain = (0.1, 0.9)
 
 # ------------------------------------------------------------------------------------ sigmoid, logarithms
 
-elementwise(special.expit, lambda y, x: bell(x), emit="expit", on=[REAL])
-elementwise(special.log_expit, lambda y, x: special.expit(-x), emit="log_expit", on=[REAL])
-elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), emit="logit", on=[FRACTION])
-elementwise(special.log1p, lambda y, x: np.divide(1, 1 + x), emit="log1p", on=[UNIT], complex=True)
-elementwise(special.expm1, lambda y, x: np.exp(x), emit="expm1", on=[REAL], complex=True)
-elementwise(special.exp2, lambda y, x: y * LN2, emit="exp2", on=[REAL])
-elementwise(special.exp10, lambda y, x: y * LN10, on=[REAL])
-elementwise(special.cbrt, lambda y, x: np.divide(1, 3 * y * y), emit="cbrt", on=[POSITIVE])
+elementwise(special.expit, lambda y, x: bell(x), kernel="expit", on=[REAL])
+elementwise(special.log_expit, lambda y, x: special.expit(-x), kernel="log_expit", on=[REAL])
+elementwise(special.logit, lambda y, x: np.divide(1, x * (1 - x)), kernel="logit", on=[FRACTION])
+elementwise(special.log1p, lambda y, x: np.divide(1, 1 + x), kernel="log1p", on=[UNIT], complex=True)
+elementwise(special.expm1, lambda y, x: np.exp(x), kernel="expm1", on=[REAL], complex=True)
+elementwise(special.exp2, lambda y, x: y * LN2, kernel="exp2", on=[REAL])
+elementwise(special.exp10, lambda y, x: y * LN10, kernel=lambda k, x: k.pow(k.const(10, x), x), on=[REAL])
+elementwise(special.cbrt, lambda y, x: np.divide(1, 3 * y * y), kernel="cbrt", on=[POSITIVE])
 elementwise(special.cosm1, lambda y, x: -np.sin(x), on=[REAL])
 
 
@@ -51,9 +53,9 @@ def _log_or_zero(k: Any, log: Callable[[Any], Any], x: Any, y: Any) -> Any:
 
 # x log(y) is 0 at x = 0 for any y, so its derivative in y is zero there.
 elementwise(special.xlogy, lambda y, a, b: np.log(b), lambda y, a, b: _quotient(a, b), on=[REAL, POSITIVE],
-            emit=lambda k, x, y: _log_or_zero(k, k.log, x, y))  # fmt: skip
+            kernel=lambda k, x, y: _log_or_zero(k, k.log, x, y))  # fmt: skip
 elementwise(special.xlog1py, lambda y, a, b: np.log1p(b), lambda y, a, b: _quotient(a, 1 + b), on=[REAL, POSITIVE],
-            emit=lambda k, x, y: _log_or_zero(k, k.log1p, x, y))  # fmt: skip
+            kernel=lambda k, x, y: _log_or_zero(k, k.log1p, x, y))  # fmt: skip
 elementwise(special.entr, lambda y, x: -np.log(x) - 1, on=[POSITIVE])
 elementwise(special.rel_entr, lambda y, a, b: np.log(np.divide(a, b)) + 1, lambda y, a, b: -np.divide(a, b),
             on=[POSITIVE, POSITIVE])  # fmt: skip
@@ -68,8 +70,8 @@ def _quotient(a: Any, b: Any) -> Any:
 
 # --------------------------------------------------------------------------- error and normal functions (7.2)
 
-elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), emit="erf", on=[REAL])
-elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), emit="erfc", on=[REAL])
+elementwise(special.erf, lambda y, x: 2 / SQRT_PI * np.exp(-x * x), kernel="erf", on=[REAL])
+elementwise(special.erfc, lambda y, x: -2 / SQRT_PI * np.exp(-x * x), kernel="erfc", on=[REAL])
 elementwise(special.erfcx, lambda y, x: _unless_far(x, 2 * x * y - 2 / SQRT_PI, 2 / SQRT_PI, -1), on=[REAL])
 elementwise(special.erfi, lambda y, x: 2 / SQRT_PI * np.exp(x * x), on=[REAL])
 elementwise(special.erfinv, lambda y, x: SQRT_PI / 2 * np.exp(y * y), on=[UNIT])
@@ -111,15 +113,17 @@ _polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
 patch(special, "polygamma", _polygamma)
 patch(special, "zeta", _zeta)
 
-elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=[gamma_of_number])
+elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=gamma_of_number)
+
+
 def _gammaln(k: Any, x: Any) -> Any:
     """C's function is inf at -inf, SciPy's -inf."""
     return k.select(k.eq(x, k.const(-math.inf, x)), x, k.lgamma(x))
 
 
-elementwise(special.gammaln, lambda y, x: special.digamma(x), emit=_gammaln,
-            on=[POSITIVE], python=[lgamma_of_number])  # fmt: skip
-describe(lgamma_of_number, emit="lgamma")  # which is infinite at -inf
+elementwise(special.gammaln, lambda y, x: special.digamma(x), kernel=_gammaln, on=[POSITIVE])
+scalar_rule(lgamma_of_number, lambda y, x: special.digamma(x), kernel="lgamma", raises=of_error,
+            cases=numbers(POSITIVE))  # fmt: skip
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 
 

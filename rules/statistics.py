@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import is_traced
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Cases, Sample, case, methods, rewriting, rrule
+from yota_py.registry.registry import Case, Cases, Sample, case, rrule
 from yota_py.registry.tangents import astype, like
 
 from .reductions import reduction_cases
@@ -17,7 +17,9 @@ from .support import (
     NOTHING,
     Axis,
     Pullback,
+    along,
     axes_of,
+    axis_of,
     count_along,
     dtype_of,
     given,
@@ -57,14 +59,10 @@ def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
 _MASK = np.array([[True, False, True], [True, True, True]])
 
 
-@rule_of_primitives(
-    np.mean,
-    cases=lambda s: [
-        *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64),
-        case(s(0, 2), axis=1),
-        case(s(2, 3), axis=0, where=_MASK),
-    ],
-)  # fmt: skip
+@rule_of_primitives(np.mean, method="mean", cases=lambda s: [
+    *reduction_cases(s), case(s(3, dtype=np.complex128)), case(s(3, dtype=np.float32), dtype=np.float64),
+    case(s(0, 2), axis=1), case(s(2, 3), axis=0, where=_MASK),
+])  # fmt: skip
 def mean_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
 ) -> tuple[Any, Pullback]:
@@ -127,42 +125,13 @@ def _variance(
 
 _variance_cases: Cases = lambda s: [  # noqa: E731
     *_two_or_more(s), case(s(4), ddof=1), case(s(3, 4), axis=1, ddof=1), case(s(4), correction=1),
-    case(s(3, dtype=np.complex128)),
-    case(s(2, 3), axis=1, where=_MASK), case(s(3, dtype=np.float32), dtype=np.float64),
+    case(s(3, dtype=np.complex128)), case(s(2, 3), axis=1, where=_MASK), case(s(3, dtype=np.float32), dtype=np.float64),
 ]  # fmt: skip
 
 
-@rule_of_primitives(np.var, cases=_variance_cases)
-def var_rule(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
-    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
-) -> tuple[Any, Pullback]:  # fmt: skip
-    """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
-    y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return (np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d),)
-
-    return _narrow(y, d), pullback
-
-
-@rule_of_primitives(np.std, cases=_variance_cases)
-def std_rule(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
-    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
-) -> tuple[Any, Pullback]:  # fmt: skip
-    """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
-    variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
-    y = np.sqrt(variance)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d),)
-
-    return _narrow(y, d), pullback
-
-
-def _from_mean(fn: Any, root: bool) -> None:
+def _from_mean(fn: Any, root: bool) -> Any:
     """Written out where the mean that is given has a derivative of its own."""
+
     def written(
         a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
         where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
@@ -177,11 +146,36 @@ def _from_mean(fn: Any, root: bool) -> None:
         nowhere = np.equal(y, 0)
         return _narrow(np.where(nowhere, 0, np.sqrt(np.where(nowhere, 1, y)))[()], d)
 
-    rewriting[fn] = written
+    return written
 
 
-_from_mean(np.var, root=False)
-_from_mean(np.std, root=True)
+@rule_of_primitives(np.var, instead=_from_mean(np.var, root=False), method="var", cases=_variance_cases)
+def var_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``var``: ``dx = 2 dy (x - mean) / n``; the mean's own part sums to zero."""
+    y, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return (np.multiply(spread(np.divide(np.multiply(_wide(dy), 2), n), shape_of(a), axis), d),)
+
+    return _narrow(y, d), pullback
+
+
+@rule_of_primitives(np.std, instead=_from_mean(np.std, root=True), method="std", cases=_variance_cases)
+def std_rule(
+    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+    where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
+    variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    y = np.sqrt(variance)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d),)
+
+    return _narrow(y, d), pullback
 
 
 def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> Any:
@@ -196,18 +190,13 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> Any:
     return np.reshape(turned, tuple(n if i in axes else 1 for i, n in enumerate(shape)))
 
 
-@composite(
-    np.average,
-    cases=lambda s: [
-        *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)),
-        case(s(2, 3), 1, s(3, low=0.5)),
-        case(s(2, 3), axis=0, weights=s(2, low=0.5)), case(s(2, 3, 4), axis=(2, 0), weights=s(4, 2, low=0.5)),
-        case(s(2, 3), 1, s(3, low=0.5), keepdims=True), case(s(2, 3), 1, s(3, low=0.5), True),
-        case(s(3), returned=True),
-        case(s(3), None, [1.0, 2.0, 1.0]), case(s(3), 0, np.array([1, 2, 1])),
-        case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
-    ],
-)  # fmt: skip
+@composite(np.average, cases=lambda s: [
+    *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)),
+    case(s(2, 3), 1, s(3, low=0.5)), case(s(2, 3), axis=0, weights=s(2, low=0.5)),
+    case(s(2, 3, 4), axis=(2, 0), weights=s(4, 2, low=0.5)), case(s(2, 3), 1, s(3, low=0.5), keepdims=True),
+    case(s(2, 3), 1, s(3, low=0.5), True), case(s(3), returned=True), case(s(3), None, [1.0, 2.0, 1.0]),
+    case(s(3), 0, np.array([1, 2, 1])), case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
+])  # fmt: skip
 def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING) -> Any:
     a, shape = operand(a), shape_of(operand(a))
     options = given(keepdims=keepdims)
@@ -253,6 +242,26 @@ def _nanmean(
     n = _count(x, axis, present, **given(keepdims=keepdims))
     total = np.nansum(x, axis, **given(keepdims=keepdims, where=where))
     return _narrow(np.divide(_wide(total), n), total)
+
+
+def _nan_deviation(fn: Any, deviation: Any) -> None:
+    @composite(fn, cases=lambda s: [
+        *_with_nans(s), case(s(4), ddof=1), case(s(2, 3), 1, where=_MASK), case(s(3), correction=1),
+    ])  # fmt: skip
+    def body(
+        a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
+        where: Any = NOTHING, correction: Any = NOTHING,
+    ) -> Any:  # fmt: skip
+        """Of what is not NaN; NaN without degrees of freedom."""
+        present, options = np.logical_not(np.isnan(a)), given(keepdims=keepdims)
+        present = present if where is NOTHING else np.logical_and(present, where)
+        ddof = ddof if correction is NOTHING else correction
+        y = deviation(np.where(present, a, 0), axis, dtype, None, ddof, where=present, **options)
+        return np.where(np.sum(present, axis=axis, **options) > ddof, y, np.nan)[()]
+
+
+_nan_deviation(np.nanvar, np.var)
+_nan_deviation(np.nanstd, np.std)
 
 
 def _nan_extremum(fn: Any, extremum: Any, worst: float) -> None:
@@ -304,4 +313,54 @@ _nan_extremum(np.nanmax, np.max, -np.inf)
 _nan_extremum(np.nanmin, np.min, np.inf)
 
 
-methods |= {"mean": np.mean, "var": np.var, "std": np.std}
+# ---------------------------------------------------- differences along an axis, the area under a line
+
+
+def _difference(a: Any, axis: int) -> Any:
+    n = len(shape_of(a))
+    minus = np.not_equal if dtype_of(a).kind == "b" else np.subtract  # as NumPy has it
+    return minus(a[along(axis, n, slice(1, None))], a[along(axis, n, slice(None, -1))])
+
+
+@composite(np.diff, cases=lambda s: [
+    case(s(4)), case(s(4), 2), case(s(3, 4), axis=0), case(s(3, 4), 1, 1), case(s(4), n=0), case(s(1)),
+    case(s(3), prepend=0.5), case(s(2, 3), axis=0, append=s(1, 3)), case(s(3), 1, -1, s.number(), s(2)),
+    case(s(4, dtype=np.float32)), case(s(4, 3).T),
+])  # fmt: skip
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING) -> Any:
+    y, shape = operand(a), shape_of(operand(a))
+    if n < 0:
+        raise ValueError(f"np.diff: the order must not be negative, it is {n}")
+    if n == 0:  # whatever the ends and the axis are
+        return y
+    at = axis_of(axis, len(shape))
+    line = (*shape[:at], 1, *shape[at + 1 :])
+    first, last = (
+        () if e is NOTHING or e is None else (e if shape_of(e) else np.broadcast_to(e, line),)
+        for e in (prepend, append)
+    )
+    if first or last:
+        y = np.concatenate((*first, y, *last), at)
+    for _ in range(n):
+        y = _difference(y, at)
+    return y
+
+
+@composite(np.trapezoid, cases=lambda s: [
+    case(s(4)), case(s(2, 3)), case(s(2, 3), axis=0), case(s(4), s(4)), case(s(4), dx=0.5),
+    case(s(3), None, s.number()), case(s(2, 3), s(3)), case(s(3, 2), s(3), axis=0), case(s(2, 3), s(2, 3)),
+    case(s(4, dtype=np.float32)), case(s(3), s(2, 3)), case(s(3), None, s(4, 1)), case(s(2, 3), s(2, 2, 3), axis=-2),
+])  # fmt: skip
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Means of neighbours times widths, summed."""
+    y, shape = operand(y), shape_of(operand(y))
+    at = axis_of(axis, len(shape))
+    width = dx
+    if x is not None:
+        x = operand(x)
+        in_line = len(shape_of(x)) == 1
+        places = np.reshape(x, (-1, *(1,) * (len(shape) - at - 1))) if in_line else x
+        width = _difference(places, 0 if in_line else axis_of(axis, len(shape_of(x))))
+    upper, lower = along(at, len(shape), slice(1, None)), along(at, len(shape), slice(None, -1))
+    area = np.multiply(width, np.divide(np.add(y[upper], y[lower]), 2))
+    return np.sum(area, axis=axis_of(axis, len(shape_of(area))))  # which may have more dimensions than y

@@ -12,8 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from yota_py.base.dispatch import dispatching, original
 from yota_py.base.types import ArrayType, typeof
 from yota_py.errors import MissingRuleError
+from yota_py.registry.applied import apply_rule
 from yota_py.registry.registry import Pullback as Pullback
-from yota_py.registry.registry import Rule, apply_rule, case, nondiff, rrule
+from yota_py.registry.registry import Rule, case, nondiff, rrule
 from yota_py.registry.tangents import as_array, astype
 from yota_py.registry.tangents import operand as operand  # for the rules, too
 from yota_py.tape.operations import user_site
@@ -35,22 +36,6 @@ def rule_of_primitives(fn: Callable[..., Any], **options: Any) -> Callable[[Rule
 def rule_of(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     """``(y, pullback)`` of another function, to build a rule on it; while a trace runs, it may be its stand-in."""
     return apply_rule(original(fn), args, kwargs, None)
-
-
-def pipeline(x: Any, *steps: tuple[Any, ...]) -> tuple[Any, Pullback]:
-    """The rule of ``h(g(f(x)))``: a step is ``(fn, *further arguments)``, at the end perhaps a dict of keywords."""
-    pullbacks: list[Pullback] = []
-    for fn, *rest in steps:
-        kwargs = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-        x, pullback = rule_of(fn, x, *rest, **kwargs)
-        pullbacks.append(pullback)
-
-    def back(dy: Any) -> Sequence[Any]:
-        for pullback in reversed(pullbacks):
-            dy = pullback(dy)[0]
-        return (dy,)
-
-    return x, back
 
 
 def given(**kwargs: Any) -> dict[str, Any]:

@@ -45,7 +45,8 @@ from .errors import (
     VerifyError,
     YotaError,
 )
-from .registry.registry import case, nondiff, patch, primitive, primitives, rrule, scalar_rule
+from .registry.patches import patch
+from .registry.registry import case, nondiff, primitive, primitives, rrule, scalar_rule
 from .tape.tape import Tape
 from .tracing.stopping import stop_gradient
 

@@ -109,7 +109,7 @@ def test_a_kernel_that_is_not_numpys(monkeypatch: Patch) -> None:
         y = np.sin(y)
         return np.sum(y * y)
 
-    monkeypatch.setattr(primitive_of(np.sin), "emit", primitive_of(np.cos).emit)
+    monkeypatch.setattr(primitive_of(np.sin), "kernel", primitive_of(np.cos).kernel)
     compiled, line = jit(f), f.__code__.co_firstlineno + 2
     said = rf"; compiled, sin \(test_audit_results.py:{line}\) has another result than NumPy's"
     with pytest.warns(AuditWarning, match=said):

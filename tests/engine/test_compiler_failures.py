@@ -40,9 +40,9 @@ def faulty(stage: str) -> Callable[..., Any]:
     elif stage == "lowering":
         describe(odd, lowering=refuses)
     elif stage == "code":
-        describe(odd, emit=refuses)
+        describe(odd, kernel=refuses)
     else:  # LLVM finds a mistake in it
-        describe(odd, emit=lambda k, x: k.builder.add(x, x))
+        describe(odd, kernel=lambda k, x: k.builder.add(x, x))
     return odd
 
 

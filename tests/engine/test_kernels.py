@@ -61,8 +61,6 @@ def target(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return guarded(np.zeros(shape, dtype))[0]
 
 
-def _add(k: Any, a: Any, b: Any) -> Any:
-    return k.add(a, b)
 
 
 # ---------------------------------------------------------------------------------------- maps, plain access
@@ -87,7 +85,7 @@ def test_arithmetic_with_broadcasts(dtype: str) -> None:
         column = numbers((*shape[:-1], 1), dtype, 3)
         for y in (row, one, column):
             out = target(shape, dtype)
-            nodes = [Node(_add, (0, 1), dtype), Node(_add, (2, 0), dtype)]
+            nodes = [Node("add", (0, 1), dtype), Node("add", (2, 0), dtype)]
             nests.append((Nest(shape, [Load(x), Load(y)], nodes, [Store(3, out)]), [x + y + x]))
     check(nests)
 
@@ -99,13 +97,13 @@ def test_mixed_dtypes(wide: bool) -> None:
     for shape in SHAPES:
         mask, a, b, n = (numbers(shape, d, i) for i, d in enumerate(["bool", "float32", "float64", "int32"]))
         nodes = [
-            Node(None, (1,), "float64"),
-            Node(lambda k, x, y: k.mul(x, y), (4, 2), "float64"),
-            Node(lambda k, m, x, y: k.select(m, x, y), (0, 5, 2), "float64"),
-            Node(None, (3,), "float64"),
-            Node(lambda k, x, y: k.gt(x, y), (6, 7), "bool"),
-            Node(None, (6,), "float32"),
-            Node(None, (8,), "int64"),
+            Node("", (1,), "float64"),
+            Node("mul", (4, 2), "float64"),
+            Node("select", (0, 5, 2), "float64"),
+            Node("", (3,), "float64"),
+            Node("gt", (6, 7), "bool"),
+            Node("", (6,), "float32"),
+            Node("", (8,), "int64"),
         ]
         product = np.where(mask, a.astype("float64") * b, b)
         expected = [product, product > n, product.astype("float32"), (product > n).astype("int64")]
@@ -141,7 +139,7 @@ def test_reductions(dtype: str, mode: str) -> None:
 def test_reductions_share_a_loop_with_maps() -> None:
     shape = (6, 21)
     x = numbers(shape, "float64")
-    squares = Node(lambda k, v: k.square(v), (0,), "float64")
+    squares = Node("square", (0,), "float64")
     stores = [
         Store(1, target(shape, "float64")), Store(1, target((6,), "float64"), "sum", (False, True)),
         Store(0, target((21,), "float64"), "max", (True, False)), Store(1, target((), "float64"), "sum", (True, True)),

@@ -16,7 +16,7 @@ from caching import entries, function, is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import grad, gradient, jit
-from yota_py.registry.registry import patched
+from yota_py.registry.patches import patched
 
 INF, NAN = math.inf, math.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 710.0, -1e3, 1e308, INF, -INF, NAN, 5e-324, -2.5, 1e-310]

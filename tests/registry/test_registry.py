@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
 from yota_py.errors import RuleError
-from yota_py.registry.registry import describe, patch, patched
+from yota_py.registry.patches import patch, patched
+from yota_py.registry.registry import describe
 
 
 @primitive

@@ -24,7 +24,7 @@ from yota_py.base import locks
 from yota_py.base.settings import reference
 from yota_py.base.unwinding import state
 from yota_py.cache.functions import clear_caches
-from yota_py.registry.registry import patched
+from yota_py.registry.patches import patched
 
 CALLS, MORE = 5, 3  # of which one is interrupted, and after it
 NOT_OURS = ("llvmlite", "numba", "importlib", "_pytest", "pytest")

@@ -18,7 +18,8 @@ import yota_py
 from yota_py import grad, gradient, jit
 from yota_py.base.types import is_inexact
 from yota_py.registry.cases import Sample
-from yota_py.registry.registry import patched, primitives
+from yota_py.registry.patches import patched
+from yota_py.registry.registry import primitives
 
 DISPATCHER = type(np.mean)
 PLACES = [("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)]

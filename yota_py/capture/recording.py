@@ -16,7 +16,8 @@ from ..base.floating import RAISES_ERRORS, raises_errors
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state, unwinding
 from ..errors import LostDerivativeError, MutationError, YotaError
-from ..registry.registry import load_pending, patched
+from ..registry.patches import patched
+from ..registry.registry import load_pending
 from ..tape.operations import Call, Constant, Input, Site, Variable, site_of, user_site
 from ..tape.show import name_of
 from ..tape.tape import Tape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..registry.kernels import Index
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, paths
 from ..tape.tape import Tape
@@ -34,4 +35,4 @@ def _may_raise(op: Operation) -> bool:
     entry = primitive_of(op.fn)
     if entry is None or entry.fails:
         return True
-    return entry.kind == "index" and any(True for _ in paths(op.args[1:]))
+    return isinstance(entry.kernel, Index) and any(True for _ in paths(op.args[1:]))

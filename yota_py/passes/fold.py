@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
+from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Operation
 from ..tape.tape import Tape
@@ -23,7 +24,7 @@ def _visit(out: Tape, op: Operation) -> Any:
     if not isinstance(op, Call) or op.kwargs or not isinstance(op.type, ArrayType):
         return out.append(op)
     entry = primitive_of(op.fn)
-    if entry is None or entry.kind != "map" or not op.args:
+    if entry is None or not isinstance(entry.kernel, Map) or not op.args:
         return out.append(op)
     numbers = [number_of(out, x) for x in op.args]
     if any(n is None for n in numbers):

@@ -16,7 +16,9 @@ from ..base.containers import mapped
 from ..base.dispatch import original
 from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import quietly
-from ..registry.registry import primitive_of, written_out
+from ..registry.applied import written_out
+from ..registry.kernels import Map
+from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
@@ -59,7 +61,7 @@ class _Lowering(Trace):
         if self.exact or not any(map(is_large, args)):
             return super().compute(fn, args, kwargs)
         entry = primitive_of(fn)
-        if entry is None or entry.kind != "map":
+        if entry is None or not isinstance(entry.kernel, Map):
             return _without_memory(super().compute(fn, args, kwargs))
         arrays = [x for x in args if isinstance(x, np.ndarray)]
         first = super().compute(fn, tuple(_first(x) if isinstance(x, np.ndarray) else x for x in args), kwargs)

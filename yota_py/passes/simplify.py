@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base.types import ArrayType
+from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, strong_multiply
 from ..tape.operations import Call, Operation, Variable
@@ -193,7 +194,7 @@ def _unbroadcast_operands(out: Tape, op: Call) -> Call:
     """Operands of elementwise operations need no ``broadcast_to`` if another operand has the result's shape."""
     entry = primitive_of(op.fn)
     assert isinstance(op.type, ArrayType)
-    if entry is None or entry.kind != "map" or op.type.kind != "array":
+    if entry is None or not isinstance(entry.kernel, Map) or op.type.kind != "array":
         return op
     args = list(op.args)
     if not all(isinstance(out.type_of(x), ArrayType) for x in args):

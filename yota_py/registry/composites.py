@@ -17,8 +17,9 @@ from ..base.containers import LEAVES, items_of, mapped
 from ..base.dispatch import find_traced, is_traced, original
 from ..base.types import ArrayType, Type, typeof
 from ..tape.show import name_of
+from .applied import apply_rule
 from .partials import Pullback, Wanted
-from .registry import apply_rule, primitive_of, rrule
+from .registry import primitive_of, rrule
 from .tangents import MISSING, add
 
 B = TypeVar("B", bound=Callable[..., Any])
@@ -32,7 +33,7 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
     def register(body: B) -> B:
         @wraps(body)
         def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
-            return _rule(body, args, kwargs, wanted)
+            return rule_of_body(body, args, kwargs, wanted)
 
         rrule(fn, selective=True, **{"lowering": body, **options})(rule)
         return body
@@ -40,9 +41,10 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
     return register
 
 
-def _rule(
-    body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted
+def rule_of_body(
+    body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] = {}, wanted: Wanted = None
 ) -> tuple[Any, Pullback]:
+    """``(y, pullback)`` of a function in terms of others."""
     calls: list[Callable[[Cotangents], None]] = []
     parts = [_part(x, calls, active=wanted is None or i in wanted) for i, x in enumerate(args)]
     result = body(*parts, **{key: _part(x, calls, active=False) for key, x in kwargs.items()})
@@ -89,11 +91,11 @@ class Part(np.lib.mixins.NDArrayOperatorsMixin):
             return getattr(typeof(self.value), name)
         raise AttributeError(name)
 
-    def carries(self) -> bool:
+    def _carries(self) -> bool:
         """Whether a derivative flows back through it, or further out."""
         return self.active or (is_traced(self.value) and self.value._carries())
 
-    def decide(self, decided: Callable[[Any], Any]) -> Any:
+    def _decide(self, decided: Callable[[Any], Any]) -> Any:
         return decided(self.value)
 
     @staticmethod

@@ -13,6 +13,7 @@ import numpy as np
 from ..base.types import ArrayType, is_inexact, typeof
 from ..errors import RuleError
 from ..tape.show import name_of
+from . import tangents
 from .tangents import MISSING, astype, conj, operand, strong_multiply, unbroadcast
 
 Pullback = Callable[[Any], Sequence[Any]]
@@ -22,7 +23,7 @@ Wanted = Container[int] | None  # the arguments whose cotangents are wanted; ``N
 
 def is_wanted(i: int, x: Any, wanted: Wanted) -> bool:
     """Whether a cotangent is to be computed."""
-    return is_inexact(x) if wanted is None else i in wanted
+    return tangents.is_inexact(x) if wanted is None else i in wanted
 
 
 def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:

@@ -8,61 +8,58 @@ The interpreter calls it with values; played on tracers it lowers itself to prim
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType, ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..base.containers import items_of, only
-from ..base.dispatch import dispatching, original, originals
+from ..base.containers import only
+from ..base.dispatch import dispatching, original
 from ..base.ownership import is_library, is_ours, named_module
 from ..base.unwinding import state
-from ..errors import MissingRuleError, RuleError
-from ..tape.operations import Site, user_site
+from ..errors import RuleError
 from ..tape.show import name_of
 from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
 from .cases import Sample as Sample
 from .cases import case as case
-from .missing import SAVING as SAVING
-from .missing import missing_rule as missing_rule
+from .kernels import Emitter, Kernel, kernel_of
 from .partials import Pullback as Pullback
 from .partials import Rule as Rule
-from .partials import Wanted, check_partials, rule_of_partials, rule_of_vjps
-from .tangents import filled, fitted, getfield, outline
+from .partials import check_partials, rule_of_partials, rule_of_vjps
+from .tangents import getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# What the engine may do with a primitive. "opaque" is called in Python; "map" is elementwise and has an emitter;
-# "view" returns its first argument's memory in another shape; the others name a kernel of their own.
-Family = Literal["opaque", "map", "view", "reduce", "matmul", "index", "unindex", "concatenate"]
 
 
 @dataclass(slots=True)
 class Primitive:
     """All that is known of one function.
 
-    ``lowering`` is the same function written with simpler primitives, played while a tape is lowered; ``emit`` writes
-    an elementwise operation with a maths builder (see ``engine/vecmath.py``); ``cases`` draws test cases. With
+    ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
+    function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
     values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
     (``users_rule``) write into: they are given arrays that are read-only. A ``selective`` rule is told which cotangents
-    are ``wanted``. What is declared here is ``known`` to do
-    nothing but compute; of other functions it is heeded, when they are recorded, whether they print, write files and
-    the like.
+    are ``wanted``. What is declared here is ``known`` to do nothing but compute; of other functions it is heeded, when
+    they are recorded, whether they print, write files and the like.
+
+    Where functions of Python numbers raise exceptions, machine code gives NaN or infinity: ``raises(y, *args)`` is a
+    number that is true if they do, on which every trace decides after a call. ``decides(*args)`` is one before it, of
+    the kind of number that they give. What is called ``instead`` may give ``NotImplemented``.
     """
 
     fn: Callable[..., Any]
     rule: Rule | None = None
-    kind: Family = "opaque"
-    emit: Callable[..., Any] | None = None
+    kernel: Kernel | None = None
     lowering: Callable[..., Any] | None = None
     cases: list[Cases] = field(default_factory=list)
+    raises: Callable[..., Any] | None = None
+    decides: Callable[..., Any] | None = None
+    instead: Callable[..., Any] | None = None
     nondiff: bool = False
     immediate: bool = False
     of_layout: bool = False
@@ -80,31 +77,11 @@ class Primitive:
 
 
 _primitives: dict[Any, Primitive] = {}
-# Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
-# name) -> stand-in.
-patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
-# What tells of the arguments of a method whether its stand-in is needed; of all others, whether there are traced ones.
-finders: dict[Callable[..., Any], Callable[..., bool]] = {}
-
-# What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
-# what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
-makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
-shown: dict[int, tuple[Any, Any]] = {}
-shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
-# By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
-conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
-
-# When functions of Python numbers raise an exception: ``(y, *args)`` to a number that is true if they do. That is a
-# decision which every trace takes after such a call: machine code gives NaN or infinity instead.
-raising: dict[Any, Callable[..., Any]] = {}
-# What decides on the kind of number that they give: a function of ``args``, called before.
-deciding: dict[Any, Callable[..., Any]] = {}
-# As what else a call is recorded: a function of its arguments, which may say ``NotImplemented``.
-rewriting: dict[Any, Callable[..., Any]] = {}
-
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
+# Functions that are methods of ufuncs: ``ufunc_methods[np.add, "reduce"]`` is ``np.sum``.
+ufunc_methods: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 # What arrays are asked that is no operation on a tape: ``x.strides`` is ``readings["strides"](x)``.
 readings: dict[str, Callable[[Any], Any]] = {}
 # What an assignment to an attribute does: ``x.real = v`` is ``setters["real"](x, v)``.
@@ -188,33 +165,46 @@ def _is_users(fn: Any) -> bool:
     return callable(fn) and not is_library(named_module(fn))
 
 
+_NONE: Mapping[str, Callable[..., Any]] = {}
+
+
 def describe(
     fn: Callable[..., Any],
     *,
-    kind: Family = "opaque",
-    emit: str | Callable[..., Any] | None = None,
+    kernel: Kernel | str | Emitter | None = None,
     lowering: Callable[..., Any] | None = None,
     inline: bool = False,
     fails: bool = False,
     aliases: Sequence[Callable[..., Any]] = (),
     cases: Cases | None = None,
+    method: str | Mapping[str, Callable[..., Any]] = _NONE,
+    attribute: str | Mapping[str, Callable[[Any], Any]] = _NONE,
+    of_ufunc: tuple[np.ufunc, str] | None = None,
+    raises: Callable[..., Any] | None = None,
+    decides: Callable[..., Any] | None = None,
+    instead: Callable[..., Any] | None = None,
 ) -> Primitive:
     """Say what the engine may do with ``fn``, without a rule.
 
-    ``emit`` is the name of a method of the maths builder or a function ``(k, *values) -> value``. ``aliases`` are
-    functions that share the entry (``operator.mul`` and ``np.multiply``).
+    The ``kernel`` of an elementwise function may be given by the name of a method of the maths builder, or as a
+    function ``(k, *values) -> value``. ``aliases`` are functions that share the entry (``operator.mul`` and
+    ``np.multiply``). Arrays have the function as a ``method`` or ``attribute`` of this name, or what is given for the
+    name; it is the method ``of_ufunc``, "reduce" or "accumulate".
     """
     entry = _entry(fn, aliases)
     entry.fails = entry.fails or fails
-    if emit is not None:
-        entry.kind = "map"
-        entry.emit = (lambda k, *xs, _name=emit: getattr(k, _name)(*xs)) if isinstance(emit, str) else emit
-    if kind != "opaque":
-        entry.kind = kind
+    if kernel is not None:
+        entry.kernel = kernel_of(kernel)
     if lowering is not None:
         entry.lowering, entry.inline = lowering, inline
     if cases is not None:
         entry.cases.append(cases)
+    methods.update({method: fn} if isinstance(method, str) else method)
+    properties.update({attribute: fn} if isinstance(attribute, str) else attribute)
+    if of_ufunc is not None:
+        ufunc_methods[of_ufunc] = fn
+    entry.raises, entry.decides = raises or entry.raises, decides or entry.decides
+    entry.instead = instead or entry.instead
     return entry
 
 
@@ -300,28 +290,6 @@ def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **option
     return fn
 
 
-def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A stand-in for ``module.name`` that notices traced arguments; it takes that place while a trace is active.
-
-    For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
-    stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
-    """
-    again = (module, name) in patched
-    patched[module, name] = stand_in = stand_in or dispatching(original(getattr(module, name)))
-    if again:
-        for forget in listeners:
-            forget()
-    return stand_in
-
-
-def show(value: Any, stand_in: Any, *, always: bool = False) -> None:
-    """Let modules show ``stand_in`` for a class, function or object where it is called, or ``always``."""
-    originals[id(stand_in)] = value
-    shown[id(value)] = value, stand_in  # for good: identities are not to be used again
-    if always:
-        shown_always.add(id(stand_in))
-
-
 def primitive(fn: F) -> F:
     """Make a Python function one operation on the tape; give it an ``rrule`` or declare it ``nondiff``.
 
@@ -332,64 +300,6 @@ def primitive(fn: F) -> F:
     wrapped = dispatching(_function(fn, "what is to be a primitive"))
     describe(wrapped)
     return wrapped
-
-
-def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A call written with simpler primitives; ``NotImplemented`` if there is no such form for these arguments."""
-    if entry.lowering is None:
-        return NotImplemented
-    try:
-        return entry.lowering(*args, **kwargs)
-    except MissingRuleError:  # of a rule that is its own lowering
-        return NotImplemented
-    except TypeError:
-        if _accepts(entry.lowering, args, kwargs):
-            raise
-        return NotImplemented  # a keyword that it does not know
-
-
-def apply_rule(
-    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None, wanted: Wanted = None
-) -> tuple[Any, Any]:
-    """Run the rule of ``fn`` on values; returns ``(y, pullback)``.
-
-    What a pullback of the library gives is fitted to the arguments; it leaves out what is not wanted.
-    """
-    entry = primitive_of(fn)
-    if entry is None or entry.rule is None:
-        raise missing_rule(fn, site)
-    try:
-        result = entry.rule(*args, **kwargs, wanted=wanted) if entry.selective else entry.rule(*args, **kwargs)
-    except TypeError as error:
-        if not _accepts(entry.rule, args, kwargs):
-            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
-            raise MissingRuleError(
-                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
-                f"call with the arguments that it takes: {takes}"
-            ) from None
-        raise
-    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
-        raise RuleError(
-            f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
-        )
-    y, pullback = result
-    if not entry.users_rule:
-        kept = [*map(outline, args)]  # no array for its dtype's sake
-        return y, lambda dy: fitted(entry.name, pullback(dy), kept)
-    return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
-
-
-def _shown(parameter: inspect.Parameter) -> str:
-    """A parameter as it stands in a signature, without annotation."""
-    return str(parameter.replace(annotation=inspect.Parameter.empty))
-
-
-def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    try:
-        inspect.signature(rule).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 @rrule(getfield)

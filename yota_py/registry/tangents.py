@@ -79,15 +79,6 @@ def stacked(rows: Sequence[Any]) -> Any:
     return np.copy(y, order="C") if any(isinstance(row, np.ndarray) and row.ndim > 1 for row in rows) else y
 
 
-def itemized(dx: Any, x: Any) -> Any:
-    """The cotangent of a list that was used as an array: a tuple, as of every list."""
-    if not isinstance(typeof(dx), ArrayType):
-        return dx
-    if isinstance(x, list | tuple):
-        return tuple(itemized(dx[i], item) for i, item in enumerate(x))
-    return dx if is_inexact(x) else None
-
-
 def conj(x: Any) -> Any:
     """Complex conjugate; the value itself if it is real."""
     return np.conj(x) if typeof(x).dtype.kind == "c" else x  # type: ignore[union-attr]
@@ -96,7 +87,7 @@ def conj(x: Any) -> Any:
 def unbroadcast(dx: Any, x: Any) -> Any:
     """The cotangent ``dx`` of a broadcast ``x``, brought back to the shape, dtype and realness of ``x``."""
     if isinstance(x, list | tuple):
-        return itemized(unbroadcast(dx, operand(x)), x)
+        return _fitted(dx, outline(x))
     have, want = typeof(dx), typeof(x)
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.shape != want.shape:
@@ -149,8 +140,6 @@ def _fitted(dx: Any, x: Any) -> Any:
 
 def like(dx: Any, x: Any) -> Any:
     """``dx`` with the dtype of ``x``: the real part if ``x`` is real, float32 if ``x`` is."""
-    if isinstance(x, list | tuple):
-        return itemized(like(dx, operand(x)), x)
     have, want = typeof(dx), typeof(x)
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.dtype.kind == "c" and want.dtype.kind != "c":

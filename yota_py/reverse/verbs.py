@@ -16,7 +16,8 @@ from ..base.containers import NAMESPACE, item
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, NonScalarOutputError, OutputError, RuleError
-from ..registry.registry import apply_rule, primitive_of
+from ..registry.applied import apply_rule
+from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
 from ..registry.writes import ReadOnly, written_into
 from ..tape.operations import Call, Input, Variable, operands, paths, renamed, substitute, user_site

@@ -19,7 +19,8 @@ from ..base.containers import item, items_of, keys_of
 from ..base.types import ArrayType, is_inexact, typeof
 from ..capture.recording import record_call
 from ..errors import GuardError
-from ..registry.registry import Primitive, Sample, apply_rule, primitive_of
+from ..registry.applied import apply_rule
+from ..registry.registry import Primitive, Sample, primitive_of
 from ..reverse.verbs import differentiate
 from ..tape.operations import substitute
 from ..tape.recorder import Recorder

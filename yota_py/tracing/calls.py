@@ -10,7 +10,8 @@ import numpy as np
 from ..base.dispatch import find_held, shadow
 from ..base.ownership import is_library, named_module
 from ..base.unwinding import Quiet, state
-from ..registry.registry import deciding, missing_rule, primitive_of, raising, rewriting
+from ..registry.applied import missing_rule
+from ..registry.registry import primitive_of
 from ..tape.show import name_of
 from .arguments import held_in, positional
 from .foreign import Foreign, has_foreign, meet
@@ -42,9 +43,10 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
     trace: Any = max((t._ledger for t in tracers), key=lambda t: t.level)
-    rewrite = rewriting.get(fn) if entry is not None else None
-    if rewrite is not None and (result := rewrite(*args, **kwargs)) is not NotImplemented:
-        return result
+    if entry is not None and entry.instead is not None:
+        result = entry.instead(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
     if entry is not None and entry.inline and entry.lowering is not None:
         trace.split((args, dict(kwargs)))  # looks where arrays come from
         result = entry.lowering(*args, **kwargs)
@@ -63,9 +65,9 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     differentiable = entry is not None and not no_rule and not entry.nondiff
     if kwargs and differentiable and any(t._carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = positional(fn, entry, args, kwargs)
-    if entry is not None and (decides := deciding.get(fn)) is not None:
-        bool(decides(*args))
+    if entry is not None and entry.decides is not None:
+        bool(entry.decides(*args))
     result = trace.record(fn, args, kwargs)
-    if entry is not None and (raises := raising.get(fn)) is not None:
-        bool(raises(result, *args))  # a decision, if it depends on what is traced
+    if entry is not None and entry.raises is not None:
+        bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result

@@ -14,7 +14,7 @@ from ..base.dispatch import decided, is_traced, original, shadow
 from ..base.unwinding import state
 from ..errors import MutationError, YotaError
 from ..registry.contents import copy_of, parts_of
-from ..registry.registry import patched
+from ..registry.patches import patched
 from ..registry.writes import sparse_matmul
 from ..tape.operations import user_site
 from ..tape.show import name_of

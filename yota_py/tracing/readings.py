@@ -15,7 +15,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..base.dispatch import decided, shadow
 from ..base.unwinding import state
-from ..registry.registry import conversions, readings
+from ..registry.patches import conversions
+from ..registry.registry import readings
 from ..registry.writes import copied
 from . import hints
 from .stand_ins import as_constant

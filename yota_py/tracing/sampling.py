@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..registry.registry import patch
+from ..registry.patches import patch
 from .mutation import overwrite
 from .tracer import Tracer
 

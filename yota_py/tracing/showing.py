@@ -16,7 +16,7 @@ from ..base.callsites import METHODS, called_of
 from ..base.dispatch import original
 from ..base.ownership import is_library_frame
 from ..base.unwinding import state
-from ..registry.registry import makers, show, shown, shown_always
+from ..registry.patches import makers, show, shown, shown_always
 
 MODULES = [
     "numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "numpy.lib.stride_tricks", "math", "cmath", "scipy.special",

@@ -21,7 +21,8 @@ from ..base.callsites import calls
 from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
-from ..registry.registry import finders, listeners, makers, methods, patched
+from ..registry.patches import finders, makers, patched
+from ..registry.registry import listeners, methods
 from .disguise import BY_ORIGINAL
 from .showing import MODULES, Showing
 

@@ -9,7 +9,8 @@ import numpy as np
 from ..base.containers import mapped
 from ..base.dispatch import dispatching, find_held, is_traced
 from ..errors import LostDerivativeError
-from ..registry.registry import describe, nondiff
+from ..registry.kernels import Map
+from ..registry.registry import nondiff
 from ..tape.operations import user_site
 from .arguments import kept_in
 
@@ -21,8 +22,7 @@ def _stopped(x: Any) -> Any:
 
 
 _stopped.__name__ = _stopped.__qualname__ = "stop_gradient"  # on tapes
-_constant = nondiff(dispatching(_stopped))
-describe(_constant, emit=lambda k, x: x)
+_constant = nondiff(dispatching(_stopped), kernel=Map())
 
 
 def stop_gradient(tree: T) -> T:

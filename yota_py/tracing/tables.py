@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base.containers import items_of, mapped
 from ..base.dispatch import decided, find_traced, is_traced, original
-from ..registry.registry import finders
+from ..registry.patches import finders
 from . import hints
 from .tracer import Tracer, lost
 

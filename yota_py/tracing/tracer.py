@@ -22,7 +22,8 @@ from ..base.dispatch import decided, is_traced, shadow
 from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError, MissingRuleError, YotaError
-from ..registry.registry import conversions, methods, properties, readings, setters
+from ..registry.patches import conversions
+from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
 from .ledger import Ledger

@@ -21,6 +21,7 @@ from ..base.ownership import in_rules, named_module
 from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError
+from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
@@ -109,7 +110,7 @@ class Trace(Ledger):
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
         entry = primitive_of(fn)
-        if entry is not None and entry.kind in ("view", "reduce", "concatenate"):  # a traced integer decides a shape
+        if entry is not None and isinstance(entry.kernel, View | Reduce | Concatenate):  # an integer decides a shape
             args, kwargs = (args[0], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
         elif kwargs:
             kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}

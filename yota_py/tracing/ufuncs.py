@@ -14,8 +14,10 @@ import numpy as np
 from numpy._core import umath
 
 from ..base.dispatch import decided, find_traced, is_traced, shadow
+from ..base.signatures import signature_of
 from ..base.types import typeof
 from ..base.unwinding import Quiet
+from ..registry.registry import ufunc_methods
 from ..registry.tangents import astype
 from ..registry.writes import asked, spare, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 from ..tape.show import name_of
@@ -24,11 +26,6 @@ from .foreign import Foreign, kind_of, meet
 from .mutation import accumulate, write_result
 from .tracer import elsewhere, tracers_in, unsupported
 
-_REDUCTIONS: dict[Any, Callable[..., Any]] = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-}  # fmt: skip
-_TRUTH: dict[Any, Callable[..., Any]] = {np.logical_and: np.all, np.logical_or: np.any}
-_ACCUMULATIONS: dict[Any, Callable[..., Any]] = {np.add: np.cumsum, np.multiply: np.cumprod}
 _CLIP: Any = umath.clip  # type: ignore[attr-defined]
 CLIP = np.clip  # which has a stand-in while a trace runs
 KEYWORDS = frozenset(["where", "dtype", "casting", "order", "subok", "signature", "sig"])
@@ -85,14 +82,18 @@ def _asked(
     return [*answer] if isinstance(answer, tuple) else [answer]
 
 
-# Functions that are reductions of a ufunc, and may sum up in another dtype than that of their elements.
-_ACCUMULATING = {np.sum: np.add, np.prod: np.multiply, np.cumsum: np.add, np.cumprod: np.multiply}
+@lru_cache
+def _keywords(fn: Any) -> frozenset[str]:
+    return frozenset(signature_of(fn).parameters)
 
 
 def into(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of one of NumPy's functions that is to write into ``out``, with the dtype in which it computes."""
-    ufunc, wanted = _ACCUMULATING.get(fn), args[2] if len(args) > 2 else kwargs.get("dtype")
-    if ufunc is None or out is None or wanted is not None or np.result_type(args[0]) == out.dtype:
+    ufunc = next((ufunc for (ufunc, _), known in ufunc_methods.items() if known is fn), None)
+    if ufunc is None or out is None or "dtype" not in _keywords(fn):
+        return args, kwargs
+    wanted = args[2] if len(args) > 2 else kwargs.get("dtype")
+    if wanted is not None or np.result_type(args[0]) == out.dtype:
         return args, kwargs
     dtype = _dtype_for(ufunc, args[0], out)
     if len(args) > 2:
@@ -182,12 +183,11 @@ def _outer(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Seque
 def _reduce(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
     a, options = inputs[0], _telling(kwargs)
     axis = decided(kwargs.get("axis", 0)) if np.ndim(a) else None  # a number counts as one element along axis 0
-    if ufunc in _REDUCTIONS:
-        if ufunc not in (np.add, np.multiply) and (dtype := options.pop("dtype", None)) is not None:
+    if (fn := ufunc_methods.get((ufunc, "reduce"))) is not None:
+        if "dtype" not in _keywords(fn) and (dtype := options.pop("dtype", None)) is not None:
             a = astype(a, np.dtype(dtype))
-        return [_recorded(_REDUCTIONS[ufunc], (a,), {"axis": axis, **options})]
-    if ufunc in _TRUTH and not options.keys() - {"keepdims"}:
-        return [_recorded(_TRUTH[ufunc], (a,), {"axis": axis, **options})]
+        if _keywords(fn).issuperset(options):
+            return [_recorded(fn, (a,), {"axis": axis, **options})]
     _check_order(ufunc, a)
     initial = kwargs.get("initial", np._NoValue)  # type: ignore[attr-defined]  # None says that there is none
     where, keepdims = kwargs.get("where", True), bool(kwargs.get("keepdims"))
@@ -196,8 +196,8 @@ def _reduce(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequ
 
 def _accumulate(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
     a, axis, dtype = inputs[0], decided(kwargs.get("axis", 0)), kwargs.get("dtype")
-    if ufunc in _ACCUMULATIONS:
-        return [_recorded(_ACCUMULATIONS[ufunc], (a,), {"axis": axis, **_telling({"dtype": dtype})})]
+    if (fn := ufunc_methods.get((ufunc, "accumulate"))) is not None:
+        return [_recorded(fn, (a,), {"axis": axis, **_telling({"dtype": dtype})})]
     return [ufunc_accumulate(ufunc, a, 0 if axis is None else axis, dtype)]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped, with_items
 from ..base.dispatch import decided, find_traced, shadow
+from ..registry.kernels import View
 from ..registry.registry import primitive_of
 from ..registry.tangents import getfield
 from ..registry.writes import set_view
@@ -119,7 +120,7 @@ def _put(structure: Any, place: tuple[Any, ...], x: Any) -> Any:
 def _heed_copy(fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """What has copied an array gives a view of one that lies otherwise."""
     array, entry = shadow(args[0]) if args else None, primitive_of(fn)
-    if isinstance(array, np.ndarray) and not array.flags.c_contiguous and entry is not None and entry.kind == "view":
+    if isinstance(array, np.ndarray) and not array.flags.c_contiguous and entry and isinstance(entry.kernel, View):
         heed_layout()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ...registry.kernels import emitted
 from ..maths.builder import VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I32, I64, PTR, VOID, Value, const
@@ -137,8 +138,8 @@ class _Emitter(MemoryEmitter):
             arguments = [values[k] for k in node.operands]
             values.append(
                 self.math.cast(arguments[0], ELEMENTS[node.dtype])
-                if node.emit is None
-                else self._as_said(node.emit(self.math, *arguments), node.dtype)
+                if not node.emit
+                else self._as_said(emitted(self.math, node.emit, *arguments), node.dtype)
             )
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
             value = self._as_said(values[out.value], out.dtype)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -95,10 +95,10 @@ class Operand:
 class Node:
     """An elementwise operation on values: operands are numbered first, then nodes.
 
-    ``emit`` writes it with a maths builder; ``None`` casts the only operand to ``dtype``.
+    ``emit`` is the name of what writes it (``registry.kernels``); without one the only operand is cast to ``dtype``.
     """
 
-    emit: Callable[..., Any] | None
+    emit: str
     operands: tuple[int, ...]
     dtype: str
 

@@ -8,16 +8,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
 from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
+@named
 def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
     return k.select(mask, value, k.const(0, value))
 
 
+@named
 def _plus_zero(k: Any, x: Any) -> Any:
     return k.add(k.const(0, x), x)
 
@@ -100,7 +103,7 @@ class _Builder:
     def __init__(self, space: tuple[int, ...], memory: Locations) -> None:
         self.space, self.memory = space, memory
         self.operands: list[_Load] = []
-        self.nodes: list[tuple[Any, tuple[int, ...], str]] = []
+        self.nodes: list[tuple[str, tuple[int, ...], str]] = []
         self.outputs: list[_Store] = []
         self.values: dict[Any, tuple[int, str]] = {}
 
@@ -123,18 +126,18 @@ class _Builder:
         if have == dtype:
             return value
         if (cast := (key, dtype)) not in self.values:
-            self.values[cast] = self._node(None, (value,), dtype), dtype
+            self.values[cast] = self._node("", (value,), dtype), dtype
         return self.values[cast][0]
 
     def add(self, item: Item) -> None:
         """One operation of the cluster."""
         match item:
             case Map():
-                arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
-                if item.emit is None:
-                    value = self.read(item.reads[0][0], item.dtype)
+                if item.kernel.emit:
+                    arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
+                    value = self._node(item.kernel.emit, arguments, item.dtype)
                 else:
-                    value = self._node(item.emit, arguments, item.dtype)
+                    value = self.read(item.reads[0][0], item.dtype)
                 self.values[item.var] = value, item.dtype
             case Pad():
                 self.values[item.var] = self._pad(item)
@@ -153,7 +156,7 @@ class _Builder:
             case Reduce():
                 self._reduce(item)
 
-    def _node(self, emit: Any, arguments: tuple[int, ...], dtype: str) -> int:
+    def _node(self, emit: str, arguments: tuple[int, ...], dtype: str) -> int:
         self.nodes.append((emit, arguments, dtype))
         return -len(self.nodes)
 
@@ -166,10 +169,10 @@ class _Builder:
             if (key := (inner.var, item.box)) in self.values:
                 continue
             arguments = tuple(self._boxed(x, dtype, item) for x, dtype in inner.reads)
-            if inner.emit is None:
-                self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
+            if inner.kernel.emit:
+                self.values[key] = self._node(inner.kernel.emit, arguments, inner.dtype), inner.dtype
             else:
-                self.values[key] = self._node(inner.emit, arguments, inner.dtype), inner.dtype
+                self.values[key] = self._cast(arguments[0], inner.reads[0][1], inner.dtype), inner.dtype
         value, dtype = self.values[item.inner[-1].var, item.box]
         mask_key = ("box", item.box)
         if mask_key not in self.values:
@@ -185,7 +188,7 @@ class _Builder:
         return self._cast(value, have, dtype)
 
     def _cast(self, value: int, have: str, dtype: str) -> int:
-        return value if have == dtype else self._node(None, (value,), dtype)
+        return value if have == dtype else self._node("", (value,), dtype)
 
     def _read_boxed(self, x: Variable, item: Pad) -> tuple[int, str]:
         """The operand that reads an array where it stands in a box; dimensions of extent one may be missing in it."""

@@ -10,29 +10,35 @@ import numpy as np
 
 from ...base.dispatch import decided, original
 from ...base.types import ArrayType, is_basic
-from ...registry.registry import Primitive, primitive_of
+from ...registry import kernels
+from ...registry.registry import primitive_of
 from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Reduction, Require, Scatter
+from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Require, Scatter
 
-_REDUCTIONS: dict[Any, Reduction] = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min"}
+
+def kernel_for(op: Call) -> kernels.Kernel | None:
+    """What the engine may do with an operation."""
+    entry = primitive_of(op.fn)
+    return None if entry is None else entry.kernel
 
 
 def view_base(tape: Tape, op: Call) -> Variable | None:
     """The variable whose memory an operation only looks at in another way."""
-    entry = primitive_of(op.fn)
-    if entry is None or not op.args or not isinstance(op.args[0], Variable):
+    kernel = kernel_for(op)
+    if not op.args or not isinstance(op.args[0], Variable):
         return None
-    if entry.kind != "view" and not (entry.kind == "index" and is_basic(op.args[1])):
+    indexed = isinstance(kernel, kernels.Index) and is_basic(op.args[1])
+    if not indexed and not isinstance(kernel, kernels.View):
         return None
     if sum(1 for _ in operands(op)) != 1 or not isinstance(op.type, ArrayType):
         return None
     base = tape.type_of(op.args[0])
     if not isinstance(base, ArrayType) or base.dtype != op.type.dtype:
         return None
-    return op.args[0] if entry.kind == "index" or _shares_memory(op, base) else None
+    return op.args[0] if indexed or _shares_memory(op, base) else None
 
 
 def _shares_memory(op: Call, base: ArrayType) -> bool:
@@ -42,20 +48,31 @@ def _shares_memory(op: Call, base: ArrayType) -> bool:
     return isinstance(view, np.ndarray) and (not view.size or np.may_share_memory(view, array))
 
 
-# The tests of guards that kernels can check: masks of a value and what was expected.
-_TESTS: dict[Any, Callable[..., Any]] = {
-    bool: lambda k, x, expected: k.logical_not(k.logical_xor(x, expected)),
-    np.all: lambda k, x, expected: k.truth(x),
-    int: lambda k, x, expected: k.eq(k.trunc(x), expected),
-    operator.index: lambda k, x, expected: k.eq(x, expected),
-    float: lambda k, x, expected: _same_number(k, x, expected),
-    decided: lambda k, x, expected: k.eq(x, expected),
-}  # fmt: skip
+@kernels.named
+def _same_truth(k: Any, x: Any, expected: Any) -> Any:
+    return k.logical_not(k.logical_xor(x, expected))
 
 
+@kernels.named
+def _true(k: Any, x: Any, expected: Any) -> Any:
+    return k.truth(x)
+
+
+@kernels.named
+def _same_whole_part(k: Any, x: Any, expected: Any) -> Any:
+    return k.eq(k.trunc(x), expected)
+
+
+@kernels.named
 def _same_number(k: Any, x: Any, expected: Any) -> Any:
     """Equal, and of the same sign: that of zeros counts."""
     return k.logical_and(k.eq(x, expected), k.logical_not(k.logical_xor(k.signbit(x), k.signbit(expected))))
+
+
+# The tests of guards that kernels can check: masks of a value and what was expected.
+_TESTS: dict[Any, str] = {
+    bool: _same_truth, np.all: _true, int: _same_whole_part, float: _same_number, operator.index: "eq", decided: "eq",
+}  # fmt: skip
 
 
 def checkable(tape: Tape) -> bool:
@@ -85,38 +102,36 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
 
 
 def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:
-    entry, otherwise = primitive_of(op.fn), Python(var)
-    if entry is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
+    kernel, otherwise = kernel_for(op), Python(var)
+    if kernel is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
         return otherwise
     types = [tape.type_of(x) for x in operands(op)]
     if not all(isinstance(t, ArrayType) and t.dtype.name in SUPPORTED for t in types):
         return otherwise
     if op.type.size == 0 or any(t.size == 0 for t in types):
         return otherwise
-    handler = _HANDLERS.get(entry.kind)
-    return (handler(tape, var, op, entry) if handler else None) or otherwise
+    return _HANDLERS[type(kernel)](tape, var, op, kernel) or otherwise
 
 
-def _map(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Map | None:
+def _map(tape: Tape, var: Variable, op: Call, kernel: kernels.Map) -> Map | None:
     assert isinstance(op.type, ArrayType)
     if op.fn is astype:
         source = tape.type_of(op.args[0]).dtype
         if source.name not in SUPPORTED:  # a number that is known
-            return Map(var, ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name)
+            return Map(var, ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name, kernel)
         if source.kind == "f" and op.type.dtype.kind in "iu":
             return None
-        return Map(var, ((op.args[0], source.name),), op.type.dtype.name)
+        return Map(var, ((op.args[0], source.name),), op.type.dtype.name, kernel)
     if op.kwargs or not all(isinstance(x, Variable | bool | int | float | np.generic) for x in op.args):
         return None
-    dtypes = loop_of(tape, op)
+    dtypes = loop_of(tape, op, kernel.integers)
     if dtypes is None:
         return None
-    return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, entry.emit)
+    return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, kernel)
 
 
-def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Reduce | None:
-    mode = _REDUCTIONS.get(entry.fn)
-    if mode is None or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
+def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Reduce | None:
+    if len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
         return None
     source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
@@ -124,10 +139,10 @@ def _reduce(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Reduce | N
     if not all(isinstance(a, int) for a in axes) or op.type.dtype.name == "bool":
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Reduce(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, mode, normal)
+    return Reduce(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, kernel.mode, normal)
 
 
-def _matmul(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Matmul | None:
+def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matmul | None:
     assert isinstance(op.type, ArrayType)
     if op.kwargs or len(op.args) != 2 or not all(isinstance(x, Variable) for x in op.args):
         return None
@@ -137,15 +152,15 @@ def _matmul(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Matmul | N
     return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 else None
 
 
-def _fill(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Map | None:
+def _fill(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Map | None:
     """``np.broadcast_to`` of a number that is known: an array to be filled."""
     assert isinstance(op.type, ArrayType)
     if op.fn is not np.broadcast_to or not isinstance(op.args[0], bool | int | float | np.generic):
         return None
-    return Map(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name)
+    return Map(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, kernels.Map())
 
 
-def _concatenate(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Concatenate | None:
+def _concatenate(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Concatenate | None:
     parts, axis = op.args[0], op.kwargs.get("axis", op.args[1] if len(op.args) > 1 else 0)
     assert isinstance(op.type, ArrayType)
     if not isinstance(parts, tuple | list) or not isinstance(axis, int) or not set(op.kwargs) <= {"axis"}:
@@ -165,7 +180,7 @@ def _expanded(index: Any, ndim: int) -> list[Any] | None:
     return parts[:at] + [slice(None)] * (ndim - used) + parts[at + 1 :]
 
 
-def _gather(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Gather | None:
+def _gather(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Gather | None:
     x = op.args[0]
     indices = _leading_indices(tape, op.args[1], tape.type_of(x).ndim) if isinstance(x, Variable) else None
     if indices is None:
@@ -191,7 +206,7 @@ def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
     return leading if any(isinstance(p, Variable) for p in leading) else None
 
 
-def _unindex(tape: Tape, var: Variable, op: Call, entry: Primitive) -> Pad | Scatter | None:
+def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad | Scatter | None:
     dy, index, shape = op.args
     assert isinstance(op.type, ArrayType)
     if not isinstance(dy, Variable):
@@ -221,7 +236,7 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
     return tuple(box)
 
 
-_HANDLERS = {
-    "map": _map, "reduce": _reduce, "view": _fill, "matmul": _matmul, "concatenate": _concatenate, "index": _gather,
-    "unindex": _unindex,
+_HANDLERS: dict[type, Callable[..., Item | Matmul | Concatenate | None]] = {
+    kernels.Map: _map, kernels.Reduce: _reduce, kernels.View: _fill, kernels.Product: _matmul,
+    kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
 }  # fmt: skip

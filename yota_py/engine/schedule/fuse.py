@@ -13,15 +13,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 
-import numpy as np
-
 from ...base.types import ArrayType
-from ...registry.registry import primitive_of
-from ...registry.tangents import strong_multiply
+from ...registry import kernels
 from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
-from .classify import classify, guarded, view_base
-from .loops import ON_INTEGERS
+from .classify import classify, guarded, kernel_for, view_base
 from .steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter, Schedule
 
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
@@ -114,22 +110,17 @@ def _drop_unused(schedule: Schedule) -> None:
     schedule.steps = [step for step in schedule.steps if not isinstance(step, Cluster) or step.items]
 
 
-# Operations that cost about as much as a load: everything else counts as ten of them.
-_LIGHT = ON_INTEGERS | {np.divide, np.reciprocal, np.sqrt, strong_multiply}
-_RECOMPUTED = 40
+_RECOMPUTED = 40  # loads: what is dearer is written to memory
 
 
 def _only_padded(tape: Tape) -> set[Variable]:
     """Elementwise results that nothing needs in memory but adjoints of slices."""
     stored = {x for _, x in paths(tape.results)}
     for _, op in tape:
-        if (
-            not isinstance(op, Call)
-            or (entry := primitive_of(op.fn)) is None
-            or entry.kind not in ("map", "reduce", "unindex")
-        ):
+        kernel = kernel_for(op) if isinstance(op, Call) else None
+        if not isinstance(kernel, kernels.Map | kernels.Reduce | kernels.Unindex):
             stored.update(operands(op))
-        elif entry.kind == "map" and isinstance(op.type, ArrayType):
+        elif isinstance(kernel, kernels.Map) and isinstance(op.type, ArrayType):
             stored.update(x for x in operands(op) if tape.type_of(x).shape != op.type.shape)
     return {var for var, _ in tape} - stored
 
@@ -151,8 +142,7 @@ def _recomputed(tape: Tape, pad: Pad, items: dict[Variable, Item]) -> Pad:
                 return pad
             leaves[x] = tape.type_of(x).dtype.name
             continue
-        op = tape[x]
-        cost += 1 if isinstance(op, Call) and op.fn in _LIGHT else 10
+        cost += item.kernel.cost
         if cost > _RECOMPUTED:
             return pad
         inner[x] = item

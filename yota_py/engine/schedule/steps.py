@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from ...registry import kernels
 from ...tape.operations import Variable
 from ...tape.tape import Tape
-
-Reduction = Literal["sum", "prod", "max", "min"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +26,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Map(Item):
-    """An elementwise operation, which ``emit`` writes; without it, its only operand as another dtype."""
+    """An elementwise operation; if its ``kernel`` writes nothing, its only operand as another dtype."""
 
-    emit: Callable[..., Any] | None = None
+    kernel: kernels.Map
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Scatter(Item):
 class Reduce(Item):
     """An operand reduced over ``axes``."""
 
-    mode: Reduction
+    mode: kernels.Reduction
     axes: tuple[int, ...]
 
 
@@ -67,7 +65,7 @@ class Reduce(Item):
 class Require(Item):
     """A guard: it reads what was decided on; the mask that ``emit`` writes must be true in all elements."""
 
-    emit: Callable[..., Any]
+    emit: str
 
 
 Pointwise = Map | Pad | Gather  # items that have a value at each point of the space

@@ -1,0 +1,100 @@
+"""Rules applied to a call: run on values, written with simpler primitives, or found missing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.containers import items_of
+from ..base.ownership import named_module
+from ..errors import MissingRuleError, RuleError
+from ..tape.operations import Site, user_site
+from ..tape.show import name_of
+from .partials import Rule, Wanted
+from .registry import Primitive, primitive_of
+from .tangents import filled, fitted, outline
+
+
+def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A call written with simpler primitives; ``NotImplemented`` if there is no such form for these arguments."""
+    if entry.lowering is None:
+        return NotImplemented
+    try:
+        return entry.lowering(*args, **kwargs)
+    except MissingRuleError:  # of a rule that is its own lowering
+        return NotImplemented
+    except TypeError:
+        if _accepts(entry.lowering, args, kwargs):
+            raise
+        return NotImplemented  # a keyword that it does not know
+
+
+def apply_rule(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], site: Site | None, wanted: Wanted = None
+) -> tuple[Any, Any]:
+    """Run the rule of ``fn`` on values; returns ``(y, pullback)``.
+
+    What a pullback of the library gives is fitted to the arguments; it leaves out what is not wanted.
+    """
+    entry = primitive_of(fn)
+    if entry is None or entry.rule is None:
+        raise missing_rule(fn, site)
+    try:
+        result = entry.rule(*args, **kwargs, wanted=wanted) if entry.selective else entry.rule(*args, **kwargs)
+    except TypeError as error:
+        if not _accepts(entry.rule, args, kwargs):
+            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
+            raise MissingRuleError(
+                f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
+                f"call with the arguments that it takes: {takes}"
+            ) from None
+        raise
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        raise RuleError(
+            f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
+        )
+    y, pullback = result
+    if not entry.users_rule:
+        kept = [*map(outline, args)]  # no array for its dtype's sake
+        return y, lambda dy: fitted(entry.name, pullback(dy), kept)
+    return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    """A parameter as it stands in a signature, without annotation."""
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
+
+
+def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(rule).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+# Functions that are called for what they do with the values.
+SAVING = (np.save, np.savetxt, np.savez, np.savez_compressed)
+
+
+def missing_rule(fn: Any, site: Site | None = None) -> MissingRuleError:
+    """The error for a function that nobody wrote a rule for."""
+    name, where = name_of(fn), str(site or user_site())
+    module = named_module(fn)
+    full = f"{module}.{name}" if module else name
+    if fn in SAVING:
+        return MissingRuleError(f"{where}: {full} was called with a traced value, whose derivative would be lost in "
+                                f"a file. Save the value alone: {name}(..., yota_py.stop_gradient(x))")
+    if not all(part.isidentifier() for part in full.split(".")):  # of np.frompyfunc, a lambda
+        name = full = "f"
+        where = f"{where}: f is {name_of(fn)}"
+    return MissingRuleError(
+        f"{where}: no rule for {full}, which was called with a traced value. Three ways on:\n"
+        f"  1. write its derivative:    @yota_py.rrule({full})\n"
+        f"                              def _(x, ...): return {name}(x, ...), lambda dy: (..., )\n"
+        f"  2. if nothing flows back:   yota_py.nondiff({full}), or pass yota_py.stop_gradient(x)\n"
+        f"  3. rewrite the line with functions that have rules (yota_py.primitives() lists them)."
+    )

@@ -1,0 +1,92 @@
+"""What the engine may do with a primitive: descriptions, which are data, and what writes elementwise operations.
+
+A primitive without one is called in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, Literal, TypeAlias
+
+Reduction = Literal["sum", "prod", "max", "min"]
+Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """An elementwise operation; ``emit`` is a method of the maths builder or what ``named`` has given, and writes it.
+
+    Without ``emit`` the operand itself is the result. Those that are written for ``integers`` and booleans as well
+    cost about as much as a load, and so do ``light`` ones; all others count as ten of them.
+    """
+
+    emit: str = ""
+    integers: bool = False
+    light: bool = False
+
+    @property
+    def cost(self) -> int:
+        """In loads."""
+        return 1 if self.integers or self.light else 10
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A reduction over ``axis``."""
+
+    mode: Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The memory of the first argument, looked at in another way, or a copy of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Elements of the first argument, at the index that is the second: a view or a gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unindex:
+    """The adjoint of an index: an array of zeros that the first argument is added into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of matrices, or of a matrix and a vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenate:
+    """Arrays behind each other along ``axis``."""
+
+
+Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Concatenate
+
+_emitters: dict[str, Emitter] = {}
+
+
+def named(emit: Emitter) -> str:
+    """The name under which a function that writes an elementwise operation is known: its own, with a number if another
+    has that already."""
+    name = f"{emit.__module__}.{getattr(emit, '__qualname__', type(emit).__name__)}"
+    names = chain([name], (f"{name}-{i}" for i in count(2)))
+    name = next(name for name in names if _emitters.get(name, emit) is emit)
+    _emitters[name] = emit
+    return name
+
+
+def emitted(k: Any, name: str, *values: Any) -> Any:
+    """What the operation of this name is, written with the maths builder ``k``."""
+    emit = _emitters.get(name)
+    return getattr(k, name)(*values) if emit is None else emit(k, *values)
+
+
+def kernel_of(given: Kernel | str | Emitter) -> Kernel:
+    """A kernel; of a name or of a function that writes an elementwise operation, the ``Map``."""
+    if isinstance(given, str):
+        return Map(given)
+    return Map(named(given)) if callable(given) else given
