@@ -24,9 +24,10 @@ from ..capture.guards import Changed, Guards
 from ..tape.trees import flatten
 from .blame import origin
 from .check import Comparison, explained, largest, precision_of
+from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
-from .variants import Audits, Rehearsal, Signature, Variant
+from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
 SHARE = 0.02  # of the time that a program has served
@@ -79,7 +80,7 @@ def audit(mode: Mode, signature: Signature, variant: Variant, call: Request) -> 
         if not alone:
             return None
         start = time.perf_counter()
-        rehearsal = signature.rehearse(variant, *call)
+        rehearsal = variant.enter(*call, True)
         if isinstance(rehearsal, Refusal):
             return rehearsal
         seconds = time.perf_counter() - start
@@ -243,7 +244,7 @@ class _Audit:
             return True
         if self.mode.effects:
             return False
-        again = self.signature.rehearse(self.variant, *self.call)
+        again = self.variant.enter(*self.call, True)
         if isinstance(again, Refusal):
             return True
         before, now = (flatten(outputs)[0] for outputs in (self.rehearsal.outputs, again.outputs))
