@@ -139,7 +139,7 @@ def test_a_program_is_compiled_while_another_thread_traces(name: str) -> None:
         assert installed.wait(20)
         assert vars(np)["where"] is not dispatch.original(np.where)  # which shows itself to this thread
         gradient = differentiate(source, None, None)
-        program = compile_recorded(gradient, result_types(gradient.tape), gradient.tape.out_spec)
+        program = compile_recorded(gradient, result_types(gradient.tape))
     finally:
         done.set()
         thread.join()

@@ -21,7 +21,6 @@ from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
-from ..tape.trees import flatten
 from .blame import origin
 from .check import Comparison, explained, largest, precision_of
 from .entry import Rehearsal
@@ -134,9 +133,8 @@ class _Audit:
         self.inputs = [x.copy(order="K") if any(x is target for target in targets) else x for x in rehearsal.inputs]
         self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
         self.others = threading.active_count() > 1
-        outputs = flatten(rehearsal.outputs)[0]
         precision = precision_of(variant.program.tape)
-        self.comparison = Comparison(self.world, precision, max(map(largest, outputs), default=0.0))
+        self.comparison = Comparison(self.world, precision, max(map(largest, rehearsal.outputs), default=0.0))
 
     def finding(self) -> Finding:
         """Interpret the call and compare."""
@@ -247,8 +245,7 @@ class _Audit:
         again = self.variant.enter(*self.call, True)
         if isinstance(again, Refusal):
             return True
-        before, now = (flatten(outputs)[0] for outputs in (self.rehearsal.outputs, again.outputs))
-        return any(_bits(a) != _bits(b) for a, b in zip(before, now, strict=True))
+        return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
 
     def _reason(self, guards: Guards | None) -> str:
         """What the interpreter has read, and the program does not know of."""

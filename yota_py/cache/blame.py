@@ -6,25 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import optree
-
 from ..base.refusal import Refusal
 from ..base.types import ArrayType
 from ..engine.compile import compile_tape
 from ..tape.operations import Call, Variable
 from ..tape.show import name_of
 from ..tape.tape import Tape
-from ..tape.trees import flatten
 from .check import Difference, differences, with_captured
 
 
-def origin(tape: Tape, inputs: Sequence[Any], outputs: Any, found: Sequence[Difference]) -> str:
+def origin(tape: Tape, inputs: Sequence[Any], outputs: Sequence[Any], found: Sequence[Difference]) -> str:
     """The operation that the first wrong number comes from; empty if it comes from none.
 
     That is the first operation which is computed otherwise than NumPy does. If there is none, the program does what was
     recorded, and what was recorded is not what the function does now: then it is the operation whose result is wrong.
     """
-    results = {id(value): var for value, var in zip(flatten(outputs)[0], tape.results, strict=True)}
+    results = {id(value): var for value, var in zip(outputs, tape.results, strict=True)}
     variables = (results.get(id(difference.have)) for difference in found if difference.have is not None)
     wrong = next((var for var in variables if isinstance(var, Variable)), None)
     if wrong is None:
@@ -41,9 +38,8 @@ def origin(tape: Tape, inputs: Sequence[Any], outputs: Any, found: Sequence[Diff
 def _miscomputed(tape: Tape, inputs: Sequence[Any], wrong: Variable) -> Call | None:
     """The first operation up to this one that machine code computes otherwise than NumPy."""
     calls = [var for var, op in tape if isinstance(op, Call) and isinstance(op.type, ArrayType) and var.id <= wrong.id]
-    spec = optree.treespec_list([optree.treespec_leaf(none_is_leaf=True)] * len(calls), none_is_leaf=True)
-    every = replace(tape, results=calls, out_spec=spec)
-    have = compile_tape(every, [tape[var].type for var in calls], spec).run(*inputs)
+    every = replace(tape, results=calls)
+    have = compile_tape(every, [tape[var].type for var in calls]).run(*inputs)
     if isinstance(have, Refusal):
         return None
     want = with_captured(every, inputs).play_flat(inputs[: len(tape.inputs)])

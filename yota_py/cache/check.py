@@ -203,7 +203,8 @@ def _narrowest(dtypes: Iterable[np.dtype[Any]]) -> int:
 
 
 def explained(
-    differences: Sequence[Difference], run: Callable[..., Any], tape: Tape, inputs: Sequence[Any], outputs: Any
+    differences: Sequence[Difference], run: Callable[..., Any], tape: Tape, inputs: Sequence[Any],
+    outputs: Sequence[Any],
 ) -> bool:
     """Whether a program's results may be as far from the right ones as they are because of rounding.
 
@@ -213,14 +214,13 @@ def explained(
     """
     rng = np.random.default_rng(len(inputs))
     eps = float(np.finfo(f"f{precision_of(tape)}").eps)
-    have, _ = flatten(outputs)
-    spread = [_Spread(x) for x in have]
-    _probe(spread, have, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
+    spread = [_Spread(x) for x in outputs]
+    _probe(spread, outputs, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
     exact = _played(tape, inputs)  # a kernel that is wrong is no rounding
     made, refused = _probe(spread, exact, lambda: _played(_noisy(tape, rng), inputs))
     if 0 < refused < made:
         return True
-    found = {id(x): s for x, s in zip(have, spread, strict=True)}
+    found = {id(x): s for x, s in zip(outputs, spread, strict=True)}
     return all(d.have is not None and _explains(found.get(id(d.have)), spread, d) for d in differences)
 
 
@@ -249,7 +249,7 @@ def _probe(spread: list[_Spread], known: Any, run: Callable[[], Any]) -> tuple[i
             if isinstance(results, Refusal):
                 refused += 1
             elif not isinstance(known, Refusal):
-                for moves, result, other in zip(spread, known, flatten(results)[0], strict=True):
+                for moves, result, other in zip(spread, known, results, strict=True):
                     moves.note(result, other)
     return made, refused
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import optree
 
 from ..base.refusal import MISFIT, OutOfBounds
 from ..capture.guards import ids_of
@@ -122,8 +123,8 @@ class Writer:
         """The expression of a value that the guards know."""
         return self.captures.guards.constant(value).code
 
-    def compiled(self, program: Program, result: str, effects: Effects = NOTHING) -> Compiled:
-        """The entry of a program, of which this expression is the result."""
+    def compiled(self, program: Program, result: str, effects: Effects = NOTHING, **names: Any) -> Compiled:
+        """The entry of a program, of which this expression is the result; in it, ``names`` are known as well."""
         if self.structure.bare:
             count = self.structure.spec.num_leaves - 1
             before = [f"if len(args) != {count} or kwargs or seed is not None: return MISFIT"]
@@ -140,7 +141,7 @@ class Writer:
             *self._conditions(),
             f"y = program({inputs})",
             "if type(y) is not tuple: return y",
-            _unpacked("y", len(program.tape.results), "y") if result != "y" else "",
+            _unpacked("y", len(program.tape.results), "y"),
             *self.lines,
             f"if rehearsing: return {rehearsal}",
             *effects.performed(self.users),
@@ -150,7 +151,7 @@ class Writer:
         return Compiled(program, self.captures.guards.entry(
             signature, before, after, program=program.run, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
             copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
-            Rehearsal=Rehearsal,
+            Rehearsal=Rehearsal, **names,
         ))  # fmt: skip
 
     def _conditions(self) -> list[str]:
@@ -174,6 +175,31 @@ class Writer:
     def _strides(self) -> Iterator[str]:
         for var, name in self.arrays.items():
             yield f"if {name}.strides != {self.real(var).strides!r}: return MISFIT"
+
+
+def contained(spec: optree.PyTreeSpec, count: int) -> str:
+    """The expression of what a program returns in containers of this structure."""
+    text = _display(optree.tree_unflatten(spec, [_Text(f"y{i}") for i in range(count)]))
+    return text or f"unflatten(spec, ({''.join(f'y{i}, ' for i in range(count))}))"
+
+
+class _Text(str):
+    """An expression, in the place of its value."""
+
+
+def _display(tree: Any) -> str | None:
+    """A display of tuples, lists and dicts; ``None`` if there is any other container."""
+    if type(tree) is _Text:
+        return tree
+    if type(tree) not in (tuple, list, dict) or (type(tree) is dict and not {*map(type, tree)} <= {str, int}):
+        return None
+    items = [_display(item) for item in (tree.values() if type(tree) is dict else tree)]
+    if None in items:
+        return None
+    if type(tree) is dict:
+        return f"{{{', '.join(f'{key!r}: {item}' for key, item in zip(tree, items, strict=True))}}}"
+    inside = "".join(f"{item}, " for item in items)
+    return f"({inside})" if type(tree) is tuple else f"[{inside}]"
 
 
 def _listed(texts: Iterable[str]) -> str:

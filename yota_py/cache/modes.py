@@ -22,10 +22,10 @@ from ..reverse.results import collect, result_types
 from ..reverse.verbs import differentiate
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
-from ..tape.trees import flatten
+from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .arguments import Structure
-from .entry import Compiled, Writer
+from .entry import Compiled, Writer, contained
 
 
 class Request:
@@ -187,8 +187,10 @@ class Gradient:
 
         def compile(structure: Structure) -> Compiled:
             gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
-            program = compile_recorded(gradient, result_types(gradient.tape), gradient.tape.out_spec, low=low.tape)
-            return Writer(source, captures, structure, call.leaves).compiled(program, "y")
+            program = compile_recorded(gradient, result_types(gradient.tape), low=low.tape)
+            writer, spec = Writer(source, captures, structure, call.leaves), gradient.tape.out_spec
+            assert spec is not None
+            return writer.compiled(program, contained(spec, len(program.tape.results)), unflatten=unflatten, spec=spec)
 
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
         return TracedCall(result, problems_of(source, captures), inputs, source, captures, compile, nbytes)

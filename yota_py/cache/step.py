@@ -68,8 +68,7 @@ class _Writer(Writer):
         """The program, and the function that serves calls with it."""
         copies, stores, grown, result = self.body()
         types = [self.trace.tape[var].type for var in self.outputs]
-        spec = optree.treespec_tuple([optree.treespec_leaf(none_is_leaf=True)] * len(types), none_is_leaf=True)
-        program = compile_recorded(self.trace.returning([*self.outputs], spec), types, spec)
+        program = compile_recorded(self.trace.returning([*self.outputs]), types)
         return self.compiled(program, result, Effects(copies, stores, grown))
 
     def body(self) -> _Body:
