@@ -92,7 +92,7 @@ class Jitted:
         else:
             try:
                 structure = Structure(*given, performance.recording.positions.values(), objects=True)
-                self.step = make_step(performance, structure).enter
+                _, self.step = make_step(performance, structure)
             except UncompilableError as reason:
                 self.problem = str(reason)
         return performance.result

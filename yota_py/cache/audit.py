@@ -21,8 +21,7 @@ from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
-from .blame import origin
-from .check import Comparison, explained, largest, precision_of
+from .check import Comparison, explained, largest, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY

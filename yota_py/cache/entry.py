@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Of the traced function or another with the same code, its arguments, and a seed: the result, after all effects; or a
 # ``Refusal``, and nothing has happened. With a fifth argument, which is true, a ``Rehearsal`` rather than the result.
 Entry: TypeAlias = Callable[..., Any]
+Compiled: TypeAlias = "tuple[Program, Entry]"
 
 PLAIN = OutOfBounds()  # the function itself must be called, no other program fits
 
@@ -50,14 +51,6 @@ class Rehearsal:
     appended: Sequence[tuple[Any, str, Any]]
     inputs: Sequence[Any]
     outputs: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A program, and the function that serves calls with it."""
-
-    program: Program
-    enter: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +141,11 @@ class Writer:
             f"return {result}",
         ]
         signature = "enter(f, args, kwargs, seed, rehearsing=False)"
-        return Compiled(program, self.captures.guards.entry(
+        return program, self.captures.guards.entry(
             signature, before, after, program=program.run, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
             copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
             Rehearsal=Rehearsal, **names,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays are not as they were traced."""
@@ -178,28 +171,25 @@ class Writer:
 
 
 def contained(spec: optree.PyTreeSpec, count: int) -> str:
-    """The expression of what a program returns in containers of this structure."""
-    text = _display(optree.tree_unflatten(spec, [_Text(f"y{i}") for i in range(count)]))
-    return text or f"unflatten(spec, ({''.join(f'y{i}, ' for i in range(count))}))"
+    """The expression of what a program returns, in containers of this structure."""
+    names = [_Name(f"y{i}") for i in range(count)]
+    tree = optree.tree_unflatten(spec, names)
+    return repr(tree) if _is_display(tree) else f"unflatten(spec, {(*names,)!r})"
 
 
-class _Text(str):
-    """An expression, in the place of its value."""
+@dataclass(frozen=True, slots=True, repr=False)
+class _Name:
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
 
 
-def _display(tree: Any) -> str | None:
-    """A display of tuples, lists and dicts; ``None`` if there is any other container."""
-    if type(tree) is _Text:
-        return tree
-    if type(tree) not in (tuple, list, dict) or (type(tree) is dict and not {*map(type, tree)} <= {str, int}):
-        return None
-    items = [_display(item) for item in (tree.values() if type(tree) is dict else tree)]
-    if None in items:
-        return None
+def _is_display(tree: Any) -> bool:
+    """Whether a tree prints as what Python makes another one of."""
     if type(tree) is dict:
-        return f"{{{', '.join(f'{key!r}: {item}' for key, item in zip(tree, items, strict=True))}}}"
-    inside = "".join(f"{item}, " for item in items)
-    return f"({inside})" if type(tree) is tuple else f"[{inside}]"
+        return {*map(type, tree)} <= {str, int} and all(map(_is_display, tree.values()))
+    return type(tree) is _Name or (type(tree) in (tuple, list) and all(map(_is_display, tree)))
 
 
 def _listed(texts: Iterable[str]) -> str:

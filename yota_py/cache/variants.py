@@ -67,12 +67,10 @@ class Variant:
     def compile(self, compile: Callable[[], Compiled]) -> None:
         """Take what this returns, or note why there is nothing."""
         try:
-            compiled = compile()
+            self.program, self.enter = compile()
+            self.program.limit = 0
         except UncompilableError as reason:
             self.problem = str(reason)
-        else:
-            self.program, self.enter = compiled.program, compiled.enter
-            self.program.limit = 0
 
 
 def refuse(*values: Any) -> Refusal:

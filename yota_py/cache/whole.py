@@ -96,19 +96,11 @@ def jit(f: Callable[..., Any]) -> Compilable:
         try:
             if state.traces:
                 return noticing(f)(*args, **kwargs)
+            if given is not None:
+                return cache(*given(args, kwargs), None)
             return cache(f, args, kwargs, None)
         except BaseException as error:
             fold(error)
             raise
 
-    @wraps(f)
-    def compiled_appending(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if state.traces or given is None:
-                return noticing(f)(*args, **kwargs)
-            return cache(*given(args, kwargs), None)
-        except BaseException as error:
-            fold(error)
-            raise
-
-    return Compilable(compiled if given is None else compiled_appending, cache, jit, (f,), given)
+    return Compilable(compiled, cache, jit, (f,), given)

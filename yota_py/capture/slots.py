@@ -1,4 +1,4 @@
-"""What a trace reads, as a tree: how it is read again, and what users call it."""
+"""What a trace reads: how it is read again, and what users call it."""
 
 from __future__ import annotations
 
