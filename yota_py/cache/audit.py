@@ -144,7 +144,7 @@ class _Audit:
             except Exception as raised:
                 error = raised
         if isinstance(error, _UNJUDGED):
-            return self._of(result, error, "")
+            return self._right(result, error)
         if error is not None:
             has, said = reprlib.repr(self.rehearsal.result), f"{type(error).__name__}: {error}"
             self.comparison.differ("the call", f"returns {has}, and should raise {said}")
@@ -155,24 +155,23 @@ class _Audit:
             self.comparison.sharing()
         if not self.comparison.differences or self._is_nobodys_fault():
             self.variant.audits.suspect = frozenset()
-            return self._of(result, error, "")
+            return self._right(result, error)
         places = frozenset(difference.where for difference in self.comparison.differences)
         if self.others and not places & self.variant.audits.suspect:  # once more, as soon as possible
             self.variant.audits.suspect = places
-            return self._of(result, error, "")
+            return self._right(result, error)
         return Finding(result, error, self._fault(guards))
 
     def _fault(self, guards: Guards | None) -> str:
         """What is wrong, where it comes from, and what the program does not know of, in words."""
         found, tape = self.comparison.differences, self.variant.program.tape
-        said = "; ".join(map(str, found[:3]))
-        return said + origin(tape, self.inputs, self.rehearsal.outputs, found) + self._reason(guards)
+        said = "; ".join(map(str, found[:3])) + origin(tape, self.inputs, self.rehearsal.outputs, found)
+        news = guards.unknown_to(self.signature.guards) if guards is not None else ""
+        return f"{said} (the program does not know that {news})" if news else said
 
-    def _of(self, result: Any, error: BaseException | None, fault: str) -> Finding:
+    def _right(self, result: Any, error: BaseException | None) -> Finding:
         """A finding without a fault: of a function without effects, it is the program's result."""
-        if self.mode.effects:
-            return Finding(result, error, fault)
-        return Finding(self.rehearsal.result, None, fault)
+        return Finding(result, error, "") if self.mode.effects else Finding(self.rehearsal.result, None, "")
 
     # -- effects
 
@@ -245,11 +244,6 @@ class _Audit:
         if isinstance(again, Refusal):
             return True
         return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
-
-    def _reason(self, guards: Guards | None) -> str:
-        """What the interpreter has read, and the program does not know of."""
-        news = guards.unknown_to(self.signature.guards) if guards is not None else ""
-        return f" (the program does not know that {news})" if news else ""
 
 
 def _where(key: Any, item: bool) -> str:

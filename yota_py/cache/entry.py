@@ -112,10 +112,6 @@ class Writer:
             return self.captures.captured.values[op.captured]
         return self._leaves[self._positions[var]]
 
-    def constant(self, value: Any) -> str:
-        """The expression of a value that the guards know."""
-        return self.captures.guards.constant(value).code
-
     def compiled(self, program: Program, result: str, effects: Effects = NOTHING, **names: Any) -> Compiled:
         """The entry of a program, of which this expression is the result; in it, ``names`` are known as well."""
         if self.structure.bare:
@@ -144,19 +140,18 @@ class Writer:
         return program, self.captures.guards.entry(
             signature, before, after, program=program.run, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
             copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
-            Rehearsal=Rehearsal, **names,
+            Rehearsal=Rehearsal, ndarray=np.ndarray, **names,
         )  # fmt: skip
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays are not as they were traced."""
         if not (self.trace.writes or self.trace.heeds_layout):
             return []
-        return [*self._memory(), *self._strides()]
+        arrays = (f"if not issubclass(type({name}), ndarray): return MISFIT" for name in self.arrays.values())
+        return [*arrays, *self._memory(), *self._strides()]
 
     def _memory(self) -> Iterator[str]:
         """Arrays that are written into share no memory with others."""
-        for var, name in self.arrays.items():  # another thread's trace puts tracers in their places
-            yield f"if type({name}) is not {self.constant(type(self.real(var)))}: return MISFIT"
         if written := [self.roots[var] for var in self.trace.written]:
             yield f"if not ({' and '.join(f'{name}.flags.writeable' for name in written)}): return PLAIN"
             names = self.arrays.values()

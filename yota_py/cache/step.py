@@ -84,6 +84,10 @@ class _Writer(Writer):
 
     # -- expressions
 
+    def constant(self, value: Any) -> str:
+        """The expression of a value that the guards know."""
+        return self.captures.guards.constant(value).code
+
     def _output(self, var: Variable) -> str:
         return self.outputs.setdefault(var, f"y{len(self.outputs)}")
 
@@ -237,7 +241,10 @@ class _Writer(Writer):
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays or containers are not as they were traced."""
-        return [*self._memory(), *self._who_is_who(), *self._layout(), *self._attributes(), *self._identities()]
+        kinds = [(name, self.constant(type(self.real(var)))) for var, name in self.arrays.items()]
+        # Another thread's trace puts tracers in their places.
+        own = (f"if type({name}) is not {kind}: return MISFIT" for name, kind in kinds)
+        return [*own, *self._memory(), *self._who_is_who(), *self._layout(), *self._attributes(), *self._identities()]
 
     def _who_is_who(self) -> Iterator[str]:
         """What the function may compare by identity are different objects."""
