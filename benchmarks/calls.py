@@ -127,7 +127,7 @@ def captures(library: Any) -> Experiment:
     values = signature.guard(model.loss)
     series = {
         "call": [partial(both, *args) for args in inputs],
-        "program": [partial(signature.run_recent, *args, *values) for args in inputs],
+        "program": [partial(signature.variants[0].program.run, *args, *values) for args in inputs],
         "guard": [partial(signature.guard, model.loss)],
         "nothing": [partial(tuple)],
     }

@@ -67,3 +67,17 @@ def test_another_memory_order_is_traced_anew() -> None:
         x = np.arange(6.0).reshape(2, 3) + i
         assert grad(f, x)[1][0][0, 0] == 0.0
         assert grad(f, np.asfortranarray(x))[1][0][0, 0] == 2 * x[0, 0]
+
+
+def test_a_gradient_of_a_function_that_writes_into_what_is_read_only_raises_as_numpy_does() -> None:
+    def f(x: Any) -> Any:
+        x[0] = 5.0
+        return np.sum(x * x)
+
+    locked = np.ones(3)
+    grad(f, locked)
+    locked.flags.writeable = False
+    for _ in range(3):
+        with pytest.raises(ValueError, match="read-only"):
+            grad(f, locked)
+        assert grad(f, np.ones(3))[0] == 27.0

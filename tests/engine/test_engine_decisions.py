@@ -19,7 +19,6 @@ from yota_py.base.types import typeof
 from yota_py.engine.compile import compile_tape
 from yota_py.tape.operations import Call, Guard, Input
 from yota_py.tape.tape import Tape
-from yota_py.tape.trees import flatten
 from yota_py.tape.verify import verify
 
 # ----------------------------------------------------------------------------------- decisions that differ
@@ -104,7 +103,7 @@ def test_the_value_of_a_decision_keeps_its_type(value: Any) -> None:
     tape.append(Guard(v, test(other), test, typeof(test(other)), number=7))
     tape.append(Guard(v, other, bool, typeof(True), number=8))
     tape.leaves = tape.results = [x]
-    program = compile_tape(verify(tape), [typeof(np.ones(3))], flatten([0])[1])
+    program = compile_tape(verify(tape), [typeof(np.ones(3))])
     for _ in range(CALLS):
         refusal = program(np.ones(3), np.array([value]))
         assert (refusal.number, refusal.value, type(refusal.value)) == (7, value, type(value))

@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from yota_py.base.refusal import Refusal
+from yota_py.cache.arguments import Structure
 from yota_py.cache.step import make_step
 from yota_py.capture.effects import perform
 from yota_py.engine.compile import UncompilableError
@@ -71,26 +72,27 @@ class Jitted:
         self.step: Any = None
 
     def __call__(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self.step is not None and isinstance(arrays := self.guard(f), tuple):
-            result = self.step(f, args, kwargs, flatten((args, kwargs))[0], arrays)
+        if self.step is not None:
+            result = self.step(f, args, kwargs, None)
             if not isinstance(result, Refusal):
                 self.how.append("step")
                 return result
+        given = flatten((args, kwargs, None), objects=True)
         try:
             performance = perform(f, args, kwargs)
         except UntraceableError:
             self.how.append("plain")
             return f(*args, **kwargs)
         self.how.append("trace")
-        self.guard = performance.recording.captures.guards.function()
         self.step, self.problem = None, ""
-        if isinstance(self.guard(f), Refusal):
+        if isinstance(performance.recording.captures.guards.function()(f), Refusal):
             self.problem = "it changes what it reads"
         elif performance.problems:
             self.problem = performance.problems[0]
         else:
             try:
-                self.step = make_step(performance).run
+                structure = Structure(*given, performance.recording.positions.values(), objects=True)
+                _, self.step = make_step(performance, structure)
             except UncompilableError as reason:
                 self.problem = str(reason)
         return performance.result

@@ -21,12 +21,11 @@ from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
-from ..tape.trees import flatten
-from .blame import origin
-from .check import Comparison, explained, largest, precision_of
+from .check import Comparison, explained, largest, origin, precision_of
+from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
-from .variants import Audits, Rehearsal, Signature, Variant
+from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
 SHARE = 0.02  # of the time that a program has served
@@ -79,7 +78,7 @@ def audit(mode: Mode, signature: Signature, variant: Variant, call: Request) -> 
         if not alone:
             return None
         start = time.perf_counter()
-        rehearsal = signature.rehearse(variant, *call)
+        rehearsal = variant.enter(*call, True)
         if isinstance(rehearsal, Refusal):
             return rehearsal
         seconds = time.perf_counter() - start
@@ -133,9 +132,8 @@ class _Audit:
         self.inputs = [x.copy(order="K") if any(x is target for target in targets) else x for x in rehearsal.inputs]
         self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
         self.others = threading.active_count() > 1
-        outputs = flatten(rehearsal.outputs)[0]
         precision = precision_of(variant.program.tape)
-        self.comparison = Comparison(self.world, precision, max(map(largest, outputs), default=0.0))
+        self.comparison = Comparison(self.world, precision, max(map(largest, rehearsal.outputs), default=0.0))
 
     def finding(self) -> Finding:
         """Interpret the call and compare."""
@@ -146,7 +144,7 @@ class _Audit:
             except Exception as raised:
                 error = raised
         if isinstance(error, _UNJUDGED):
-            return self._of(result, error, "")
+            return self._right(result, error)
         if error is not None:
             has, said = reprlib.repr(self.rehearsal.result), f"{type(error).__name__}: {error}"
             self.comparison.differ("the call", f"returns {has}, and should raise {said}")
@@ -157,24 +155,23 @@ class _Audit:
             self.comparison.sharing()
         if not self.comparison.differences or self._is_nobodys_fault():
             self.variant.audits.suspect = frozenset()
-            return self._of(result, error, "")
+            return self._right(result, error)
         places = frozenset(difference.where for difference in self.comparison.differences)
         if self.others and not places & self.variant.audits.suspect:  # once more, as soon as possible
             self.variant.audits.suspect = places
-            return self._of(result, error, "")
+            return self._right(result, error)
         return Finding(result, error, self._fault(guards))
 
     def _fault(self, guards: Guards | None) -> str:
         """What is wrong, where it comes from, and what the program does not know of, in words."""
         found, tape = self.comparison.differences, self.variant.program.tape
-        said = "; ".join(map(str, found[:3]))
-        return said + origin(tape, self.inputs, self.rehearsal.outputs, found) + self._reason(guards)
+        said = "; ".join(map(str, found[:3])) + origin(tape, self.inputs, self.rehearsal.outputs, found)
+        news = guards.unknown_to(self.signature.guards) if guards is not None else ""
+        return f"{said} (the program does not know that {news})" if news else said
 
-    def _of(self, result: Any, error: BaseException | None, fault: str) -> Finding:
+    def _right(self, result: Any, error: BaseException | None) -> Finding:
         """A finding without a fault: of a function without effects, it is the program's result."""
-        if self.mode.effects:
-            return Finding(result, error, fault)
-        return Finding(self.rehearsal.result, None, fault)
+        return Finding(result, error, "") if self.mode.effects else Finding(self.rehearsal.result, None, "")
 
     # -- effects
 
@@ -243,16 +240,10 @@ class _Audit:
             return True
         if self.mode.effects:
             return False
-        again = self.signature.rehearse(self.variant, *self.call)
+        again = self.variant.enter(*self.call, True)
         if isinstance(again, Refusal):
             return True
-        before, now = (flatten(outputs)[0] for outputs in (self.rehearsal.outputs, again.outputs))
-        return any(_bits(a) != _bits(b) for a, b in zip(before, now, strict=True))
-
-    def _reason(self, guards: Guards | None) -> str:
-        """What the interpreter has read, and the program does not know of."""
-        news = guards.unknown_to(self.signature.guards) if guards is not None else ""
-        return f" (the program does not know that {news})" if news else ""
+        return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
 
 
 def _where(key: Any, item: bool) -> str:

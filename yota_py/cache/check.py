@@ -1,4 +1,5 @@
-"""What a program has given beside what the interpreter has: where they differ, and whether rounding may explain it."""
+"""What a program has given beside what the interpreter has: where they differ, whether rounding may explain it, and
+which operation the difference comes from."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from ..base.refusal import MISFIT, Refusal
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..capture.functions import held_by
+from ..engine.compile import compile_tape
 from ..tape.operations import Call, Constant, Variable
+from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import flatten
 from .world import ATOMS, World
@@ -203,7 +206,8 @@ def _narrowest(dtypes: Iterable[np.dtype[Any]]) -> int:
 
 
 def explained(
-    differences: Sequence[Difference], run: Callable[..., Any], tape: Tape, inputs: Sequence[Any], outputs: Any
+    differences: Sequence[Difference], run: Callable[..., Any], tape: Tape, inputs: Sequence[Any],
+    outputs: Sequence[Any],
 ) -> bool:
     """Whether a program's results may be as far from the right ones as they are because of rounding.
 
@@ -213,14 +217,13 @@ def explained(
     """
     rng = np.random.default_rng(len(inputs))
     eps = float(np.finfo(f"f{precision_of(tape)}").eps)
-    have, _ = flatten(outputs)
-    spread = [_Spread(x) for x in have]
-    _probe(spread, have, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
+    spread = [_Spread(x) for x in outputs]
+    _probe(spread, outputs, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
     exact = _played(tape, inputs)  # a kernel that is wrong is no rounding
     made, refused = _probe(spread, exact, lambda: _played(_noisy(tape, rng), inputs))
     if 0 < refused < made:
         return True
-    found = {id(x): s for x, s in zip(have, spread, strict=True)}
+    found = {id(x): s for x, s in zip(outputs, spread, strict=True)}
     return all(d.have is not None and _explains(found.get(id(d.have)), spread, d) for d in differences)
 
 
@@ -249,7 +252,7 @@ def _probe(spread: list[_Spread], known: Any, run: Callable[[], Any]) -> tuple[i
             if isinstance(results, Refusal):
                 refused += 1
             elif not isinstance(known, Refusal):
-                for moves, result, other in zip(spread, known, flatten(results)[0], strict=True):
+                for moves, result, other in zip(spread, known, results, strict=True):
                     moves.note(result, other)
     return made, refused
 
@@ -331,3 +334,44 @@ def _distance(a: Any, b: Any) -> Any:
     return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
 
 
+# -- blame
+
+
+def origin(tape: Tape, inputs: Sequence[Any], outputs: Sequence[Any], found: Sequence[Difference]) -> str:
+    """The operation that the first wrong number comes from; empty if it comes from none.
+
+    That is the first operation which is computed otherwise than NumPy does. If there is none, the program does what was
+    recorded, and what was recorded is not what the function does now: then it is the operation whose result is wrong.
+    """
+    results = {id(value): var for value, var in zip(outputs, tape.results, strict=True)}
+    variables = (results.get(id(difference.have)) for difference in found if difference.have is not None)
+    wrong = next((var for var in variables if isinstance(var, Variable)), None)
+    if wrong is None:
+        return ""
+    try:
+        miscomputed = _miscomputed(tape, inputs, wrong)
+    except Exception:  # any: what is wrong may fail in any way, and the finding stands without it
+        miscomputed = None
+    if miscomputed is not None:
+        return f"; compiled, {_said(miscomputed)} has another result than NumPy's"
+    return f"; it comes from {_said(made)}" if isinstance(made := tape[wrong], Call) else ""
+
+
+def _miscomputed(tape: Tape, inputs: Sequence[Any], wrong: Variable) -> Call | None:
+    """The first operation up to this one that machine code computes otherwise than NumPy."""
+    calls = [var for var, op in tape if isinstance(op, Call) and isinstance(op.type, ArrayType) and var.id <= wrong.id]
+    every = replace(tape, results=calls)
+    have = compile_tape(every, [tape[var].type for var in calls]).run(*inputs)
+    if isinstance(have, Refusal):
+        return None
+    want = with_captured(every, inputs).play_flat(inputs[: len(tape.inputs)])
+    for var, x, y in zip(calls, have, want, strict=True):
+        if differences(x, y):
+            op = tape[var]
+            assert isinstance(op, Call)
+            return op
+    return None
+
+
+def _said(op: Call) -> str:
+    return f"{name_of(op.fn)} ({op.site})" if op.site is not None else name_of(op.fn)

@@ -13,12 +13,12 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 from time import perf_counter
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any
 
 from ..base import locks
 from ..base.dispatch import mode_of
-from ..base.refusal import MISFIT, Due, Refusal
+from ..base.refusal import MISFIT, Due, Misfit, Refusal
 from ..base.settings import config, reference
 from ..base.shelf import Shelf
 from ..base.types import native_type
@@ -27,10 +27,11 @@ from ..capture.guards import Changed
 from ..errors import YotaError
 from ..registry.registry import listeners
 from . import notices
+from .arguments import Structure, key_of
 from .audit import Finding, audited
 from .modes import Mode, Request, TracedCall, record_to_the_end
 from .policy import MUCH_MEMORY, Account, Accounts
-from .variants import MAX_VARIANTS, Signature, Variant, key_of
+from .variants import MAX_VARIANTS, Signature, Variant
 from .varying import Varying
 
 MAX_SIGNATURES = 64  # per function
@@ -41,6 +42,8 @@ WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, be
 _programs: Shelf[Signature] = Shelf(  # of all functions
     lambda signature: signature.nbytes, lambda: config.cache_bytes, lambda signature: signature.drop()
 )
+
+NOBODY: Mapping[Signature, Any] = MappingProxyType({})
 
 caches: dict[Hashable, FunctionCache] = {}
 _gone: list[FunctionCache] = []  # whose functions have gone
@@ -129,13 +132,21 @@ class FunctionCache:
         recent = self._recent
         if recent is None or config.special:
             return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects))
-        result = recent.run(f, args, kwargs, seed)
+        result = recent.enter(f, args, kwargs, seed)
+        if not issubclass(type(result), Refusal):
+            return result
+        signature, result = recent, recent.go_on(result, f, args, kwargs, seed)
+        asked = {recent: result}
+        if type(result) in (Misfit, Changed) and (previous := self._previous) is not None:
+            signature, result = previous, previous.run(f, args, kwargs, seed)
+            asked[previous] = result
         if issubclass(type(result), Refusal):
-            return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects), result, recent)
+            return self._serve(Request(f, args, kwargs, seed, objects=self.mode.effects), asked)
+        self._prefer(signature)
         return result
 
-    def _serve(self, call: Request, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
-        """The result of a call that the signature used last does not fit, or that it wants to be audited."""
+    def _serve(self, call: Request, asked: Mapping[Signature, Any] = NOBODY) -> Any:
+        """The result of a call that the signatures used last have refused, or that they want to be audited."""
         if config.compile == "never" or reference.active:
             return self.mode.interpret(call)
         if config.compile == "auto" and not self.signatures and self.accounts.resting():
@@ -144,27 +155,15 @@ class FunctionCache:
         if self.distrusted:
             self.misses, self.last_miss = self.misses + 1, self.distrusted
             return self.mode.interpret(call)
-        return self._select(call, refusal, *refused)
+        return self._select(call, asked)
 
     @unwinding
-    def _select(self, call: Request, refusal: Refusal, *refused: Signature) -> Any:
+    def _select(self, call: Request, asked: Mapping[Signature, Any]) -> Any:
         """The result of another program, or of a trace."""
-        if refused:
-            result = self._audited(refused[0], call, refusal)
-            if not issubclass(type(result), Refusal):
-                return result
-            refusal = result
-        previous = self._previous
-        if refused and previous is not None and not refusal.good:
-            result = self._audited(previous, call, previous.run(*call))
-            if not issubclass(type(result), Refusal):
-                self._prefer(previous)
-                return result
-            refused = (*refused, previous)
         if call.endless:
             return self.mode.interpret(call)
         key = self._key(call)
-        result = self._find(key, call, refusal, *refused)
+        result = self._find(key, call, asked)
         if not issubclass(type(result), Refusal):
             return result
         if result.good:  # an exception as NumPy raises it, at the user's line, with the effects up to there
@@ -176,19 +175,20 @@ class FunctionCache:
             late = self._find(key, call)  # compiled while this call waited
             return self._trace(key, call, result) if issubclass(type(late), Refusal) else late
 
-    def _find(self, key: Hashable, call: Request, refusal: Refusal = MISFIT, *refused: Signature) -> Any:
-        """The result of a program that fits; otherwise the last of the refusals."""
-        for signature in self.signatures.get(key, ()):
-            if signature in refused:
-                continue
+    def _find(self, key: Hashable, call: Request, asked: Mapping[Signature, Any] = NOBODY) -> Any:
+        """The result of a program that fits; otherwise the last of the refusals. Some are ``asked`` already."""
+        result: Any = MISFIT
+        for signature in dict.fromkeys([*asked, *self.signatures.get(key, ())]):
             if config.audits_all:
                 signature.all_due()
-            result = self._audited(signature, call, signature.run(*call))
+            answer = asked[signature] if signature in asked else signature.run(*call)
+            result = self._audited(signature, call, answer)
             if not issubclass(type(result), Refusal):
                 self._prefer(signature)
                 return result
-            refusal = result
-        return refusal
+            if type(result) is Misfit:
+                result = signature.explained(result, *call)
+        return result
 
     def _audited(self, signature: Signature, call: Request, result: Any) -> Any:
         """What a signature has answered; that of an audit, if a program is due for one."""
@@ -313,9 +313,10 @@ class FunctionCache:
         """Compile a traced call; returns the reasons why other calls cannot rely on it."""
         if recording.problems:
             return recording.problems
-        assert recording.captures is not None and recording.source is not None
-        self.varying.holders |= recording.captures.instances.paths
-        guards = recording.captures.guards
+        captures = recording.captures
+        assert captures is not None and recording.source is not None and recording.compile is not None
+        self.varying.holders |= captures.instances.paths
+        guards = captures.guards
         guard = guards.function()
         with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
             values = guard(call.f, call.args, call.kwargs)
@@ -329,30 +330,29 @@ class FunctionCache:
             self.varying.replaced(call.leaves, now.leaves, now.spec)
         if self.varying.inputs(call.spec) > recording.inputs:
             return ["it counts in what it reads; the next program takes the number as an input"]
-        types = [native_type(value) for value in recording.captures.captured.values]
+        types = [native_type(value) for value in captures.captured.values]
         known = self.signatures.get(key, ())
         signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
         variant = Variant(recording.source.tape)
-        if signature is not None:
-            if (before := signature.find(variant.path)) is not None:
-                return [before.problem] if before.problem else []
-            if len(signature.variants) >= MAX_VARIANTS:
-                return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
-        with account.compiling(len(recording.source.tape)):
-            variant.compile(recording.compile)
         if signature is None:
-            signature = Signature(
-                call.leaves, call.spec, guards, guard, types, recording.arguments, recording.traced,
-                recording.captures.instances.positions, effects=self.mode.effects,
-            )  # fmt: skip
-            signature.add(variant)
+            structure = Structure(
+                call.leaves, call.spec, recording.traced, captures.instances.positions, objects=self.mode.effects
+            )
+            signature = Signature(structure, guards, guard, types, recording.arguments)
+        elif (before := signature.find(variant.path)) is not None:
+            return [before.problem] if before.problem else []
+        elif len(signature.variants) >= MAX_VARIANTS:
+            return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
+        with account.compiling(len(recording.source.tape)):
+            variant.compile(partial(recording.compile, signature.structure))
+        signature.add(variant)
+        if signature in known:
+            _programs.make_room()
+        else:
             signature.drop = partial(self._drop, key, signature)
             self.signatures[key] = [*known, signature]
             self._shelf.add(signature)
             _programs.add(signature)
-        else:
-            signature.add(variant)
-            _programs.make_room()
         self._prefer(signature)
         return [variant.problem] if variant.problem else []
 

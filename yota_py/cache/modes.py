@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import optree
 
-from ..base.refusal import MISFIT, OutOfBounds, Refusal
 from ..base.unwinding import unwinding
 from ..capture import kinds
 from ..capture.guards import Guards
@@ -22,12 +21,11 @@ from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.results import collect, result_types
 from ..reverse.verbs import differentiate
 from ..tape.operations import Input, Variable
-from ..tape.recorder import Recorder, is_large
-from ..tape.tape import Tape
-from ..tape.trees import flatten
+from ..tape.recorder import is_large
+from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
-from ..tracing.views import overlapping
-from .variants import Compiled, Rehearsal, Runner
+from .arguments import Structure
+from .entry import Compiled, Writer, contained
 
 
 class Request:
@@ -75,19 +73,19 @@ class Request:
 class TracedCall:
     """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
 
-    ``problems`` are reasons why no other call can rely on the trace; ``compile()`` compiles it, or raises
-    ``UncompilableError``. ``inputs`` are the numbers that
-    it was asked to take as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a
-    multiple of the memory ``nbytes`` that large arguments take, if there are any. ``passing`` tells whether the
-    problems are those of this call alone.
+    ``problems`` are reasons why no other call can rely on the trace; without them, ``compile`` makes an entry for
+    arguments of this structure, or raises ``UncompilableError``. ``inputs`` are the numbers that it was asked to take
+    as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a multiple of the memory
+    ``nbytes`` that large arguments take, if there are any. ``passing`` tells whether the problems are those of this
+    call alone.
     """
 
     result: Callable[[], Any]
-    source: Trace | None
-    captures: Captures | None
     problems: list[str]
-    compile: Callable[[], Compiled]
     inputs: frozenset[str | int] = frozenset()
+    source: Trace | None = None
+    captures: Captures | None = None
+    compile: Callable[[Structure], Compiled] | None = None
     nbytes: int = 0
     passing: bool = False
 
@@ -187,12 +185,15 @@ class Gradient:
         wanted = source, call.seed, self.argnums
         result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
 
-        def compile() -> Compiled:
+        def compile(structure: Structure) -> Compiled:
             gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
-            return _compile(gradient, low.tape, source)
+            program = compile_recorded(gradient, result_types(gradient.tape), low=low.tape)
+            writer, spec = Writer(source, captures, structure, call.leaves), gradient.tape.out_spec
+            assert spec is not None
+            return writer.compiled(program, contained(spec, len(program.tape.results)), unflatten=unflatten, spec=spec)
 
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
-        return TracedCall(result, source, captures, problems_of(source, captures), compile, inputs, nbytes)
+        return TracedCall(result, problems_of(source, captures), inputs, source, captures, compile, nbytes)
 
 
 def problems_of(source: Trace, captures: Captures) -> list[str]:
@@ -202,42 +203,6 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
         if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
             problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
     return problems
-
-
-def _compile(gradient: Recorder, low: Tape, source: Trace) -> Compiled:
-    """Compile the gradient tape of a recorded call, which is lowered already."""
-    program = compile_recorded(gradient, result_types(gradient.tape), gradient.tape.out_spec, low=low)
-    run = _distinct(program.run, source) if source.writes or source.heeds_layout else program.run
-    return Compiled(program, run, partial(_rehearse, run))
-
-
-def _rehearse(run: Runner, *values: Any) -> Any:
-    result = run(*values)
-    return result if issubclass(type(result), Refusal) else Rehearsal(result, (), (), values, result)
-
-
-def _distinct(run: Runner, source: Trace) -> Runner:
-    """What runs a program of a function that writes into arrays, or asks how they lie in memory: it knows no two arrays
-    that share what is written, and one layout."""
-    inputs = [var for var in source.roots if isinstance(source.tape[var], Input)]
-    captured = [var for var in source.roots if var not in inputs]
-    # of the values: inputs stand first, captured values last
-    positions = dict(zip([*inputs, *captured], [*range(len(inputs)), *range(-len(captured), 0)], strict=True))
-    written = [positions[var] for var in source.written]
-    strides = [(i, source[var].strides) for var, i in positions.items() if isinstance(source[var], np.ndarray)]
-
-    def run_distinct(*values: Any) -> Any:
-        result = run(*values)
-        if issubclass(type(result), Refusal):
-            return result
-        changed = {i % len(values) for i in written}
-        if overlapping([values[i] for i in changed], [x for i, x in enumerate(values) if i not in changed]):
-            return OutOfBounds()  # interpreted, which says what is wrong
-        if any(values[i].strides != known for i, known in strides):
-            return MISFIT
-        return result
-
-    return run_distinct
 
 
 @unwinding

@@ -1,20 +1,15 @@
 """A traced call with its effects as a function that runs compiled code.
 
-``make_step`` writes that function as text, line by line: look whether the arrays are as they were traced, run the
-program, copy results into the caller's arrays, rebind places, build the result; and the same without the effects, as a
-``Rehearsal``. In it ``x0``, ``x1``, … are the leaves of the arguments, ``c0``, … captured arrays, ``y0``, … what the
-program returns, ``w0``, … views, ``l0``, … containers and ``h0``, … the holders of rebound places; constants and reads
-have the names that the guards gave them.
+In its text (``entry.py``) ``w0``, ``w1``, … are views, ``l0``, … containers, ``h0``, … the holders of rebound places.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from keyword import iskeyword
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optree
@@ -22,81 +17,62 @@ import optree
 from ..base.containers import base_of, slots_of
 from ..base.dispatch import find_traced, is_traced
 from ..base.ownership import is_library_code
-from ..base.refusal import MISFIT, OutOfBounds, Refusal
-from ..base.types import ArrayType, Type
 from ..capture.bytecode import TELLING
 from ..capture.functions import WRITABLE, binds, parts_of
 from ..capture.guards import ids_of
 from ..capture.kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
 from ..capture.performance import Performance
-from ..capture.places import Holder, set_attribute, set_item
+from ..capture.places import Holder
 from ..capture.plain import ATOMS
-from ..capture.slots import Slot
 from ..engine.compile import UncompilableError, compile_recorded
 from ..registry.writes import memory_axes
-from ..tape.operations import Constant, Variable
+from ..tape.operations import Variable
 from ..tape.trees import opened, unflatten
 from ..tracing.tracer import Tracer
-from ..tracing.traces import LARGE
-from ..tracing.views import laid_out, locked, overlapping
-from .variants import Compiled, Rehearsal
-
-if TYPE_CHECKING:
-    from ..engine.run.program import Program
-
-# Of the traced function or another with the same code, its arguments, their leaves and its captured arrays as they are
-# now: the result, after all effects; or a ``Refusal``, and nothing has happened.
-StepFunction = Callable[[Any, Sequence[Any], Mapping[str, Any], Sequence[Any], Sequence[Any]], Any]
-
+from ..tracing.views import laid_out, locked
+from .arguments import Structure
+from .entry import Compiled, Effects, Writer
 
 _Body = tuple[list[tuple[str, str]], list[tuple[str, str, str, bool]], list[tuple[str, str, str]], str]
 
-PLAIN = OutOfBounds()  # the function itself must be called, no other program fits
 
-
-def make_step(performance: Performance) -> Compiled:
+def make_step(performance: Performance, structure: Structure) -> Compiled:
     """The compiled form of a call that has been traced; raises ``UncompilableError`` if there is none."""
-    first = _Writer(performance, {})
+    first = _Writer(performance, structure, {})
     first.body()  # finds out which arrays are shared
-    return _Writer(performance, first.shared).step()
+    return _Writer(performance, structure, first.shared).step()
 
 
-class _Writer:
+class _Writer(Writer):
     """The text of a step. ``shared`` are, of each array made in the call, it and the views that are handed out."""
 
-    def __init__(self, performance: Performance, shared: dict[int, set[int]]) -> None:
-        self.performance = performance
+    def __init__(self, performance: Performance, structure: Structure, shared: dict[int, set[int]]) -> None:
         recording = performance.recording
-        self.trace, self.captures = recording.trace, recording.captures
-        self.slots: list[Slot] = []  # what is read as the guards have found it
+        super().__init__(recording.trace, recording.captures, structure, recording.leaves)
+        self.performance = performance
         self.holders = {
             **{id(holder.obj): holder for holder in self.captures.exchange.holders.values() if holder.names is None},
             **performance.copies,
             **{id(holder.obj): holder for holder in self.captures.sinks.holders.values()},
         }
         self.leaves = {id(leaf): f"x{i}" for i, leaf in enumerate(recording.trace.tape.leaves)}  # static ones
-        self.roots = {var: self._root(var) for var in self.trace.roots}
         self.tracers = {id(root): self.roots[var] for var, root in self.trace.roots.items()}
-        self.tracers |= {key: self._read(slot) for key, (_, slot) in self.captures.captured.views.items()}
+        self.tracers |= {key: slot.code for key, (_, slot) in self.captures.captured.views.items()}
         self.shared = shared
         self.outputs: dict[Variable, str] = {}
-        self.lines: list[str] = []
         self.made: dict[int, str] = {}
         self._pending: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
         self.lays_out = False  # whether it makes arrays whose axes lie in memory in one order or another
-        self.users: set[str] = set()  # lists and dicts of classes that may have methods of their own
-
-    def _root(self, var: Variable) -> str:
-        op = self.trace.tape[var]
-        return f"c{op.captured}" if isinstance(op, Constant) else f"x{self.performance.recording.positions[var]}"
 
     def step(self) -> Compiled:
-        """The program, the function that runs it, and the one that rehearses."""
-        return self._assemble(*self.body())
+        """The program, and the function that serves calls with it."""
+        copies, stores, grown, result = self.body()
+        types = [self.trace.tape[var].type for var in self.outputs]
+        program = compile_recorded(self.trace.returning([*self.outputs]), types)
+        return self.compiled(program, result, Effects(copies, stores, grown))
 
     def body(self) -> _Body:
-        """The arrays that are written into, and with what; holders, keys, values and whether they are items; lists,
-        methods and what is appended; the result."""
+        """What is written into arrays, stored and appended, as in ``Effects``; the result."""
         copies = [(self.roots[var], self._output(self.trace.roots[var]._current()[0])) for var in self.trace.written]
         stores = [self._store(holder, key, value) for holder, key, value in self.performance.changes]
         grown = [(self._holder(self.holders[id(sink)]), method, self.text(value))
@@ -111,10 +87,6 @@ class _Writer:
     def constant(self, value: Any) -> str:
         """The expression of a value that the guards know."""
         return self.captures.guards.constant(value).code
-
-    def _read(self, slot: Slot) -> str:
-        self.slots.append(slot)
-        return slot.code
 
     def _output(self, var: Variable) -> str:
         return self.outputs.setdefault(var, f"y{len(self.outputs)}")
@@ -135,9 +107,9 @@ class _Writer:
         if (holder := self.holders.get(id(value))) is not None:
             return self._holder(holder)
         if (slot := self.captures.instances.slot(value)) is not None:
-            return self._read(slot)
+            return slot.code
         if (slot := self.captures.items.tuples.get(id(value), (None, None, None))[2]) is not None:
-            return self._read(slot)
+            return slot.code
         held = self.performance.pictures.get(id(value), value)
         if type(value) is tuple:
             return self._assign(value, "l", f"({''.join(self.text(item) + ', ' for item in value)})")
@@ -192,7 +164,7 @@ class _Writer:
     def _cell(self, cell: CellType) -> str:
         """A cell: of a function that was there before, or a new one."""
         holder = self.captures.exchange.holders.get(id(cell))
-        return self.text(cell) if holder is None else self._read(holder.slots[0])
+        return self.text(cell) if holder is None else holder.slots[0].code
 
     def _bound(self, value: Any) -> str:
         """A method or partial of what it is bound to."""
@@ -263,126 +235,59 @@ class _Writer:
 
     def _holder(self, holder: Holder) -> str:
         """A local name, read before anything is stored."""
-        return self.made.get(id(holder.obj)) or self._assign(holder.obj, "h", self._read(holder.slots[0]))
+        return self.made.get(id(holder.obj)) or self._assign(holder.obj, "h", holder.slots[0].code)
 
-    # -- the function
-
-    def _assemble(
-        self, copies: list[tuple[str, str]], stores: list[tuple[str, str, str, bool]],
-        grown: list[tuple[str, str, str]], result: str,
-    ) -> Compiled:  # fmt: skip
-        tape = self.trace.tape
-        types = [tape[var].type for var in self.outputs]
-        spec = optree.treespec_tuple([optree.treespec_leaf(none_is_leaf=True)] * len(types), none_is_leaf=True)
-        program = compile_recorded(self.trace.returning([*self.outputs], spec), types, spec)
-        given = [f"x{i}" for i, leaf in enumerate(tape.leaves) if isinstance(leaf, Variable)]
-        given += [f"c{k}" for k in range(self.trace.captured)]
-        whole = {name for var, name in self.roots.items() if isinstance(self.trace[var], int)}
-        inputs = ", ".join(f"int64({name})" if name in whole else name for name in given)
-        lines = [_unpacked("x", len(tape.leaves), "leaves"), _unpacked("c", self.trace.captured, "arrays")]
-        lines += [f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)]
-        lines += self._conditions()
-        lines += [f"y = program({inputs})", "if isinstance(y, Refusal): return y", _unpacked("y", len(types), "y")]
-        written = [f"copyto({target}, {value})" for target, value in copies]
-        stored = [f"{of}[{key}] = {value}" if item and of not in self.users else
-                  f"{'set_item' if item else 'set_attribute'}({of}, {key}, {value})"
-                  for of, key, value, item in stores]
-        effects = f"({_listed(map(_listed, copies))}), ({_listed(_listed(map(str, store)) for store in stores)})"
-        appended = [f"{of}.{method}({value})" for of, method, value in _joined(grown)]
-        step = self._function([*lines, *written, *self.lines, *stored, *appended, f"return {result}"], program)
-        added = _listed(f"{of}, {method!r}, {value}" for of, method, value in grown)
-        effects += f", ({inputs}{', ' * bool(inputs)}), y, ({added})"
-        rehearsal = [*lines, *self.lines, f"return Rehearsal({result}, {effects})"]
-        return Compiled(program, step, self._function(rehearsal, program))
-
-    def _function(self, lines: list[str], program: Program) -> StepFunction:
-        """A step of these lines."""
-        reads = self.captures.guards.reads_of(self.slots)
-        names = {
-            "program": program.run, "Refusal": Refusal, "MISFIT": MISFIT, "PLAIN": PLAIN, "copyto": np.copyto,
-            "int64": np.int64, "set_attribute": set_attribute, "set_item": set_item,
-            "overlapping": overlapping, "Rehearsal": Rehearsal,
-        }  # fmt: skip
-        of = "step(f, args, kwargs, leaves, arrays)"
-        return self.captures.guards.compiled(of, [*reads, *lines], **names)  # type: ignore[no-any-return]
+    # -- conditions
 
     def _conditions(self) -> list[str]:
         """Lines that refuse a call in which arrays or containers are not as they were traced."""
-        tape, lines = self.trace.tape, []
-        arrays = {name: var for var, name in self.roots.items() if _is_array(tape[var].type)}
-        written = [self.roots[var] for var in self.trace.written]
-        for name, var in arrays.items():  # another thread's trace puts tracers in their places
-            kind = self.constant(type(self.performance.recording.real(var)))
-            lines.append(f"if type({name}) is not {kind}: return MISFIT")
-        if written:
-            lines.append(f"if not ({' and '.join(f'{name}.flags.writeable' for name in written)}): return PLAIN")
-            others = [name for name in arrays if name not in written]
-            own = " is ".join(f"{name}.base" for name in arrays)
-            both = f"({', '.join(written)},), ({''.join(name + ', ' for name in others)})"
-            lines.append(f"if (not ({own} is None) or len({ids_of(arrays)}) < {len(arrays)}) and overlapping({both}): "
-                         "return PLAIN")
+        kinds = [(name, self.constant(type(self.real(var)))) for var, name in self.arrays.items()]
+        # Another thread's trace puts tracers in their places.
+        own = (f"if type({name}) is not {kind}: return MISFIT" for name, kind in kinds)
+        return [*own, *self._memory(), *self._who_is_who(), *self._layout(), *self._attributes(), *self._identities()]
+
+    def _who_is_who(self) -> Iterator[str]:
+        """What the function may compare by identity are different objects."""
+        arrays = self.arrays.values()
         if self.captures.comparisons.objects and len(arrays) > 1:
-            lines.append(f"if len({ids_of(arrays)}) < {len(arrays)}: return PLAIN")
+            yield f"if len({ids_of(arrays)}) < {len(arrays)}: return PLAIN"
         numbers = [self.roots[var] for var in self.performance.recording.numbers()]
-        fixed = [*map(self._read, self.performance.recording.fixed_numbers())] if numbers else []
+        fixed = self.performance.recording.fixed_numbers() if numbers else ()
         if self.captures.comparisons.numbers and len(numbers) + len(fixed) > 1:
             these, known = ids_of(numbers), ids_of(["None", *fixed])
-            lines.append(f"if len({these}) < {len(numbers)} or not {these}.isdisjoint({known}): return PLAIN")
+            yield f"if len({these}) < {len(numbers)} or not {these}.isdisjoint({known}): return PLAIN"
         given = [x.slots[0] for x in self.performance.copies.values() if not isinstance(x.target, tuple)]
         if self.captures.comparisons.objects and given and len(every := [*given, *self.captures.containers()]) > 1:
-            lines.append(f"if len({ids_of(map(self._read, every))}) < {len(every)}: return PLAIN")
+            yield f"if len({ids_of(every)}) < {len(every)}: return PLAIN"
+
+    def _layout(self) -> Iterator[str]:
+        """Arrays lie in memory as they did, as far as results depend on it."""
         if self.trace.heeds_layout or any(line[0] == "w" for line in self.lines):  # as what reshape gives does
-            for name, var in arrays.items():
-                strides = self.performance.recording.real(var).strides
-                lines.append(f"if {name}.strides != {strides!r}: return MISFIT")
+            yield from self._strides()
         elif self.lays_out:  # in the order that the arrays have which it reads
-            for name, var in arrays.items():
-                array = self.performance.recording.real(var)
+            for var, name in self.arrays.items():
+                array = self.real(var)
                 if array.ndim > 1 and array.flags.c_contiguous:
-                    lines.append(f"if not {name}.flags.c_contiguous: return MISFIT")
+                    yield f"if not {name}.flags.c_contiguous: return MISFIT"
                 elif array.ndim > 1:
                     order, same = self.constant(memory_axes), self.constant(memory_axes(array))
                     gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
-                    lines.append(f"if {gaps} or {order}({name}) != {same}: return MISFIT")
-        for holder in self.performance.records() if self.captures.attributes.counts else ():
-            attributes = self._read(holder.slots[0].own())
-            lines.append(f"if len({attributes}) != {len(vars(holder.target))}: return PLAIN")
-        return lines + self._identities()
+                    yield f"if {gaps} or {order}({name}) != {same}: return MISFIT"
 
-    def _identities(self) -> list[str]:
+    def _attributes(self) -> Iterator[str]:
+        for holder in self.performance.records() if self.captures.attributes.counts else ():
+            yield f"if len({holder.slots[0].own()}) != {len(vars(holder.target))}: return PLAIN"
+
+    def _identities(self) -> Iterator[str]:
         """Containers whose items are replaced, and lists that grow, are reached by the same ways as in the trace, and
         by no others."""
         grown = [self.holders[id(sink)] for sink, _, _ in self.captures.sinks.noted]
         changed = {id(holder): holder for holder in (*(x for x, _, _ in self.performance.changes), *grown)}.values()
         every = [*self.captures.exchange.holders.values(), *self.performance.copies.values()]
-        lines = []
         for holder in changed:
             first, *again = holder.slots
-            lines += [f"if {self._read(first)} is not {self._read(slot)}: return MISFIT" for slot in again]
+            yield from (f"if {first} is not {slot}: return MISFIT" for slot in again)
             for other in every:
                 alike = other is not holder and type(holder.target) is type(other.target)
                 if alike and not (first.fixed and other.slots[0].fixed):
-                    lines.append(f"if {self._read(first)} is {self._read(other.slots[0])}: return MISFIT")
-        return lines
-
-
-def _joined(grown: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """What is appended to a list, in one call if nothing else is in between."""
-    for (of, method), group in groupby(grown, lambda entry: entry[:2]):
-        values = [value for _, _, value in group]
-        if len(values) > 1:
-            yield of, method.replace("append", "extend"), f"({', '.join(values)})"
-        else:
-            yield of, method, values[0]
-
-
-def _is_array(t: Type) -> bool:
-    return isinstance(t, ArrayType) and t.kind == "array"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    return "".join(f"({text}), " for text in texts)
-
-
-def _unpacked(prefix: str, count: int, source: str) -> str:
-    return "".join(f"{prefix}{i}, " for i in range(count)) + f"= {source}" if count else ""
+                    yield f"if {first} is {other.slots[0]}: return MISFIT"

@@ -60,7 +60,7 @@ class Varying:
 
     def held(self, signature: Signature | None, spec: optree.PyTreeSpec, *call: Any) -> list[tuple[str, type]]:
         """Of what objects hold which are known by their class: what is another at this call than in the signature."""
-        if not self.holders or signature is None or signature.spec != spec:
+        if not self.holders or signature is None or signature.structure.spec != spec:
             return []
         return [found for found in signature.guards.changed_numbers(*call) if is_within(found[0], self.holders)]
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from ..base.tracebacks import fold, folded
 from ..base.unwinding import state
@@ -14,7 +14,6 @@ from ..capture.effects import perform
 from ..capture.guards import Guards
 from ..capture.performance import Performance
 from ..capture.sinks import appending
-from ..engine.compile import UncompilableError
 from ..errors import UntraceableError
 from ..tape.operations import user_site
 from ..tracing.stand_ins import noticing
@@ -43,20 +42,15 @@ class Whole:
         if performance is None:  # and the exception that said so is not the context of the function's own
             result = self.interpret(call)
             passing = any(name in sys.modules for name in module)
-            return TracedCall(lambda: result, None, None, [problem], partial(_fail, problem), inputs, passing=passing)
-
+            return TracedCall(lambda: result, [problem], inputs, passing=passing)
         recording = performance.recording
         problems = list(dict.fromkeys(performance.problems))
         compile = partial(make_step, performance)
-        return TracedCall(lambda: performance.result, recording.trace, recording.captures, problems, compile, inputs)
+        return TracedCall(lambda: performance.result, problems, inputs, recording.trace, recording.captures, compile)
 
     def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """The function itself has the last word."""
         return self.interpret(call), None
-
-
-def _fail(problem: str) -> NoReturn:
-    raise UncompilableError(problem)
 
 
 def _performed(call: Request, inputs: frozenset[str | int]) -> tuple[Performance | None, str, list[str]]:
@@ -102,19 +96,11 @@ def jit(f: Callable[..., Any]) -> Compilable:
         try:
             if state.traces:
                 return noticing(f)(*args, **kwargs)
+            if given is not None:
+                return cache(*given(args, kwargs), None)
             return cache(f, args, kwargs, None)
         except BaseException as error:
             fold(error)
             raise
 
-    @wraps(f)
-    def compiled_appending(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if state.traces or given is None:
-                return noticing(f)(*args, **kwargs)
-            return cache(*given(args, kwargs), None)
-        except BaseException as error:
-            fold(error)
-            raise
-
-    return Compilable(compiled if given is None else compiled_appending, cache, jit, (f,), given)
+    return Compilable(compiled, cache, jit, (f,), given)

@@ -16,7 +16,7 @@ import numpy as np
 from ..base.refusal import Refusal
 from ..tape.operations import Site
 from .kinds import is_of_library
-from .slots import Local, Slot, locals_in
+from .slots import Slot
 
 # Of the traced function, or another with the same code, and its arguments: its captured values as they are now, in the
 # order of capture; ``Changed`` if something else that the trace has read has.
@@ -28,18 +28,20 @@ _IMMUTABLE = (int, float, complex, str, bytes, tuple, np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the guard function, which asks a condition of a subject, or reads one, a local variable."""
+    """A line of the guard function, which asks a condition of a subject; or the subject is a local variable, and the
+    line reads it."""
 
     subject: Slot
     condition: str = ""
     was: str = ""
     kind: type | None = None  # that of a number which may as well be an input of the program; of an object, its class
     minor: bool = False  # nothing that users would want to be told
+    read: Slot | None = None
 
     def text(self, number: int = 0, end: str = "") -> str:
         """In Python; ``end`` is done where the condition does not hold."""
-        if not self.condition:
-            return f"{self.subject} = {self.subject.parts[0]}"
+        if self.read is not None:
+            return f"{self.subject} = {self.read}"
         return f"if not ({self.condition}): {end} changed({number}, {self.subject})"
 
 
@@ -113,8 +115,8 @@ class Guards:
     def local(self, slot: Slot, words: str = "", site: Site | None = None) -> Slot:
         """What is read now, under a name."""
         self.reads += 1
-        local = Local(f"v{self.reads}", words or slot.words, site or slot.site, (slot,), number=self.reads)
-        self.lines.append(Line(local))
+        local = Slot(f"v{self.reads}", words or slot.words, site or slot.site)
+        self.lines.append(Line(local, read=slot))
         return local
 
     # -- conditions
@@ -163,28 +165,30 @@ class Guards:
 
     # -- the whole
 
-    def compiled(self, signature: str, lines: Iterable[str], **names: Any) -> Any:
-        """The function of these lines of Python, where the constants have their names, and others these."""
+    def function(self) -> GuardFunction:
+        """The guard function of what has been written so far."""
+        captured = "".join(f"c{k}, " for k in range(len(self.captured)))
+        guard: GuardFunction = self.entry("guard(f, args=(), kwargs=None)", [], [f"return ({captured})"])
+        return guard
+
+    def entry(self, signature: str, before: Sequence[str], after: Sequence[str], **names: Any) -> Any:
+        """A function that returns ``Changed`` unless everything is as it was; ``c0``, ``c1``, … are the captured
+        values. ``before`` and ``after`` are lines of Python, in which the constants and ``names`` are known."""
+        lines = [*(line.text(i, "return") for i, line in enumerate(self.lines)),
+                 *(f"c{k} = {slot}" for k, slot in enumerate(self.captured))]
+        stop = "except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:"
+        failed = f" return changed(e.__traceback__.tb_lineno - {len(before) + 3}, e)"
+        guarded = ["try:", *(f" {text}" for text in lines or ["pass"]), stop, failed]
+        return self._compiled(signature, [*before, *guarded, *after], changed=self._changed, **names)
+
+    def _compiled(self, signature: str, lines: Iterable[str], **names: Any) -> Any:
         namespace, name = self._namespace | names, signature.partition("(")[0]
         text = f"def {signature}:\n" + "".join(f" {line}\n" for line in lines)
         exec(compile(text, f"<yota_py {name}>", "exec"), namespace)
         return namespace[name]
 
-    def function(self) -> GuardFunction:
-        """The guard function of what has been written so far."""
-        last = f"return ({''.join(f'{slot}, ' for slot in self.captured)})"
-        lines = [f" {text}" for text in [*(line.text(i, "return") for i, line in enumerate(self.lines)), last]]
-        stop = "except (KeyError, IndexError, AttributeError, ValueError, TypeError) as e:"
-        lines = ["try:", *lines, stop, " return changed(e.__traceback__.tb_lineno - 3, e)"]
-        guard: GuardFunction = self.compiled("guard(f, args=(), kwargs=None)", lines, changed=self._changed)
-        return guard
-
     def _changed(self, number: int, value: Any) -> Changed:
         return Changed(self.lines[number] if number < len(self.lines) else None, value)
-
-    def reads_of(self, slots: Iterable[Slot]) -> list[str]:
-        """The lines that read these."""
-        return [Line(local).text() for local in locals_in(slots)]
 
     def asks_the_same(self, other: Guards) -> bool:
         """Whether two traces have read the same things, and found the same."""
@@ -214,7 +218,7 @@ class Guards:
 
         lines = [*(line.text(i) for i, line in enumerate(self.lines)), "pass"]
         with suppress(Exception):  # what cannot be read any more ends the search
-            self.compiled("changes(f, args, kwargs, seed)", lines, changed=changed)(*call)
+            self._compiled("changes(f, args, kwargs, seed)", lines, changed=changed)(*call)
         return found
 
 

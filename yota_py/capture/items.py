@@ -85,9 +85,10 @@ class Items:
             if not kinds.is_key(key):
                 self._problems.append("it reads a dict with keys that are not numbers or strings")
                 break
-            at = slot.item(literal(key) if type(key) in (int, str) else guards.constant(key, in_words(key)))
+            known_key = literal(key) if type(key) in (int, str) else guards.constant(key, in_words(key))
+            at = slot.item(known_key)
             if base is not kind:
-                at = slot.given_to(guards.constant(base.__getitem__), at.words, *at.parts[1:])
+                at = slot.given_to(guards.constant(base.__getitem__), at.words, known_key)
             if isinstance(value, tuple):
                 new.append(self._value(item, self._guards.local(at)))
             else:

@@ -59,7 +59,7 @@ class Memos:
                 result = memo(*args)
             self._guards.require(f"{self._slot(key)} in {self._guards.constant(memory)}", slot, "remembered")
             code = f"{slot}({', '.join(self._slot(arg).code for arg in args)})"
-            read = self._guards.local(Slot(code, f"{name}({', '.join(map(repr, args))})", slot.site, (slot,)))
+            read = self._guards.local(Slot(code, f"{name}({', '.join(map(repr, args))})", slot.site))
             self._known[id(memo), key] = self._value(result, read)
             return self._known[id(memo), key]
 

@@ -1,8 +1,7 @@
-"""What a trace reads, as a tree: how it is read again, and what users call it."""
+"""What a trace reads: how it is read again, and what users call it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..tape.operations import Site
@@ -12,14 +11,12 @@ from ..tape.operations import Site
 class Slot:
     """Something that a trace has read, or knows: ``code`` reads it again, ``words`` are what users call it.
 
-    ``site`` is where the user's code reads it; ``parts`` are the slots that it is read of; it is ``fixed`` if it is the
-    same object at each call.
+    ``site`` is where the user's code reads it; it is ``fixed`` if it is the same object at each call.
     """
 
     code: str
     words: str = field(default="", compare=False)
     site: Site | None = field(default=None, compare=False)
-    parts: tuple[Slot, ...] = field(default=(), compare=False)
     fixed: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
@@ -27,42 +24,21 @@ class Slot:
 
     def attribute(self, name: str) -> Slot:
         """An attribute of it."""
-        return Slot(f"{self.code}.{name}", f"{self.words}.{name}", self.site, (self,))
+        return Slot(f"{self.code}.{name}", f"{self.words}.{name}", self.site)
 
     def own(self) -> Slot:
         """The dict of its attributes, which users do not see."""
-        return Slot(f"{self.code}.__dict__", self.words, self.site, (self,), self.fixed)
+        return Slot(f"{self.code}.__dict__", self.words, self.site, fixed=self.fixed)
 
     def item(self, key: Slot) -> Slot:
         """An item of it."""
-        return Slot(f"{self.code}[{key.code}]", f"{self.words}[{key.words}]", self.site, (self, key))
+        return Slot(f"{self.code}[{key.code}]", f"{self.words}[{key.words}]", self.site)
 
     def given_to(self, reader: Slot, words: str, *args: Slot) -> Slot:
         """What a function gives for it."""
-        return Slot(f"{reader.code}({', '.join(x.code for x in (self, *args))})", words, self.site, (self, *args))
-
-
-@dataclass(frozen=True, slots=True)
-class Local(Slot):
-    """A local variable of the guard function, by its number: its only part is what it reads."""
-
-    number: int = 0
+        return Slot(f"{reader.code}({', '.join(x.code for x in (self, *args))})", words, self.site)
 
 
 def literal(value: int | str) -> Slot:
     """A number or text as Python writes it."""
     return Slot(repr(value), repr(value), fixed=True)
-
-
-def locals_in(slots: Iterable[Slot]) -> list[Local]:
-    """The local variables by which these are read, in their order."""
-    found: dict[int, Local] = {}
-    todo = [*slots]
-    while todo:
-        slot = todo.pop()
-        if not isinstance(slot, Local):
-            todo += slot.parts
-        elif slot.number not in found:
-            found[slot.number] = slot
-            todo += slot.parts
-    return [found[number] for number in sorted(found)]

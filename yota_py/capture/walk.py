@@ -214,7 +214,7 @@ class Captures:
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, slot.attribute("__wrapped__"), itself=itself)
         if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
-            values = self.guards.local(Slot(f"tuple({slot}.registry.values())", slot.words, None, (slot,)))
+            values = self.guards.local(Slot(f"tuple({slot}.registry.values())", slot.words))
             known = self.guards.constant(tuple(table.values()))
             self.guards.require(f"{values} == {known}", slot, f"with {len(table)} implementations")
             for i, implementation in enumerate(table.values()):

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import optree
-
 from ..base.types import Type
 from ..passes.lower import lower
 from ..passes.pipeline import optimise
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
-from ..tape.trees import flatten
 from .schedule.classify import checkable
 
 if TYPE_CHECKING:
@@ -26,29 +23,20 @@ class UncompilableError(Exception):
     """There is no program for what was recorded; the text says why not."""
 
 
-def compile_recorded(
-    recorder: Recorder,
-    types: Sequence[Type] | None = None,
-    spec: optree.PyTreeSpec | None = None,
-    *,
-    low: Tape | None = None,
-) -> Program:
+def compile_recorded(recorder: Recorder, types: Sequence[Type] | None = None, *, low: Tape | None = None) -> Program:
     """A program that computes what was recorded; raises ``UncompilableError``.
 
-    Its results have the types of the tape's unless ``types`` are given, and stand in containers of the structure
-    ``spec``, or in a list. ``low`` is the tape lowered already.
+    Its results have the types of the tape's unless ``types`` are given. ``low`` is the tape lowered already.
     """
     tape = recorder.tape
     low = optimise(lower(recorder).tape if low is None else low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
-    if types is None:
-        types = [tape.type_of(result) for result in tape.results]
-    return compile_tape(low, types, flatten([0] * len(types))[1] if spec is None else spec)
+    return compile_tape(low, [tape.type_of(result) for result in tape.results] if types is None else types)
 
 
-def compile_tape(tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> Program:
-    """A lowered tape as a program whose results have these types, in containers of this structure."""
+def compile_tape(tape: Tape, types: Sequence[Type]) -> Program:
+    """A lowered tape as a program whose results have these types."""
     from .run.program import Program  # imports llvmlite and numba
 
-    return Program(tape, types, spec)
+    return Program(tape, types)

@@ -34,7 +34,7 @@ class Recorder:
     def __getitem__(self, var: Variable) -> Any:
         return self.values[var.id]
 
-    def returning(self, results: Sequence[Any], out_spec: optree.PyTreeSpec) -> Recorder:
+    def returning(self, results: Sequence[Any], out_spec: optree.PyTreeSpec | None = None) -> Recorder:
         """The same operations and values with other results."""
         out = Recorder(replace(self.tape, results=[*results], out_spec=out_spec))
         out.values = self.values

@@ -26,22 +26,22 @@ def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
     return optimise(verify(lower(gradient).tape), verify).play_flat
 
 
-def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
+def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The compiled program."""
     program, tape = compile_recorded(gradient), gradient.tape
     captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
     values = [captured[number] for number in sorted(captured)]
 
-    def run(inputs: Sequence[Any]) -> list[Any]:
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
         results = program(*inputs, *values)
         assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
-        return results  # type: ignore[no-any-return]  # a list, as its structure says
+        return results  # type: ignore[no-any-return]
 
     return run
 
 
 # From a gradient tape with its values to a function from input values to the flat list of results.
-EVALUATORS: dict[str, Callable[[Recorder], Callable[[Sequence[Any]], list[Any]]]] = {
+EVALUATORS: dict[str, Callable[[Recorder], Callable[[Sequence[Any]], Sequence[Any]]]] = {
     "lowered": lowered,
     "compiled": compiled,
 }

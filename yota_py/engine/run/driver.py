@@ -12,7 +12,7 @@ MORE       ``more()``                returns the address of another frame
 STEPS      ``steps(frame, *values,   Python steps and the kernels behind them; returns the fault, or 0
            *outputs)``
 REFUSE     ``refuse(frame, fault)``  with the answer of the call, if a kernel has reported a fault
-BUILD      ``build(*parts)``         puts results into containers
+BUILD      ``build(frame, i)``       returns a result that only Python can make
 =========  ========================  ==========================================================================
 
 A *program* is a table of 64-bit words, of which the first are listed below. Then follow, for each value, its *binding*
@@ -322,7 +322,7 @@ class Helpers:
     more: Callable[[], int]
     steps: Callable[..., int] | None
     refuse: Callable[[int, int], Any]
-    build: Callable[..., Any] | None
+    build: Callable[[int, int], Any]
 
 
 def describe(

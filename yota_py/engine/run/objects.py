@@ -16,10 +16,9 @@ TYPE, VALUE = _HEAD - 8, _HEAD  # the latter of a float
 ITEMS = _HEAD + 8  # of a tuple
 DATA, NDIM, SHAPE, DESCRIPTOR, FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48  # of an array
 
-# How results are made: each instruction has an argument, and puts an object on a stack.
-# The number in a word of the frame (as Python's or NumPy's), an output array, an object by its address, the frame's
-# address; a tuple or a list of so many objects on the stack, or a call with them.
-NUMBER, SCALAR, OUTPUT, OBJECT, FRAME, TUPLE, LIST, CALL = range(8)
+# How a result is made, of an argument: the number in a word of the frame (as Python's or NumPy's), an output array, an
+# object by its address; or by a call, with the frame's address and the number of the result.
+NUMBER, SCALAR, OUTPUT, OBJECT, BUILT = range(5)
 
 
 class PythonWriter(Writer):
@@ -90,13 +89,12 @@ class Activation:
 
 
 def emit_results(w: PythonWriter, call: Activation, recipe: Value, length: Value, build: Value, scalar: Value) -> None:
-    """Follow a recipe; its only result is left on the stack. ``scalar`` is NumPy's class of floats."""
+    """Follow a recipe; a tuple of the results is left on the stack. ``scalar`` is NumPy's class of floats."""
     b = w.b
     with w.loop(length) as i:
         record = w.at(recipe, b.shl(i, const(1)))
         argument = w.word(record, 1)
-        names = ("number", "scalar", "output", "object", "frame", "tuple", "list", "call")
-        blocks, push = [w.block(name) for name in names], w.block("push")
+        blocks, push = [w.block(name) for name in ("number", "scalar", "output", "object", "built")], w.block("push")
         choice = b.switch(w.word(record, 0), call.failed)
         for code, block in enumerate(blocks):
             choice.add_case(const(code), block)
@@ -104,16 +102,19 @@ def emit_results(w: PythonWriter, call: Activation, recipe: Value, length: Value
         value = b.phi(PTR)
         for code, block in enumerate(blocks):
             b.position_at_end(block)
-            made = _emit_instruction(w, call, code, argument, build, scalar)
+            made = _emit_result(w, call, code, argument, build, scalar)
             value.add_incoming(made, b.block)
             b.branch(push)
         b.position_at_end(push)
         call.push(w, value)
+    results = w.some(w.call("PyTuple_New", PTR, length), call.failed)
+    with w.loop(length) as k:  # it takes over the references
+        w.call("PyTuple_SetItem", I32, results, k, w.word(call.stack, k, PTR))
+    b.store(const(0), call.depth)
+    call.push(w, results)
 
 
-def _emit_instruction(
-    w: PythonWriter, call: Activation, code: int, argument: Value, build: Value, scalar: Value
-) -> Value:
+def _emit_result(w: PythonWriter, call: Activation, code: int, argument: Value, build: Value, scalar: Value) -> Value:
     """The object that one instruction makes."""
     b = w.b
     if code == NUMBER:
@@ -122,18 +123,10 @@ def _emit_instruction(
         value = w.some(w.call("PyType_GenericAlloc", PTR, scalar, const(0)), call.failed)
         b.store(w.word(call.frame, argument, DOUBLE), w.byte(value, const(VALUE)))
         return value
-    if code in (OUTPUT, OBJECT):
-        value = w.word(call.outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)
-        w.call("Py_IncRef", VOID, value)
-        return value
-    if code == FRAME:
-        return w.call("PyLong_FromVoidPtr", PTR, call.frame)
-    if code == CALL:
-        return call.apply(w, build, argument)
-    kind = "PyTuple" if code == TUPLE else "PyList"
-    value = w.some(w.call(f"{kind}_New", PTR, argument), call.failed)
-    first = b.sub(b.load(call.depth, typ=I64), argument)
-    with w.loop(argument) as k:  # it takes over the references
-        w.call(f"{kind}_SetItem", I32, value, k, w.word(w.at(call.stack, first), k, PTR))
-    b.store(first, call.depth)
+    if code == BUILT:
+        call.push(w, w.call("PyLong_FromVoidPtr", PTR, call.frame))
+        call.push(w, w.call("PyLong_FromLongLong", PTR, argument))
+        return call.apply(w, build, const(2))
+    value = w.word(call.outputs, argument, PTR) if code == OUTPUT else b.inttoptr(argument, PTR)
+    w.call("Py_IncRef", VOID, value)
     return value

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import optree
 
+from ...base.dispatch import original
 from ...base.refusal import Decision, Due, Misfit, OutOfBounds, Raised, Refusal
 from ...base.types import ArrayType, Type, typeof
 from ...errors import YotaError
@@ -23,7 +23,7 @@ from ..schedule.fuse import fuse
 from ..schedule.steps import Python, PythonCopy
 from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
 from .hooks import check_hooks
-from .results import make_recipe
+from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 
 check_hooks()
 
@@ -55,20 +55,20 @@ class _Frame:
 class Program:
     """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
 
-    The results are fresh arrays and numbers of the given types, in containers of the given structure; or a
-    ``Refusal``. Nothing is kept of the values that the tape was recorded with, except for its own constants.
+    It answers with a tuple of results, which are fresh arrays and numbers of the given types; or with a ``Refusal``.
+    Nothing is kept of the values that the tape was recorded with, except for its own constants.
     """
 
-    def __init__(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
+    def __init__(self, tape: Tape, types: Sequence[Type]) -> None:
         self.tape = tape = _without_captured(tape)
         try:
-            self._make(tape, types, spec)
+            self._make(tape, types)
         except Exception as error:
             names = dict.fromkeys(name_of(op.fn) for op in tape.ops if isinstance(op, Call))
             error.add_note(f"while the operations {', '.join(names)} were compiled")
             raise
 
-    def _make(self, tape: Tape, types: Sequence[Type], spec: optree.PyTreeSpec) -> None:
+    def _make(self, tape: Tape, types: Sequence[Type]) -> None:
         self.plan = plan = make_plan(fuse(tape))
         for kind, *rest in plan.results:
             if kind == "variable":
@@ -76,8 +76,7 @@ class Program:
         self._owned = {slot: np.ascontiguousarray(array) for slot, array in plan.arrays}
         self._template = self._make_template(plan)
         self._frames: dict[int, _Frame] = {}  # by their addresses
-        results = [_as_type(r, t) for r, t in zip(plan.results, types, strict=True)]
-        self._recipe = make_recipe(results, spec, self._number)
+        self._results = [_settled(r, t) for r, t in zip(plan.results, types, strict=True)]
         self._steps, self._tables = self._link(plan)
         self._table = self._describe(plan)
         self.run = caller(self._table, self._again, self)
@@ -139,6 +138,11 @@ class Program:
         value: np.ndarray = np.ndarray((), t.dtype, self._frames[address].head, 8 * word)
         return value.copy() if t.kind == "array" else value[()] if t.kind == "scalar" else value.item()
 
+    def _built(self, address: int, i: int) -> Any:
+        """A result that machine code does not make: a number of another dtype, or a copy of a constant array."""
+        kind, value, t = self._results[i]
+        return self._number(address, value.offset // 8, t) if kind == "number" else original(np.array)(value)
+
     # -- tables for the driver
 
     def _make_template(self, plan: Plan) -> np.ndarray:
@@ -171,10 +175,9 @@ class Program:
             first = run
             self._steps.pop(0)
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
-        helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._recipe.build)
-        table, self._kept = describe(
-            plan.inputs, plan.outputs, first, self._recipe.words, helpers, release=work > RELEASE_ABOVE
-        )
+        helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._built)
+        recipe = [word for i, result in enumerate(self._results) for word in _instruction(i, result)]
+        table, self._kept = describe(plan.inputs, plan.outputs, first, recipe, helpers, release=work > RELEASE_ABOVE)
         return table
 
     # -- values in
@@ -262,8 +265,22 @@ def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
     return np.ndarray(place.shape, place.dtype, memory.reshape(-1).view(np.uint8), place.offset, place.strides)
 
 
-def _as_type(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
-    """Where a result is found, and as what it is handed out."""
-    if result[0] == "number" and isinstance(t, ArrayType):
-        return (*result[:2], replace(result[2], kind=t.kind))
-    return (*result, t) if result[0] == "value" else result
+def _settled(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:
+    """Where a result is found, or what it is at every call, and as what it is handed out."""
+    kind, value = result[:2]
+    if kind == "value" and isinstance(t, ArrayType) and value is not None:
+        array = original(np.asarray)(value, None if t.kind == "python" else t.dtype)
+        value = array if t.kind == "array" else array[()] if t.kind == "scalar" else array.item()
+    return kind, value, replace(result[2], kind=t.kind) if kind == "number" and isinstance(t, ArrayType) else t
+
+
+def _instruction(i: int, result: tuple[Any, ...]) -> tuple[int, int]:
+    """How the driver makes a result."""
+    kind, value, t = result
+    if kind == "output":
+        return OUTPUT, value
+    if kind == "number" and t.dtype.name == "float64" and t.kind != "array":
+        return SCALAR if t.kind == "scalar" else NUMBER, value.offset // 8
+    if kind == "value" and not (isinstance(value, np.ndarray) and isinstance(t, ArrayType)):
+        return OBJECT, id(value)
+    return BUILT, i
