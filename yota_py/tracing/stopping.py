@@ -11,7 +11,7 @@ from ..base.dispatch import dispatching, find_held, is_traced
 from ..errors import LostDerivativeError
 from ..registry.registry import describe, nondiff
 from ..tape.operations import user_site
-from .arguments import kept_in
+from .calls import kept_in
 
 T = TypeVar("T")
 
