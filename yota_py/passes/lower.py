@@ -18,7 +18,7 @@ from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import quietly
 from ..registry.registry import primitive_of, written_out
 from ..reverse.verbs import differentiate
-from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, substitute
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import text_of
 from ..tape.tape import Tape
@@ -177,13 +177,7 @@ def lower(source: Recorder) -> Recorder:
     def play(out: _Replay) -> None:
         env: dict[Variable, Variable] = {}
         for var, op in source.tape:
-            if isinstance(op, Call):
-                fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
-                args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
-                op = Call(fn, args, kwargs, op.type, op.site, op.note)
-            elif isinstance(op, Guard):
-                op = Guard(env[op.var], op.expected, op.test, op.type, op.site, op.note, op.number)
-            env[var] = out.take(op, source[var])
+            env[var] = out.take(renamed(op, env), source[var])
         out.tape.leaves = [substitute(leaf, env.__getitem__) for leaf in source.tape.leaves]
         out.tape.results = [substitute(result, env.__getitem__) for result in source.tape.results]
         out.tape.out_spec = source.tape.out_spec

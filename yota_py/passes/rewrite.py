@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.types import ArrayType
-from ..tape.operations import Call, Constant, Guard, Operation, Variable, substitute
+from ..tape.operations import Call, Constant, Guard, Operation, Variable, renamed, substitute
 from ..tape.tape import Tape
 
 # Given the new tape and an operation on its variables: the variable (or number) that takes the operation's place.
@@ -21,15 +21,9 @@ def rewrite(tape: Tape, visit: Visit) -> Tape:
     out = Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec)
     env: dict[Variable, Any] = {}
     for var, op in tape:
-        if isinstance(op, Call):
-            fn = env[op.fn] if isinstance(op.fn, Variable) else op.fn
-            args, kwargs = substitute((op.args, dict(op.kwargs)), env.__getitem__)
-            op = replace(op, fn=fn, args=args, kwargs=kwargs)
-        elif isinstance(op, Guard):
-            if not isinstance(env[op.var], Variable):
-                continue  # a decision on a number that is known is always the same
-            op = replace(op, var=env[op.var])
-        env[var] = visit(out, op)
+        if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
+            continue  # a decision on a number that is known is always the same
+        env[var] = visit(out, renamed(op, env))
     out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
     out.results = [substitute(result, env.__getitem__) for result in tape.results]
     return out

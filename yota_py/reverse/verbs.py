@@ -19,7 +19,7 @@ from ..errors import MissingRuleError, NonScalarOutputError, OutputError, RuleEr
 from ..registry.registry import apply_rule, primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Guard, Input, Variable, operands, paths, substitute, user_site
+from ..tape.operations import Call, Input, Variable, operands, paths, renamed, substitute, user_site
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -116,20 +116,15 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     out = out or Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
     lin = Linearized(tape, out, active=active_variables(tape))
     for var, op in tape:
-        if isinstance(op, Call):
-            args, kwargs = substitute((op.args, dict(op.kwargs)), lin.env.__getitem__)
-            if var in lin.active:
-                wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
-                triple = out.call(RRule(wanted), (op.fn, *args), kwargs, site=op.site)
-                lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
-                _check_value(op, out.tape[lin.env[var]].type)
-                lin.pullbacks[var] = out.call(getfield, (triple, 1))
-            else:
-                lin.env[var] = out.take(Call(op.fn, args, kwargs, op.type, op.site, op.note), source[var])
-        elif isinstance(op, Guard):
-            lin.env[var] = out.take(replace(op, var=lin.env[op.var]), source[var])
+        new = renamed(op, lin.env)
+        if isinstance(op, Call) and isinstance(new, Call) and var in lin.active:
+            wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
+            triple = out.call(RRule(wanted), (new.fn, *new.args), new.kwargs, site=op.site)
+            lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
+            _check_value(op, out.tape[lin.env[var]].type)
+            lin.pullbacks[var] = out.call(getfield, (triple, 1))
         else:
-            lin.env[var] = out.take(op, source[var])
+            lin.env[var] = out.take(new, source[var])
     out.tape.leaves = [substitute(leaf, lin.env.__getitem__) for leaf in tape.leaves]
     results = {var for _, var in paths(tape.results)}
     for var in lin.pullbacks.keys() - results:  # pullbacks hold what they need
