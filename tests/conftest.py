@@ -9,7 +9,7 @@ import roads
 
 from yota_py import config
 from yota_py.cache import functions as cache
-from yota_py.tracing.ledger import _levels
+from yota_py.tracing.traces import _levels
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .ownership import is_library_frame
+from .ownership import users_frame
 from .unwinding import state
 
 RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
@@ -26,11 +26,8 @@ def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] =
     C code looks when it warns, and notes what it has warned of. Where nothing is traced it is called from here."""
     if not state.traces:
         return fn(*args, **kwargs)
-    frame = sys._getframe(1)
-    while is_library_frame(frame):
-        if frame.f_back is None:
-            return fn(*args, **kwargs)
-        frame = frame.f_back
+    if (frame := users_frame(sys._getframe(1))) is None:
+        return fn(*args, **kwargs)
     line: int | None = frame.f_lineno  # code that was made without lines has none
     code = _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)
     return FunctionType(code, frame.f_globals)(fn, args, kwargs)

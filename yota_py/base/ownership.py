@@ -58,6 +58,13 @@ def is_library_frame(frame: FrameType) -> bool:
     return is_library_code(frame.f_code, frame.f_globals)
 
 
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """The first frame of the user's code, from this one on outwards."""
+    while frame is not None and is_library_frame(frame):
+        frame = frame.f_back
+    return frame
+
+
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of this library."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE

@@ -8,12 +8,13 @@ brought to its end by ``unwinding``.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -123,6 +124,30 @@ class Quiet(Passing):
                 self._filters.__exit__(None, None, None)
         with suppress(TypeError, RuntimeError):  # it has not been entered, or has been left
             self._errors.__exit__(None, None, None)
+
+
+class Uncollected(Passing):
+    """A block in which Python's garbage collector does not run; blocks of several threads may overlap.
+
+    It runs whatever finalizers and callbacks there are, at any moment: in a trace they would be taken for what the
+    traced function does.
+    """
+
+    _blocks: ClassVar[set[Uncollected]] = set()
+    _was_on: ClassVar[bool] = False
+
+    def begin(self) -> None:
+        with locks.tables:
+            if not self._blocks:
+                Uncollected._was_on = gc.isenabled()
+            self._blocks.add(self)
+            gc.disable()
+
+    def end(self) -> None:
+        with locks.tables:
+            if self._blocks == {self} and self._was_on:
+                gc.enable()
+            self._blocks.discard(self)
 
 
 def unwinding(function: Callable[P, R]) -> Callable[P, R]:

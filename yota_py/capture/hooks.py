@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..base.collection import Uncollected
 from ..base.ownership import is_ours
-from ..base.unwinding import Passing, state
+from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
 from . import impure
 from .caught import Hearing

@@ -22,7 +22,6 @@ from ..tape.operations import Call, Constant, Input, Site, Variable, site_of, us
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
-from ..tracing import sampling as _sampling  # noqa: F401 - puts its stand-ins into their places
 from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
 from ..tracing.libraries import adopt
 from ..tracing.stand_ins import Installed, noticing, tracing

@@ -179,7 +179,7 @@ def lower(source: Recorder) -> Recorder:
     def play(out: _Replay) -> None:
         env: dict[Variable, Variable] = {}
         for var, op in source.tape:
-            env[var] = out.take(renamed(op, env.__getitem__), source[var])
+            env[var] = out.take(renamed(op, env), source[var])
         out.tape.leaves = [substitute(leaf, env.__getitem__) for leaf in source.tape.leaves]
         out.tape.results = [substitute(result, env.__getitem__) for result in source.tape.results]
         out.tape.out_spec = source.tape.out_spec

@@ -23,7 +23,7 @@ def rewrite(tape: Tape, visit: Visit) -> Tape:
     for var, op in tape:
         if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
             continue  # a decision on a number that is known is always the same
-        env[var] = visit(out, renamed(op, env.__getitem__))
+        env[var] = visit(out, renamed(op, env))
     out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
     out.results = [substitute(result, env.__getitem__) for result in tape.results]
     return out

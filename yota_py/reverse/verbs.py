@@ -117,7 +117,7 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     out = out or Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
     lin = Linearized(tape, out, active=active_variables(tape))
     for var, op in tape:
-        new = renamed(op, lin.env.__getitem__)
+        new = renamed(op, lin.env)
         if isinstance(op, Call) and isinstance(new, Call) and var in lin.active:
             wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
             triple = out.call(RRule(wanted), (op.fn, *new.args), new.kwargs, site=op.site)

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped
-from ..base.ownership import is_library_frame
+from ..base.ownership import is_library_frame, users_frame
 from ..base.types import Type
 
 
@@ -44,12 +44,8 @@ class Site:
 
 def user_site() -> Site | None:
     """The innermost frame of the call stack that is the user's code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_library_frame(frame):
-            return site_of(frame.f_code, frame.f_lineno)
-        frame = frame.f_back
-    return None
+    frame = users_frame(sys._getframe(1))
+    return None if frame is None else site_of(frame.f_code, frame.f_lineno)
 
 
 def levels_to_user() -> int:
@@ -154,6 +150,15 @@ def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[
             yield from paths(item, (*prefix, key))
 
 
+def renamed(op: Operation, names: Mapping[Variable, Any]) -> Operation:
+    """An operation that reads other variables or values instead of its own."""
+    if isinstance(op, Call):
+        fn = names[op.fn] if isinstance(op.fn, Variable) else op.fn
+        args, kwargs = substitute((op.args, dict(op.kwargs)), names.__getitem__)
+        return replace(op, fn=fn, args=args, kwargs=kwargs)
+    return replace(op, var=names[op.var]) if isinstance(op, Guard) else op
+
+
 def operands(op: Operation) -> Iterator[Variable]:
     """The variables that an operation reads."""
     if isinstance(op, Call):
@@ -168,15 +173,6 @@ def operands(op: Operation) -> Iterator[Variable]:
             yield from (var for _, var in paths(dict(op.kwargs)))
     elif isinstance(op, Guard):
         yield op.var
-
-
-def renamed(op: Operation, lookup: Callable[[Variable], Any]) -> Operation:
-    """The same operation on other variables."""
-    if isinstance(op, Call):
-        fn = lookup(op.fn) if isinstance(op.fn, Variable) else op.fn
-        args, kwargs = substitute((op.args, dict(op.kwargs)), lookup)
-        return Call(fn, args, kwargs, op.type, op.site, op.note)
-    return replace(op, var=lookup(op.var)) if isinstance(op, Guard) else op
 
 
 def same(a: Any, b: Any) -> bool:

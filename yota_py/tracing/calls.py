@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import find_held, shadow
+from ..base.containers import with_items
+from ..base.dispatch import decided, find_held, find_traced, shadow
 from ..base.ownership import is_library, named_module
+from ..base.signatures import signature_of
 from ..base.unwinding import Quiet, state
+from ..errors import LostDerivativeError, MissingRuleError
 from ..registry.applied import missing_rule
-from ..registry.registry import primitive_of
+from ..registry.registry import Primitive, primitive_of
+from ..tape.operations import user_site
 from ..tape.show import name_of
-from .arguments import held_in, positional
-from .foreign import Foreign, has_foreign, meet
+from .foreign import Foreign, foreigners, innermost, meet
 from .stand_ins import suspended
-from .tracer import elsewhere, heed_layout, leaked, tracers_in
+from .tracer import elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -32,7 +38,8 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             heed_layout()
         with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
-    if has_foreign((args, kwargs)) and (is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)):
+    of_library = is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)
+    if of_library and next(foreigners((args, kwargs)), None) is not None:
         return meet(fn, args, kwargs)
     tracers = tracers_in((args, kwargs))
     if not tracers:
@@ -42,7 +49,7 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
         if not working:  # arrays that another thread's trace watches
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
-    trace: Any = max((t._ledger for t in tracers), key=lambda t: t.level)
+    trace = innermost(tracers)
     if entry is not None and entry.instead is not None:
         result = entry.instead(*args, **kwargs)
         if result is not NotImplemented:
@@ -71,3 +78,58 @@ def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:
+    """The error for a traced value that stands where no rule can reach it."""
+    named = [*enumerate(args), *kwargs.items()]
+    key, value = next((pair for pair in named if find_held(pair[1:]) is not None), named[0])
+    what = f"argument {key} of {name_of(fn)} is {kept_in(value)}"
+    return LostDerivativeError(f"{user_site()}: {what} that holds a traced value, whose derivative would be lost "
+                               "there. Pass the value itself as an argument")
+
+
+def kept_in(value: Any) -> str:
+    """What a function or object is, for messages."""
+    function = isinstance(value, FunctionType | MethodType | functools.partial)
+    return "a function" if function else f"an object of type {type(value).__name__}"
+
+
+def positional(
+    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Traced keyword arguments moved to their positions, where cotangents can reach them."""
+    rule = entry.rule if entry is not None and entry.rule is not None else fn
+    try:
+        parameters = signature_of(fn).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(rule).parameters
+    rest, out = dict(kwargs), list(args)
+    for i, (name, parameter) in enumerate(parameters.items()):
+        if i < len(args):
+            continue
+        if find_traced(rest.values()) is None:
+            break
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            break
+        default = None if parameter.default is parameter.empty else parameter.default
+        out.append(rest.pop(name, default))
+    if find_traced(rest.values()) is not None:
+        known = is_library(named_module(fn))
+        traced = [name for name, value in rest.items() if find_traced((value,)) is not None]
+        raise MissingRuleError(f"{user_site()}: {name_of(fn)} has a traced value in the keyword argument(s) {traced}, "
+                               "through which no rule can carry a derivative. "
+                               + ("Rewrite the line with other functions." if known else "Pass it by position."))
+    return tuple(out), rest
+
+
+def extents(value: Any) -> Any:
+    """An axis, a shape or a flag with its traced integers as guards; other numbers (``initial=``) stay traced."""
+    if isinstance(value, tuple | list):
+        return with_items(value, map(extents, value))
+    return decided(value) if kind_of_tracer(value) in ("i", "u") or is_flag(value) else value
+
+
+def is_flag(value: Any) -> bool:
+    """Whether a value is traced, and true or false: NumPy asks which."""
+    return kind_of_tracer(value) == "b" and not isinstance(value, np.ndarray)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
@@ -165,18 +165,17 @@ def way_out(cls: type) -> str:
     return _WAYS_OUT.get(cls.__module__.partition(".")[0], "np.asarray(x)")
 
 
-def has_foreign(structure: Any) -> bool:
-    """Whether there is an object of another library's among arguments, also in tuples, lists and dicts."""
+def foreigners(structure: Any) -> Iterator[Any]:
+    """The objects of other libraries among arguments, also in tuples, lists and dicts."""
     pending = [structure]
     while pending:
         item = pending.pop()
         if isinstance(item, tuple | list):
-            pending.extend(item)
+            pending.extend(reversed(item))
         elif type(item) is dict:
-            pending.extend(item.values())
+            pending.extend(reversed(item.values()))
         elif kind_of(type(item)) not in ("", "sparse"):
-            return True
-    return False
+            yield item
 
 
 def is_masked(x: Any) -> bool:
@@ -193,7 +192,7 @@ def masked_output(x: Any, site: Any, name: str) -> OutputError:
 
 def refused(x: Any, why: str) -> LostDerivativeError:
     """The error for an operand that a derivative would be lost with."""
-    cls = type(x._plain) if type(x) is Foreign else type(x)
+    cls = type(_plain(x))
     return LostDerivativeError(
         f"{user_site()}: a {cls.__module__.partition('.')[0]} {cls.__name__} meets a traced value: {why}. "
         f"Compute with its numbers: {way_out(cls)}"
@@ -235,7 +234,7 @@ def holds_floats(x: Any) -> bool:
 
 def unlike_an_array(x: Any, name: str) -> NotDifferentiableError:
     """The error for an argument that a derivative is wanted in."""
-    cls = type(x._plain) if type(x) is Foreign else type(x)
+    cls = type(_plain(x))
     out = way_out(cls) if kind_of(cls) in ("foreign", "sparse") else "a float, an array, a list, tuple or dict of them"
     return NotDifferentiableError(
         f"{user_site()}: the argument {name} is of type {cls.__name__}, and so would its gradient have to be. Pass "
@@ -258,13 +257,13 @@ def meet(
 
 
 def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str) -> Any:
-    first = next(iter(_foreigners(given)))
+    first = next(foreigners(given))
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
     python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
     arrays = _map(partial(_array, trace, float if python else np.float64), given)
-    if all(kind_of(type(x)) in ("own", "rational") for x in _foreigners(given)):
+    if all(kind_of(type(x)) in ("own", "rational") for x in foreigners(given)):
         return call(*arrays[0], **arrays[1])  # the user's classes may hold traced values
     plain = _quietly(call, _map(_plain, given))
     try:
@@ -303,16 +302,6 @@ def _agree_nearby(call: Callable[..., Any], moved: Any) -> bool:
             return _paired(_quietly(call, moved), want) is not NotImplemented
         except Exception:  # any: what the library does with numbers, it does not do with arrays
             return False
-
-
-def _foreigners(structure: Any) -> Iterable[Any]:
-    if isinstance(structure, tuple | list):
-        for item in structure:
-            yield from _foreigners(item)
-    elif type(structure) is dict:
-        yield from _foreigners(list(structure.values()))
-    elif kind_of(type(structure)) not in ("", "sparse"):
-        yield structure
 
 
 def _map(fn: Callable[[Any], Any], structure: Any) -> Any:

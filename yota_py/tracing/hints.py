@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.callsites import Called, called_name, called_with, calls
 from ..base.dispatch import original
-from ..base.ownership import is_library, is_library_frame, is_ours
+from ..base.ownership import is_library, is_library_frame, is_ours, users_frame
 from ..registry.registry import primitive_of
 
 PLAIN = "where only the number is wanted, to print or save it, write float(stop_gradient(x)): see yota_py.stop_gradient"
@@ -40,9 +40,7 @@ def of_conversion(of_array: bool) -> str:
     if _library_call()[0] == "numpy.vectorize":
         return ("write the function with NumPy's functions and call it with the array itself, or with each number: "
                 "np.array([f(t) for t in x])")  # fmt: skip
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_library_frame(frame):
-        frame = frame.f_back
+    frame = users_frame(sys._getframe(1))
     call = called_with(frame, frame.f_lasti) if frame is not None else None
     if call is not None and (isinstance(call.callee, np.ufunc) or type(call.callee) is _NUMPYS):
         return f"make an array of the list that {call.name} is given: {call.name}(np.array([...]), ...)"

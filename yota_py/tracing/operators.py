@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import find_traced, shadow
-from .ledger import Ledger
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
@@ -83,10 +82,10 @@ class Operators:
 
     __slots__ = ()
     __array_priority__ = __pandas_priority__ = FIRST
-    _ledger: Ledger
+    _ledger: Any  # a ``Trace``
 
     def __yota_record__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return self._ledger.call(fn, args, kwargs)
+        return self._ledger.operation(fn, args, kwargs)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return self._ledger.ufunc(ufunc, method, inputs, kwargs)

@@ -4,6 +4,10 @@
 stand-ins when the first trace starts and put back when the last one ends. A stand-in answers as the original unless
 this thread is tracing, no primitive is running on values, and the caller is certain to be the user's code: C code,
 which has no frame to tell it by, takes what it gets for an array's memory.
+
+``np.sqrt([a, b])`` asks nobody whether the list holds traced values. So the modules that matter are of a class that
+looks who asks for an attribute. The user's code gets a stand-in if it calls it at once; what it may compare, store or
+hand on is NumPy's own, and so is what libraries find: numba, which compiles a function, or SciPy.
 """
 
 from __future__ import annotations
@@ -17,16 +21,19 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..base import locks
-from ..base.callsites import calls
+from ..base.callsites import METHODS, called_of, calls
 from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
-from ..registry.patches import finders, makers, patched
+from ..registry.patches import finders, makers, patched, show, shown, shown_always
 from ..registry.registry import listeners, methods
 from .disguise import BY_ORIGINAL
-from .showing import MODULES, Showing
 
 Owner: TypeAlias = ModuleType | type
+
+MODULES = [
+    "numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "numpy.lib.stride_tricks", "math", "cmath", "scipy.special",
+]  # fmt: skip
 
 
 def tracing() -> bool:
@@ -45,6 +52,38 @@ class _Suspended:
 
 
 suspended = _Suspended()
+
+
+class Showing(ModuleType):
+    """A module while a trace runs."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = ModuleType.__getattribute__(self, name)
+        if name.startswith("__"):
+            return value
+        if not state.traces or state.suspended:
+            return original(value)
+        frame = sys._getframe(1)
+        if is_library_frame(frame):
+            return original(value)
+        stand_in = shown_for(value)
+        if stand_in is None or id(stand_in) in shown_always:
+            return value if stand_in is None else stand_in
+        called = called_of(frame)
+        return stand_in if called == () or (called and called[0] in METHODS and hasattr(stand_in, called[0])) else value
+
+
+def shown_for(value: Any) -> Any:
+    """What is shown for a value where it is called; ``None`` if it is shown itself."""
+    known = shown.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    make = makers.get(type(value))
+    if make is None:
+        return None
+    stand_in = make(value, value)
+    show(value, stand_in)
+    return stand_in
 
 
 class Installed(Passing):

@@ -12,7 +12,7 @@ from ..errors import LostDerivativeError
 from ..registry.kernels import Map
 from ..registry.registry import nondiff
 from ..tape.operations import user_site
-from .arguments import kept_in
+from .calls import kept_in
 
 T = TypeVar("T")
 

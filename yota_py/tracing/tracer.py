@@ -26,7 +26,6 @@ from ..registry.patches import conversions
 from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
-from .ledger import Ledger
 from .operators import Operators
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class Tracer(Operators):
 
     __slots__ = ("_ledger", "_look", "_owner", "_value", "_var", "_version")
 
-    def __init__(self, trace: Ledger, var: Variable, value: Any) -> None:
+    def __init__(self, trace: Any, var: Variable, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
@@ -124,7 +123,7 @@ class Tracer(Operators):
             return test(shadow(self))
         if not self._ledger.alive:
             raise leaked(self, "a decision")
-        return self._ledger.guard(self, test)
+        return self._ledger.guard(self, test)  # type: ignore[no-any-return]
 
     # -- what would lose the derivative: refused, unless there is none
 
@@ -140,12 +139,13 @@ class Tracer(Operators):
 
     def _is_here(self) -> bool:
         """Whether this thread is the one that traces it."""
-        return self._ledger.thread == threading.get_ident()
+        return bool(self._ledger.thread == threading.get_ident())
 
     def _carries(self) -> bool:
         """Whether a derivative would be lost with this tracer, also one of a trace around its own."""
         var, value = self._current()
-        return self._ledger.is_active(var) or (isinstance(value, Tracer) and value._carries())
+        active: bool = self._ledger.is_active(var)
+        return active or (isinstance(value, Tracer) and value._carries())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self._carries():
@@ -321,7 +321,7 @@ def tracers_of(cls: type) -> type[Tracer]:
     return type(name, (base,), {"__slots__": (), "__module__": __name__, **own})  # as messages name it
 
 
-def make_tracer(trace: Ledger, var: Variable, value: Any) -> Tracer:
+def make_tracer(trace: Any, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
     cls: Any = value.__class__  # of a traced value, that of what it stands for
     return tracers_of(cls)(trace, var, value)

@@ -6,9 +6,12 @@ ones are constants. Which that is, ``calls.py`` finds out.
 
 from __future__ import annotations
 
+import itertools
 import operator
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from enum import IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,18 +23,17 @@ from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
 from ..base.ownership import in_rules, named_module
 from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import state
-from ..errors import LostDerivativeError
+from ..errors import LostDerivativeError, YotaError
 from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, user_site
-from ..tape.recorder import is_large
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
-from .arguments import extents, is_flag
-from .calls import record
+from ..tape.tape import Tape
+from .calls import extents, is_flag, record
 from .foreign import refused
-from .ledger import Ledger, Status
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
 from .stand_ins import as_constant, suspended
@@ -41,19 +43,92 @@ from .views import follow_views
 T = TypeVar("T")
 
 _NOTHING = nullcontext()
+_levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 
 
-class Trace(Ledger):
+class Status(IntEnum):
+    """What a value depends on: nothing; inputs without derivative; active inputs."""
+
+    CONSTANT = 0
+    INACTIVE = 1
+    ACTIVE = 2
+
+
+class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
-    __slots__ = ()
-    call, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
+    __slots__ = (
+        "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
+        "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
+        "site", "thread", "truths", "writes",
+    )  # fmt: skip
+
+    # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
+    operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
     forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
     torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self.level = next(_levels)  # of nested traces, the innermost has the highest
+        self.alive = True
+        self.thread = threading.get_ident()
+        self.derived = True  # whether derivatives are wanted, so that what has no rule is refused
+        self.effects = False  # whether captured arrays may be written as well
+        self.site: Site | None = None  # where operations come from, if it is not the running code
+        self.problems: list[str] = []  # reasons why another call might not record the same
+        self.lost: YotaError | None = None  # the last error that it was refused with, whoever was given it
+        self.refused: YotaError | None = None  # the first one that a line of the user's was given
+        self.captured = 0  # so many arrays and numbers that the function reads from elsewhere
+        self.decisions = 0  # so many guards
+        self.writes = 0  # so many assignments to traced arrays
+        self.matrices: list[Any] = []  # the sparse ones that guards compare
+        self.shown: list[Any] = []  # arrays whose memory somebody looks at
+        self.hashed: list[Any] | None = []  # what is looked up in dicts and sets or put there; None: it is taken out
+        self.imports: Any = None  # is told of modules that it imports
+        self.comparisons: Any = None  # is told of functions that may compare numbers by identity
+        self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
+        self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
+        self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
+        self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
+        self._status: dict[Variable, Status] = {}
+        self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
+
+    def refuse(self, what: str) -> None:
+        """Note what nobody can follow: this trace is not to be used."""
+        self.refused = self.refused or YotaError(f"{user_site()}: {what}, cannot be followed")
+
+    def status(self, var: Variable) -> Status:
+        """What the value depends on."""
+        return self._status.get(var, Status.CONSTANT)
+
+    def is_active(self, var: Variable) -> bool:
+        """Whether the value depends on an input whose derivative is wanted."""
+        return self.status(var) == Status.ACTIVE
+
+    def origin(self) -> Site | None:
+        """The line of the user's code that the next operation comes from."""
+        return self.site or user_site()
+
+    def heed_truths(self) -> None:
+        """From now on, what may be True or False may be compared by identity."""
+        if self.truths is False:
+            self.problems.append("it may ask a traced condition whether it is True itself (x is True)")
+        self.truths = True
+
+    def next_decision(self) -> int:
+        """The number of the next guard."""
+        self.decisions += 1
+        return self.decisions - 1
+
+    def append(self, op: Operation, value: Any) -> Variable:
+        """Add an operation; worker threads of the traced function may do so at the same time."""
+        with locks.tables:
+            return super().append(op, value)
 
     def tracer(self, var: Variable) -> Tracer:
         """A tracer for an input or constant of this recording."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...base import locks
-from ...base.collection import Uncollected
+from ...base.unwinding import Uncollected
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
