@@ -25,12 +25,10 @@ from ..base.ownership import is_library_code
 from ..base.refusal import MISFIT, OutOfBounds, Refusal
 from ..base.types import ArrayType, Type
 from ..capture.bytecode import TELLING
-from ..capture.functions import WRITABLE, binds, parts_of
 from ..capture.guards import ids_of
 from ..capture.kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
-from ..capture.performance import Performance
 from ..capture.places import Holder, set_attribute, set_item
-from ..capture.plain import ATOMS
+from ..capture.plain import ATOMS, WRITABLE, Performance, binds, parts_of
 from ..capture.slots import Slot
 from ..engine.compile import UncompilableError, compile_recorded
 from ..registry.writes import memory_axes

@@ -19,9 +19,8 @@ from ..base.containers import is_container, items_of
 from ..base.dispatch import is_traced
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
-from .bytecode import names_of, nested
+from .bytecode import ANYTHING, UNKNOWN, Origin, Pair, names_of, nested
 from .guards import Guards
-from .operands import ANYTHING, UNKNOWN, Origin, Pair
 from .slots import Slot
 
 
@@ -63,8 +62,8 @@ class Comparisons:
         if pair is not None:
             self._compare(pair, frame.f_globals, frame.f_locals)
 
-    def read(self, value: Any) -> None:
-        """The function reads something by a name: perhaps what compares."""
+    def meet_function(self, value: Any) -> None:
+        """The function reads something by a name, or calls it: perhaps what compares."""
         if value is operator.is_ or value is operator.is_not:
             self.anything()
 
@@ -102,7 +101,9 @@ class Comparisons:
     def _compare(self, pair: Pair, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
         values = [side.found(namespace, local) for side in pair]
         self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
-        self.containers |= all(x is UNKNOWN or _is_container(x) for x in values)
+        self.containers |= all(
+            x is UNKNOWN or isinstance(x, tuple | list | dict) or is_container(type(x)) for x in values
+        )
         self.levels |= len({x._ledger.level for x in values if isinstance(x, Tracer)}) > 1
         if all(x is UNKNOWN or _is_number(x) for x in values):
             self.numbers = True
@@ -131,10 +132,6 @@ def _are_different(
             opened[id(one)] += 1
             todo += items
     return True
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, tuple | list | dict) or is_container(type(value))
 
 
 def _is_number(value: Any) -> bool:
