@@ -38,7 +38,6 @@ _OF_ADDRESSES = {
     **dict.fromkeys(["BUILD_SET", "SET_ADD"], "set"),
 }
 TELLING = frozenset(["id", "hash", "__hash__", "repr", "__repr__", "ascii"])  # of these, what has no other use
-_LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
@@ -117,8 +116,9 @@ def _item(value: Any, key: Any) -> Any:
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
-    those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
+    Global names that are ``mentioned`` are loaded for something else than to be called; ``of_globals`` are attributes
+    of what a global name stands for, ``attributes`` those of anything else; ``asked`` are those of which ``hasattr`` is
+    asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
     like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
@@ -127,6 +127,7 @@ class Names:
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
+    mentioned: set[str] = field(default_factory=set)
     of_globals: dict[tuple[str, str], Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
@@ -141,17 +142,6 @@ class Names:
     truths: bool = False
     addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-
-
-def mentions(code: CodeType, name: str) -> bool:
-    """Whether a code object, or one nested in it, loads a global name for anything else than to call it."""
-    if name in code.co_names:
-        number, extended = code.co_names.index(name), 0
-        for op, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-            if op == _LOAD_NAME or (op == _LOAD_GLOBAL and (extended | argument) == number << 1):  # | 1: to be called
-                return True
-            extended = (extended | argument) << 8 if op == _EXTENDED else 0
-    return any(mentions(part, name) for part in code.co_consts if isinstance(part, CodeType))
 
 
 _known: dict[int, tuple[CodeType, Names]] = {}  # by identity: equal code may stand in several files
@@ -192,6 +182,8 @@ def _read(code: CodeType) -> Names:
             names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
+            if kind == "LOAD_NAME" or (kind == "LOAD_GLOBAL" and not (instruction.arg or 0) & 1):
+                names.mentioned.add(name)
             if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
                 names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
             elif name == "hasattr":

@@ -20,7 +20,7 @@ from ..registry.registry import methods
 from ..registry.tangents import astype
 from ..tracing.showing import shown_for
 from ..tracing.traces import LARGE
-from .bytecode import mentions
+from .bytecode import names_of, nested
 from .places import Builtin, Exchange, Item, Spot
 
 
@@ -114,7 +114,7 @@ class Conversions:
         stand_in = None if is_traced(value) else shown_for(value)
         if not is_own:
             stand_in = _STAND_INS.get(name, stand_in)
-        if stand_in is None or any(mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
+        if stand_in is None or any(_mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
             return
         self._taken[id(namespace), name] = place = (Item if is_own else Builtin)(namespace, name)
         self._exchange.put(value, stand_in, place)
@@ -122,6 +122,11 @@ class Conversions:
     def heed(self, namespace: dict[str, Any], code: CodeType) -> None:
         """More code runs in a name space."""
         for (of, name), place in list(self._taken.items()):
-            if of == id(namespace) and mentions(code, name):
+            if of == id(namespace) and _mentions(code, name):
                 self._exchange.take_back(place)
                 del self._taken[of, name]
+
+
+def _mentions(code: CodeType, name: str) -> bool:
+    """Whether code loads a global name for anything else than to call it."""
+    return any(name in names_of(part).mentioned for part in nested(code))

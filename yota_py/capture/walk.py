@@ -66,9 +66,8 @@ class Captures:
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
         trace.imports = self.imports
-        self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
-        self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
+        self._library: dict[tuple[int, int], bool] = {}  # of these: whether a library's may read any attributes
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self.functions: set[int] = set()  # by identity, those that were there before the trace
@@ -123,17 +122,15 @@ class Captures:
         self.sinks.heed(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
-        if key in self._codes:
-            self.instances.addresses |= self._addresses.get(key, set())
-            if key in self._reads_all:
+        if key not in self._codes and is_library_code(code, namespace):
+            self._codes[key], module = code, str(namespace.get("__name__")).partition(".")[0]
+            self._library[key] = not ANY.isdisjoint(code.co_names) and module in sys.stdlib_module_names
+        if key in self._library:
+            if self._library[key]:
                 self.attributes.all_of_arguments(frame)
             return
-        if is_library_code(code, namespace):
-            self._codes[key] = code
-            module = str(namespace.get("__name__"))
-            if not ANY.isdisjoint(code.co_names) and module.partition(".")[0] in sys.stdlib_module_names:
-                self._reads_all.add(key)
-                self.attributes.all_of_arguments(frame)
+        self.instances.addresses |= names_of(code).addresses
+        if key in self._codes:
             return
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if (found := self.attributes.function_of(code, first)) is not None:
@@ -141,7 +138,6 @@ class Captures:
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self.instances.addresses |= self._addresses.get(key, set())
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
@@ -228,7 +224,6 @@ class Captures:
         if key in self._codes:
             return
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
-        self._addresses |= {(id(part), id(namespace)): names_of(part).addresses for part in nested(code)}
         self._conversions.heed(namespace, code)
         self.comparisons.heed(namespace, code)
         for found in self._scan(code):
