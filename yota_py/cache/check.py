@@ -16,7 +16,7 @@ from ..base.containers import items_of, keys_of
 from ..base.refusal import MISFIT, Refusal
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
-from ..capture.functions import held_by
+from ..capture.plain import held_by
 from ..engine.compile import compile_tape
 from ..tape.operations import Call, Constant, Variable
 from ..tape.show import name_of

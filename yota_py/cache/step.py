@@ -18,12 +18,10 @@ from ..base.containers import base_of, slots_of
 from ..base.dispatch import find_traced, is_traced
 from ..base.ownership import is_library_code
 from ..capture.bytecode import TELLING
-from ..capture.functions import WRITABLE, binds, parts_of
 from ..capture.guards import ids_of
 from ..capture.kinds import has_from, is_builtin, is_class_of_library, is_key, is_of_library
-from ..capture.performance import Performance
 from ..capture.places import Holder
-from ..capture.plain import ATOMS
+from ..capture.plain import ATOMS, WRITABLE, Performance, binds, parts_of
 from ..engine.compile import UncompilableError, compile_recorded
 from ..registry.writes import memory_axes
 from ..tape.operations import Variable

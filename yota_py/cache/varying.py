@@ -13,7 +13,7 @@ from typing import Any
 
 import optree
 
-from ..capture.instances import is_within
+from ..capture.attributes import is_within
 from ..capture.kinds import FLOATS, is_watchable, is_whole
 from .variants import Signature
 

@@ -12,7 +12,7 @@ from ..base.tracebacks import fold, folded
 from ..base.unwinding import state
 from ..capture.effects import perform
 from ..capture.guards import Guards
-from ..capture.performance import Performance
+from ..capture.plain import Performance
 from ..capture.sinks import appending
 from ..errors import UntraceableError
 from ..tape.operations import user_site

@@ -1,39 +1,55 @@
-"""Which attributes of which objects a function reads and assigns, as the names in its code say."""
+"""What a function reads and assigns of objects and classes: attributes, by the names in its code.
+
+Of an object that is known by its class, since others stand in its place at other calls, a program may rely on the
+class, on what it reads of the object, and on which objects of the class are the same one: Python compares objects by
+identity in more ways than ``is``.
+"""
 
 from __future__ import annotations
 
+import abc
+import functools
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import optree
 
 from ..base.containers import is_proxy, slots_of
 from ..base.dispatch import is_traced
 from ..tape.operations import Site
+from ..tracing.disguise import settling
 from . import kinds
-from .bytecode import copies
+from .bytecode import Names
 from .guards import Guards
 from .places import Attribute, Exchange
 from .slots import Slot, literal
 
-Read = Callable[..., None]  # guards a value: ``Captures.read``
+_MAKING = ("__new__", "__init__")  # entered where an object is made
+_READ_BY_PYTHON = (
+    types.FunctionType, types.NoneType, functools.partialmethod, staticmethod, classmethod, property,
+)  # fmt: skip
 
 
 class Attributes:
-    """Objects met so far, and the names by which code reads the attributes of any object.
+    """Objects and classes met so far, and the names by which code reads the attributes of any object.
 
-    Each name is looked up in each object, in whatever order they turn up.
+    Each name is looked up in each object, in whatever order they turn up. ``read`` and ``value`` are those of
+    ``Captures``.
     """
 
-    def __init__(self, guards: Guards, exchange: Exchange, read: Read) -> None:
-        self._guards, self._exchange, self._read = guards, exchange, read
+    def __init__(
+        self, guards: Guards, exchange: Exchange, read: Callable[..., None], value: Callable[[Any, Slot], Any]
+    ) -> None:
+        self._guards, self._exchange, self._read, self._value = guards, exchange, read, value
         self._names: dict[str, Site | None] = {}  # with the line that reads them
         self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
-        self._asked: set[str] = set()  # of which hasattr has been asked
+        self._is_asked = False  # hasattr, of any object
         self._own: dict[int, dict[str, Site | None]] = {}  # by the identity of an object: attributes of it alone
         self._objects: dict[int, tuple[Any, Slot, set[str]]] = {}  # with the attributes that have been read
         self._copied: set[int] = set()  # objects all of whose attributes are read
+        self._classes: set[int] = set()  # that have been read, with those that they derive from
         self.counts = False  # whether it may matter which attributes objects have besides those read by name
 
     def watch(self, obj: Any, slot: Slot) -> None:
@@ -52,15 +68,15 @@ class Attributes:
         """Names by which the code reads attributes of any object."""
         self._names |= {name: site for name, site in names.items() if self._names.get(name) is None}
 
-    def ask(self, names: Mapping[str, Site | None]) -> None:
-        """Names of which the code asks whether any object has attributes of these names."""
-        self.add(names)
-        self._asked |= names.keys()
-        self.counts |= bool(names)
-
-    def store(self, names: Iterable[str]) -> None:
-        """Names of attributes that the code assigns."""
-        self._stored |= set(names)
+    def heed(self, names: Names, *, effects: bool) -> None:
+        """Names by which the code reads attributes of any object, asks whether it has some, and assigns them."""
+        self.add(names.attributes)
+        self.add(names.asked)
+        self._is_asked |= bool(names.asked)
+        self.counts |= bool(names.asked)
+        self._stored |= names.stored_attributes.keys()
+        if not effects:
+            self.add(dict.fromkeys(names.stored_attributes))
 
     def of(self, obj: Any, name: str, site: Site) -> None:
         """An attribute that is read of this object, perhaps found in its class."""
@@ -72,7 +88,7 @@ class Attributes:
     def all_of_arguments(self, frame: types.FrameType) -> None:
         """A library's function is called that may read any attributes of its arguments: ``copy.copy(o)``."""
         code = frame.f_code
-        self.counts |= copies(code)
+        self.counts |= "__dict__" in code.co_names  # it may copy all that an object holds
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             obj = frame.f_locals.get(name)
             if self.watches(obj) and not kinds.is_namespace(obj):
@@ -152,9 +168,130 @@ class Attributes:
 
     def _of_function(self, fn: types.FunctionType, slot: Slot, done: set[str]) -> None:
         """A function without attributes, where the code asks whether objects have some, or reads what it assigns."""
-        if not (fn.__dict__ or "" in done) and (self._asked or self._names.keys() & self._stored):
+        if not (fn.__dict__ or "" in done) and (self._is_asked or self._names.keys() & self._stored):
             done.add("")
             self._guards.require(f"not {slot.own()}", slot, "without attributes", minor=True)
+
+    # -- classes
+
+    def read_class(self, cls: type) -> None:
+        """A class, those that it derives from, and its metaclass, as far as they are the user's."""
+        if id(cls) in self._classes:
+            return
+        self._classes.add(id(cls))
+        own = [base for base in cls.__mro__[:-1] if not kinds.is_of_library(base)]
+        for base in own:
+            if not self.watches(base):
+                self._class(base)
+        guards = self._guards
+        if own and len(cls.__mro__) > 2:  # no class takes the place of object
+            known, bases = guards.constant(cls, cls.__name__), guards.constant(cls.__mro__)
+            guards.require(f"{known}.__mro__ is {bases}", known, "a class that derives from others", minor=True)
+        if isinstance(cls, abc.ABCMeta) and id(abc) not in self._classes:
+            self._classes.add(id(abc))
+            token, now = guards.constant(abc.get_cache_token), abc.get_cache_token()
+            guards.require(f"{token}() == {now!r}", token, "with fewer registered classes", minor=True)
+        if not kinds.is_of_library(type(cls)):
+            self.read_class(type(cls))
+
+    def _class(self, cls: type) -> None:
+        """Attributes by name; how many there are, as special methods count from when they are there; and these."""
+        known = self._guards.constant(cls, cls.__name__)
+        self.watch(cls, known)
+        own = self._guards.constant(vars(cls), cls.__name__)
+        size = len(vars(cls))
+        self._guards.require(f"len({own}) == {size}", known, f"a class of {size} attributes", minor=True)
+        for name, value in list(vars(cls).items()):
+            if not name.startswith("__") or name in _MAKING or name == "__doc__":
+                continue
+            if isinstance(value, _READ_BY_PYTHON) or not kinds.is_of_library(type(value)):
+                self._value(value, self._guards.local(own.item(literal(name)), f"{cls.__name__}.{name}"))
+                if isinstance(value, types.FunctionType) and (method := settling(name, value)) is not value:
+                    self._exchange.put(value, method, Attribute(cls, name))
+
+    def functions_of(self, value: property, slot: Slot) -> bool:
+        """What the functions of a property read that does not show when they are called; whether it cannot be read."""
+        opaque = False
+        for name in ("fget", "fset", "fdel"):
+            function = getattr(value, name)
+            if function is not None and not kinds.holds_nothing(function):
+                read = self._value(function, self._guards.local(slot.attribute(name)))
+                opaque |= read is not function
+        return opaque
+
+    def function_of(self, code: types.CodeType, first: Any) -> tuple[types.FunctionType, Slot] | None:
+        """The method of this code that ``first`` has, and how it is read; ``None`` if there is none."""
+        for cls in (*(first.__mro__ if isinstance(first, type) else ()), *type(first).__mro__):
+            found = vars(cls).get(code.co_name)
+            if (inner := getattr(found, "__func__", found)) is not None and getattr(inner, "__code__", None) is code:
+                slot = self._guards.constant(vars(cls), cls.__name__).item(literal(code.co_name))
+                return inner, slot if inner is found else slot.attribute("__func__")
+        return None
+
+
+class Instances:
+    """The objects of a trace that are known by their classes.
+
+    ``paths`` are the outermost of them in the user's words, ``positions`` those among the arguments; ``addresses``
+    are names by which the function may ask for what depends on where an object lies in memory; ``failed`` tells whether
+    they have to be known by themselves.
+    """
+
+    def __init__(self, guards: Guards, attributes: Attributes) -> None:
+        self.paths: set[str] = set()
+        self.positions: set[int] = set()
+        self.addresses: set[str] = set()
+        self.failed = False
+        self._guards, self._attributes = guards, attributes
+        self._known: dict[int, tuple[Any, Slot]] = {}
+
+    def slot(self, value: Any) -> Slot | None:
+        """How one of them is read, in the guards and in the step; ``None`` if it is none of them."""
+        return self._known.get(id(value), (None, None))[1]
+
+    def meet(self, value: Any, slot: Slot) -> bool:
+        """One is read; tells whether it is for the first time. Otherwise it has to be the same again."""
+        if (known := self.slot(value)) is not None:
+            self._guards.require_same(slot, known)
+            return False
+        self._known[id(value)] = value, slot
+        if not self.hold(slot.words):
+            self.paths.add(slot.words)
+        return True
+
+    def hold(self, path: str) -> bool:
+        """Whether a path leads to one of them, or through it."""
+        return path in self.paths or is_within(path, self.paths)
+
+    def finish(self, problems: list[str]) -> None:
+        """After the trace: no two objects that were different become one."""
+        fixed = any(self._guards.knows(value) for value, _ in self._known.values())  # by ways that have come later
+        if fixed or (self._known and self.addresses):
+            self.failed = True
+            problems.append("it may ask for what depends on where an object lies in memory, and others take its place")
+        for cls in {type(value) for value, _ in self._known.values()}:
+            self._guards.require_different(self._attributes.objects_of(cls), "an object under one name")
+
+
+def is_within(path: str, holders: Iterable[str]) -> bool:
+    """Whether a path leads through one of the holders' paths."""
+    return any(path.startswith((f"{holder}.", f"{holder}[")) for holder in holders)
+
+
+def places_of(in_spec: optree.PyTreeSpec) -> list[str]:
+    """How each leaf of ``(args, kwargs)`` is read; empty texts for those in other containers than
+    tuples, lists, dicts and dataclasses."""
+    texts = []
+    for accessor in optree.treespec_accessors(in_spec):
+        plain = all(_is_plain(entry) for entry in accessor)
+        texts.append(accessor[1:].codify(("args", "kwargs")[accessor[0].entry]) if plain else "")
+    return texts
+
+
+def _is_plain(entry: optree.PyTreeEntry) -> bool:
+    """Whether an item of a container is read by its position, key or name, and nothing else happens."""
+    known = entry.type in (tuple, list, dict) and type(entry.entry) in (int, str)
+    return known or type(entry) is optree.DataclassEntry
 
 
 def _is_filled(obj: Any, name: str) -> bool:

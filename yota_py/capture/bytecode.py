@@ -1,17 +1,33 @@
-"""What a code object reads and assigns by name, as its instructions say."""
+"""What a code object reads and assigns by name, and compares by identity (``x is y``), as its instructions say.
+
+Of most comparisons they tell of one side that it is nothing that is traced: ``x is None``, ``type(x) is cls``,
+``get(key) is MISSING``. Names, attributes and items can be looked up in the moment of the comparison.
+"""
 
 from __future__ import annotations
 
+import builtins
 import dis
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType
+from enum import Enum, EnumMeta, auto
+from inspect import CO_VARARGS, CO_VARKEYWORDS, getattr_static
+from itertools import accumulate
+from types import CodeType, MemberDescriptorType, ModuleType
+from typing import Any, NamedTuple
 
+from ..base.dispatch import is_traced
 from ..tape.operations import Site, site_of
-from . import impure
-from .operands import ANYTHING, LOCAL, Pair, compared, is_subscript
+from .kinds import problem_of_attribute
+
+
+class Origin(Enum):
+    """What a side of a comparison begins with."""
+
+    ANYHOW, CONSTANT, LOCAL, CELL, GLOBAL, TYPE = (auto() for _ in range(6))
+
 
 # What gives an object's address, or a text, a number or an order that is made of it.
 _ADDRESSES = frozenset([
@@ -22,23 +38,87 @@ _OF_ADDRESSES = {
     **dict.fromkeys(["BUILD_SET", "SET_ADD"], "set"),
 }
 TELLING = frozenset(["id", "hash", "__hash__", "repr", "__repr__", "ascii"])  # of these, what has no other use
-_LOAD_NAME, _LOAD_GLOBAL, _EXTENDED = (dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "EXTENDED_ARG"))
 MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
 _FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
-_ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
+# With one of these a library's code may read any attributes of its arguments.
+ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
 _PERCENT = re.compile(r"%[-#0-9. ]*[sra]")  # a text into which objects are put: "%s"
+LOCAL = frozenset(["LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"])
+_CONSTANTS = frozenset(["LOAD_CONST", "LOAD_CONST_IMMORTAL", "LOAD_SMALL_INT"])
+_KINDS = {"LOAD_DEREF": Origin.CELL, "LOAD_GLOBAL": Origin.GLOBAL}
+_ORDINARY: tuple[Any, ...] = (object.__getattribute__, type.__getattribute__, ModuleType.__getattribute__)
+_JUMPS = frozenset([*dis.hasjrel, *dis.hasjabs])
+
+
+class Side(NamedTuple):
+    """One side of a comparison: the ``value`` of a constant, what a ``name`` stands for, or what ``name``, which should
+    be ``type``, gives. ``path`` are attributes (texts) and items (tuples of a key) of what a name stands for."""
+
+    kind: Origin = Origin.ANYHOW
+    name: str = ""
+    value: Any = None
+    path: tuple[str | tuple[Any], ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing that is traced can be the same object."""
+        return self.kind is Origin.CONSTANT and type(self.value) not in (int, float, complex)
+
+    def found(self, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> Any:
+        """What this is now, or an object that is no less: some class for a class; ``UNKNOWN`` if that cannot be told
+        without running code of the user's."""
+        value = UNKNOWN
+        if self.kind is Origin.CONSTANT:
+            value = self.value
+        elif self.kind is Origin.LOCAL or self.kind is Origin.CELL:
+            value = local.get(self.name, UNKNOWN)
+        elif self.kind is not Origin.ANYHOW:
+            value = namespace.get(self.name, getattr(builtins, self.name, UNKNOWN))
+        if self.kind is Origin.TYPE:
+            return value if isinstance(value, type) and issubclass(value, type) else UNKNOWN
+        for key in self.path:
+            value = _attribute(value, key) if isinstance(key, str) else _item(value, *key)
+        return value
+
+
+Pair = tuple[Side, Side]
+UNKNOWN = object()
+ANYTHING: Pair = Side(), Side()
+A_CLASS = Side(Origin.CONSTANT, value=type)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if value is UNKNOWN or is_traced(value) or type(value).__getattribute__ not in _ORDINARY:
+        return UNKNOWN
+    if isinstance(value, ModuleType):
+        return vars(value).get(name, UNKNOWN)
+    if isinstance(value, EnumMeta) and name in value.__members__:
+        return value.__members__[name]
+    found = getattr_static(value, name, UNKNOWN)
+    if isinstance(found, MemberDescriptorType) and not isinstance(value, type):
+        with suppress(AttributeError):
+            return found.__get__(value)
+    return UNKNOWN if hasattr(type(found), "__get__") else found
+
+
+def _item(value: Any, key: Any) -> Any:
+    is_in = type(key) is int and -len(value) <= key < len(value) if type(value) in (list, tuple) else (
+        type(value) is dict and type(key) in (int, str) and key in value
+    )
+    return value[key] if is_in else UNKNOWN
 
 
 @dataclass(slots=True)
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    ``of_globals`` are attributes of what a global name stands for, ``attributes`` those of anything else; ``asked`` are
-    those of which ``hasattr`` is asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
+    Global names that are ``mentioned`` are loaded for something else than to be called; ``of_globals`` are attributes
+    of what a global name stands for, ``attributes`` those of anything else; ``asked`` are those of which ``hasattr`` is
+    asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
     like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
@@ -47,6 +127,7 @@ class Names:
     """
 
     globals: dict[str, Site] = field(default_factory=dict)
+    mentioned: set[str] = field(default_factory=set)
     of_globals: dict[tuple[str, str], Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
@@ -61,17 +142,6 @@ class Names:
     truths: bool = False
     addresses: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-
-
-def mentions(code: CodeType, name: str) -> bool:
-    """Whether a code object, or one nested in it, loads a global name for anything else than to call it."""
-    if name in code.co_names:
-        number, extended = code.co_names.index(name), 0
-        for op, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-            if op == _LOAD_NAME or (op == _LOAD_GLOBAL and (extended | argument) == number << 1):  # | 1: to be called
-                return True
-            extended = (extended | argument) << 8 if op == _EXTENDED else 0
-    return any(mentions(part, name) for part in code.co_consts if isinstance(part, CodeType))
 
 
 _known: dict[int, tuple[CodeType, Names]] = {}  # by identity: equal code may stand in several files
@@ -112,6 +182,8 @@ def _read(code: CodeType) -> Names:
             names.rebound.add("[]" if kind == "STORE_SUBSCR" else name)
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
+            if kind == "LOAD_NAME" or (kind == "LOAD_GLOBAL" and not (instruction.arg or 0) & 1):
+                names.mentioned.add(name)
             if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
                 names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
             elif name == "hasattr":
@@ -121,7 +193,8 @@ def _read(code: CodeType) -> Names:
             if kind == "DELETE_GLOBAL":
                 names.problems.append(f"{code.co_name} deletes the global name {name}")
         elif kind in _READS or kind == "STORE_ATTR":
-            if name in GROWING and (before := instructions[i - 1]).opname in _NAMES:
+            before = instructions[i - 1]
+            if name in GROWING and before.opname in _NAMES:
                 names.grown.add(before.argval)
             elif name in GROWING and is_subscript(before):
                 names.grown.add("[]")
@@ -129,7 +202,7 @@ def _read(code: CodeType) -> Names:
                 names.of_globals.setdefault((of, name), site)
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            if what := impure.of_attribute(name, of_self=_is_of_self(instructions[i - 1])):
+            if what := problem_of_attribute(name, of_self=before.opname in LOCAL and before.argval == "self"):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")
@@ -181,11 +254,6 @@ def _appends(after: Sequence[dis.Instruction]) -> bool:
     return bool(after) and after[0].opname in _READS and after[0].argval in GROWING
 
 
-def _is_of_self(before: dis.Instruction) -> bool:
-    """Whether an attribute is one of the object of a method."""
-    return before.opname in LOCAL and before.argval == "self"
-
-
 def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
     """The last argument of the call of what the first instruction loads, if it is a constant; otherwise nothing."""
     depth, text = 0, ""
@@ -201,19 +269,80 @@ def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
     return ""
 
 
-def reads_all(code: CodeType) -> bool:
-    """Whether a library's code may read any attributes of its arguments."""
-    return not _ANY.isdisjoint(code.co_names)
-
-
-def copies(code: CodeType) -> bool:
-    """Whether a library's code may copy all that an object holds."""
-    return "__dict__" in code.co_names
-
-
 def nested(code: CodeType) -> Iterator[CodeType]:
     """A code object, and those of the functions that are written in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from nested(constant)
+
+
+# -- what is compared
+
+
+def compared(instructions: Sequence[dis.Instruction], i: int) -> Pair:
+    """What the instruction with this number compares."""
+    middle = _start(instructions, i)
+    first = _start(instructions, middle)
+    right = instructions[middle:i] if middle >= 0 else ()
+    left = _side(instructions[first:middle]) if first >= 0 else Side()
+    if (left.path or left.kind in (Origin.CELL, Origin.GLOBAL)) and not all(map(_only_loads, right)):
+        left = Side()  # it may be something else by now
+    elif left.kind is Origin.LOCAL and any(x.argval == left.name and not _only_loads(x) for x in right):
+        left = Side()
+    return left, _side(right) if right else Side()
+
+
+def _only_loads(instruction: dis.Instruction) -> bool:
+    return instruction.opname.startswith("LOAD_") or is_subscript(instruction)
+
+
+def is_subscript(instruction: dis.Instruction) -> bool:
+    """Whether an instruction gives an item of a container."""
+    return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
+
+
+def _start(instructions: Sequence[dis.Instruction], end: int) -> int:
+    """The number of the first of the instructions that leave one value to the one with number ``end``; -1 if they stand
+    in no straight line: the value of ``x if c else y`` is made by one of two."""
+    depth = 0
+    while depth < 1:
+        if end < 1 or instructions[end].is_jump_target or instructions[end - 1].opcode in _JUMPS:
+            return -1
+        end -= 1
+        depth += _effect(instructions[end])
+    return end if depth == 1 else -1
+
+
+def _effect(instruction: dis.Instruction) -> int:
+    argument = instruction.arg if instruction.opcode >= dis.HAVE_ARGUMENT else None
+    return dis.stack_effect(instruction.opcode, argument, jump=False)
+
+
+def _side(instructions: Sequence[dis.Instruction]) -> Side:
+    """What these instructions leave on the stack, the last one of which makes it."""
+    first, *others = [x for x in instructions if x.opname != "EXTENDED_ARG"]
+    last = others[-1] if others else first
+    if last.opname == "LOAD_ATTR" and last.argval == "__class__":
+        return A_CLASS
+    if last.opname == "CALL" and first.opname == "LOAD_GLOBAL" and first.argval == "type" and _is_call(first, others):
+        return Side(Origin.TYPE, "type")
+    if first.opname in _CONSTANTS and not others:
+        return Side(Origin.CONSTANT, value=first.argval)
+    kind = Origin.LOCAL if first.opname in LOCAL else _KINDS.get(first.opname)
+    path = list[str | tuple[Any]]()
+    while others:
+        attribute = others.pop(0)
+        if attribute.opname in _CONSTANTS and others and is_subscript(others.pop(0)):
+            path.append((attribute.argval,))
+        elif attribute.opname == "LOAD_ATTR":
+            path.append(attribute.argval)
+        else:
+            return Side()
+    return Side(kind, first.argval, path=tuple(path)) if kind is not None else Side()
+
+
+def _is_call(first: dis.Instruction, others: Sequence[dis.Instruction]) -> bool:
+    """Whether the last of some instructions calls what the first one has loaded: in ``type(x)(y)`` it does not."""
+    depths = [*accumulate(map(_effect, others[:-1]), initial=_effect(first))]
+    return min(depths) == 2  # the function, and the place for an object whose method it might have been

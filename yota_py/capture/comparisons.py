@@ -19,9 +19,8 @@ from ..base.containers import is_container, items_of
 from ..base.dispatch import is_traced
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
-from .bytecode import names_of, nested
+from .bytecode import ANYTHING, UNKNOWN, Origin, Pair, names_of, nested
 from .guards import Guards
-from .operands import ANYTHING, UNKNOWN, Origin, Pair
 from .slots import Slot
 
 
@@ -35,8 +34,8 @@ class Comparisons:
 
     def __init__(self, trace: Trace, guards: Guards) -> None:
         self._trace, self._guards = trace, guards
-        self._pairs: dict[tuple[int, int], dict[int, Pair]] = {}  # by codes and name spaces, then by offsets
-        self._namespaces: dict[int, Mapping[str, Any]] = {}
+        # By codes and name spaces: the name space, and what is compared, by offsets.
+        self._pairs: dict[tuple[int, int], tuple[Mapping[str, Any], dict[int, Pair]]] = {}
         self.is_heard, self.levels = True, False
         self.numbers = self.arrays = self.containers = self.objects = False
 
@@ -48,8 +47,7 @@ class Comparisons:
             if names.truths:
                 self._trace.heed_truths()
             if names.compared:
-                self._pairs[id(part), id(namespace)] = names.compared
-                self._namespaces[id(namespace)] = namespace
+                self._pairs[id(part), id(namespace)] = namespace, names.compared
             if -1 in names.compared:
                 self.anything()
 
@@ -59,20 +57,20 @@ class Comparisons:
 
     def meet(self, frame: FrameType) -> None:
         """A function is about to do what its next instruction says."""
-        pair = self._pairs.get((id(frame.f_code), id(frame.f_globals)), {}).get(frame.f_lasti)
-        if pair is not None:
-            self._compare(pair, frame.f_globals, frame.f_locals)
+        namespace, pairs = self._pairs.get((id(frame.f_code), id(frame.f_globals)), ({}, {}))
+        if (pair := pairs.get(frame.f_lasti)) is not None:
+            self._compare(pair, namespace, frame.f_locals)
 
-    def read(self, value: Any) -> None:
-        """The function reads something by a name: perhaps what compares."""
+    def meet_function(self, value: Any) -> None:
+        """The function reads something by a name, or calls it: perhaps what compares."""
         if value is operator.is_ or value is operator.is_not:
             self.anything()
 
     def settle(self) -> None:
         """After the trace: if nobody has heard of what it compares, that may have been anything."""
-        for (_, namespace), pairs in self._pairs.items() if not self.is_heard else ():
+        for namespace, pairs in self._pairs.values() if not self.is_heard else ():
             for pair in pairs.values():
-                self._compare(pair, self._namespaces[namespace], {})
+                self._compare(pair, namespace, {})
 
     def anything(self) -> None:
         """Something is compared of which nothing is known."""
@@ -102,7 +100,9 @@ class Comparisons:
     def _compare(self, pair: Pair, namespace: Mapping[str, Any], local: Mapping[str, Any]) -> None:
         values = [side.found(namespace, local) for side in pair]
         self.arrays |= all(x is UNKNOWN or isinstance(x, np.ndarray) for x in values)
-        self.containers |= all(x is UNKNOWN or _is_container(x) for x in values)
+        self.containers |= all(
+            x is UNKNOWN or isinstance(x, tuple | list | dict) or is_container(type(x)) for x in values
+        )
         self.levels |= len({x._ledger.level for x in values if isinstance(x, Tracer)}) > 1
         if all(x is UNKNOWN or _is_number(x) for x in values):
             self.numbers = True
@@ -131,10 +131,6 @@ def _are_different(
             opened[id(one)] += 1
             todo += items
     return True
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, tuple | list | dict) or is_container(type(value))
 
 
 def _is_number(value: Any) -> bool:

@@ -20,7 +20,7 @@ from ..registry.registry import methods
 from ..registry.tangents import astype
 from ..tracing.stand_ins import shown_for
 from ..tracing.traces import LARGE
-from .bytecode import mentions
+from .bytecode import names_of, nested
 from .places import Builtin, Exchange, Item, Spot
 
 
@@ -34,10 +34,6 @@ def _number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _is_python(x: Any, *classes: type) -> bool:
     return isinstance(x, classes) and not isinstance(x, np.generic)
-
-
-def _to_float(x: Any) -> Any:
-    return x if _is_python(x, float) else methods["item"](astype(x, np.dtype(float)))
 
 
 def _to_whole(x: Any, function: Callable[[Any], Any], python: Callable[[Any], Any]) -> Any:
@@ -79,7 +75,7 @@ class Float(float, metaclass=_Conversion):
 
     python: ClassVar[type] = float
     dtype: ClassVar[Any] = np.dtype(float)
-    convert = staticmethod(_to_float)
+    convert = staticmethod(lambda x: x if _is_python(x, float) else methods["item"](astype(x, np.dtype(float))))
 
 
 class Int(int, metaclass=_Conversion):
@@ -108,30 +104,29 @@ class Conversions:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._taken: dict[tuple[int, str], tuple[Any, Spot]] = {}
+        self._taken: dict[tuple[int, str], Spot] = {}
 
     def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
-        """A name that stands for a builtin in code of this name space."""
-        value = getattr(builtins, name, None)
-        if (stand_in := _STAND_INS.get(name) or shown_for(value)) is not None:
-            self._put(namespace, name, value, stand_in, Builtin(namespace, name), codes)
-
-    def take_shown(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
-        """A name of something imported that its module shows otherwise (``from numpy import sqrt``)."""
-        value = namespace[name]
-        if not is_traced(value) and (stand_in := shown_for(value)) is not None:
-            self._put(namespace, name, value, stand_in, Item(namespace, name), codes)
-
-    def _put(
-        self, namespace: dict[str, Any], name: str, value: Any, stand_in: Any, place: Spot, codes: Codes
-    ) -> None:
-        if not any(mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
-            self._exchange.put(value, stand_in, place)
-            self._taken[id(namespace), name] = stand_in, place
+        """A name in code of this name space that stands for a builtin, or for what its module shows otherwise
+        (``from numpy import sqrt``)."""
+        is_own = name in namespace
+        value = namespace[name] if is_own else getattr(builtins, name, None)
+        stand_in = None if is_traced(value) else shown_for(value)
+        if not is_own:
+            stand_in = _STAND_INS.get(name, stand_in)
+        if stand_in is None or any(_mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
+            return
+        self._taken[id(namespace), name] = place = (Item if is_own else Builtin)(namespace, name)
+        self._exchange.put(value, stand_in, place)
 
     def heed(self, namespace: dict[str, Any], code: CodeType) -> None:
         """More code runs in a name space."""
-        for (of, name), (stand_in, place) in list(self._taken.items()):
-            if of == id(namespace) and mentions(code, name):
-                self._exchange.take_back(stand_in, place)
+        for (of, name), place in list(self._taken.items()):
+            if of == id(namespace) and _mentions(code, name):
+                self._exchange.take_back(place)
                 del self._taken[of, name]
+
+
+def _mentions(code: CodeType, name: str) -> bool:
+    """Whether code loads a global name for anything else than to call it."""
+    return any(name in names_of(part).mentioned for part in nested(code))

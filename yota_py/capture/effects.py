@@ -21,11 +21,10 @@ from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, unwinding
 from ..errors import UntraceableError, YotaError
 from ..tracing.stand_ins import tracing
-from .attempts import Attempts
-from .performance import Performance
 from .places import Holder
-from .plain import Plain
+from .plain import Performance, Plain
 from .recording import Recording
+from .sinks import Attempts
 from .slots import Slot, literal
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import inspect
-import operator
 import sys
 import types
 from collections.abc import Callable
@@ -20,9 +19,9 @@ import numpy as np
 from ..base.ownership import is_ours
 from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
-from . import impure
-from .caught import Hearing
+from .kinds import problem_of_call
 from .leftovers import Leftovers
+from .refusals import Hearing
 from .walk import Captures
 
 R = TypeVar("R")
@@ -63,32 +62,34 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
 
 
 class _Restored(Passing):
-    """The block in which arrays are exchanged for tracers."""
+    """The block in which arrays are exchanged for tracers.
+
+    At its end everything is as it was, but for what the function has stored. Traced values among that become plain
+    ones, unless the trace is one with effects, which they are.
+    """
 
     def __init__(self, captures: Captures) -> None:
         self._captures = captures
 
     def end(self) -> None:
-        _restore(self._captures)
-
-
-def _restore(captures: Captures) -> None:
-    """Let everything be as it was, but for what the function has stored; traced values among that become plain ones,
-    unless the trace is one with effects: then they are its effects."""
-    rebound = captures.exchange.restore()
-    if captures.trace.effects:
-        return
-    if rebound:
-        captures.problems.append("it rebinds or replaces a captured array while it runs")
-    leftovers = Leftovers(captures.trace)
-    for holder, key, value in list(captures.exchange.changes()):
-        if (plain := leftovers.plain(value)) is not value:
-            holder.put(key, plain)
-    for value in captures.unwatched:
-        leftovers.plain(value)
-    leftovers.clear()
-    if leftovers.found:
-        captures.problems.append("it stores traced values outside of itself")
+        captures = self._captures
+        rebound = captures.exchange.restore()
+        if captures.trace.effects:
+            return
+        if rebound:
+            captures.problems.append("it rebinds or replaces a captured array while it runs")
+        changes = list(captures.exchange.changes())
+        if not (changes or captures.unwatched):
+            return
+        leftovers = Leftovers(captures.trace)
+        for holder, key, value in changes:
+            if (plain := leftovers.plain(value)) is not value:
+                holder.put(key, plain)
+        for value in captures.unwatched:
+            leftovers.plain(value)
+        leftovers.clear()
+        if leftovers.found:
+            captures.problems.append("it stores traced values outside of itself")
 
 
 def _drawn() -> Any:
@@ -130,8 +131,8 @@ class _Monitored(Passing):
     """
 
     def __init__(self, captures: Captures, tool: int, hearing: Hearing) -> None:
-        self._captures, self._tool, self._pause, self._hearing = captures, tool, _Unmonitored(hearing), hearing
-        self._heed = _Unmonitored()
+        self._captures, self._tool, self._pause, self._hearing = captures, tool, _Pause(hearing), hearing
+        self._heed = _Pause()
         self._ours: dict[int, types.CodeType] = {}
         self._others: dict[int, types.CodeType] = {}
 
@@ -168,7 +169,6 @@ class _Monitored(Passing):
             _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
         if heeds:
             return
-        self._captures.enter(frame)
         _follow(self._captures, self._hearing, frame)
 
     def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
@@ -176,13 +176,18 @@ class _Monitored(Passing):
             _note(self._captures, function)
 
 
-class _Unmonitored:
-    """The block in which the callbacks have nothing to tell; blocks within it have nothing to change."""
+class _Pause:
+    """The block in which nothing is heard, the profile function being switched off; blocks within it have nothing to
+    change."""
 
-    def __init__(self, hearing: Hearing | None = None) -> None:
-        self._hearing = hearing
+    def __init__(self, hearing: Hearing | None = None, profile: Any = None) -> None:
+        self._hearing, self._profile = hearing, profile
+        self._is_on = False  # nor is it if the traced function has set another
 
     def __enter__(self) -> None:
+        self._is_on = self._profile is not None and sys.getprofile() is self._profile
+        if self._is_on:
+            sys.setprofile(None)
         if self._hearing is not None:
             self._hearing.pause()
         state.unwatched = _NOTHING
@@ -191,6 +196,8 @@ class _Unmonitored:
         state.unwatched = self
         if self._hearing is not None:
             self._hearing.go_on()
+        if self._is_on:
+            sys.setprofile(self._profile)
 
 
 class _Heeding(Passing):
@@ -222,7 +229,6 @@ class _Profiled(Passing):
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                captures.enter(frame)
                 _follow(captures, hearing, frame)
             elif event == "c_call":
                 _note(captures, arg)
@@ -234,7 +240,7 @@ class _Profiled(Passing):
         self._profile, self._heed = profile, heed
 
     def begin(self) -> None:
-        state.unwatched, pause = _Unprofiled(self._profile, self._hearing), _Unprofiled(self._heed)
+        state.unwatched, pause = _Pause(self._hearing, self._profile), _Pause(profile=self._heed)
         state.heeding = lambda fn: _Heeding(self._captures, fn, pause, self._heed)
         sys.setprofile(self._profile)
 
@@ -246,47 +252,19 @@ class _Profiled(Passing):
         state.unwatched, state.heeding = _NOTHING, nullcontext
 
 
-class _Unprofiled:
-    """The block in which the profile function is switched off, which costs less than to hear of every call."""
-
-    def __init__(self, profile: Any, hearing: Hearing | None = None) -> None:
-        self._profile, self._hearing = profile, hearing
-        self._is_on = True  # unless the traced function has set another
-
-    def __enter__(self) -> None:
-        self._is_on = sys.getprofile() is self._profile
-        if self._is_on:
-            sys.setprofile(None)
-        if self._hearing is not None:
-            self._hearing.pause()
-        state.unwatched = _NOTHING
-
-    def __exit__(self, *error: object) -> None:
-        state.unwatched = self
-        if self._hearing is not None:
-            self._hearing.go_on()
-        if self._is_on:
-            sys.setprofile(self._profile)
-
-
 def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:
-    """Hear of what happens in a frame of which ``captures`` knows."""
+    """A Python function is called during the trace: hear of what happens in it."""
+    captures.enter(frame)
     captures.comparisons.is_heard &= hearing.follow(frame, captures.comparisons.among(frame))
 
 
 def _note(captures: Captures, function: Any) -> None:
     """A C function is called during the trace."""
-    problem = impure.of_call(function)
-    if function is operator.is_ or function is operator.is_not:
-        captures.comparisons.anything()
-    elif function in _OF_THREADS or _lets_others_go_on(function):
+    problem, owner = problem_of_call(function), type(getattr(function, "__self__", None))
+    captures.comparisons.meet_function(function)
+    if function in _OF_THREADS or (owner.__module__, owner.__name__) in _WAKING:
         captures.comparisons.is_heard = False
     if problem and captures.trace.effects:  # before it has happened
         captures.give_up(problem)
     elif problem:
         captures.problems.append(problem)
-
-
-def _lets_others_go_on(function: Any) -> bool:
-    cls = type(getattr(function, "__self__", None))
-    return (cls.__module__, cls.__name__) in _WAKING

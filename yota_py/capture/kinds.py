@@ -1,11 +1,17 @@
-"""What kind of thing a value is that a function reads: how it can be watched, if it can."""
+"""What kind of thing a value is that a function reads: how it can be watched, if it can.
+
+What is impure gives another answer next time, or reads what cannot be followed.
+"""
 
 from __future__ import annotations
 
 import abc
+import builtins
 import collections
 import dataclasses
+import functools
 import operator
+import random
 import sys
 import types
 from typing import Any
@@ -28,7 +34,7 @@ PROXY = "it reads a weakref.proxy, whose object may go at any time"
 _Pair = collections.namedtuple("_Pair", ["first"])
 _Made = dataclasses.make_dataclass("_Made", [("items", list, dataclasses.field(default_factory=list))])
 # Classes whose objects hold nothing, and only stand for something, such as the lack of an argument.
-_MARKS = (object, type(dataclasses.MISSING), *map(type, vars(_Made)["__init__"].__defaults__))
+MARKS = (object, type(dataclasses.MISSING), *map(type, vars(_Made)["__init__"].__defaults__))
 BUILTIN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType,
     types.GetSetDescriptorType, np.ufunc, types.GenericAlias, type(np.sum), operator.itemgetter, type(_Pair.first),
@@ -88,11 +94,6 @@ def holds_nothing(value: Any) -> bool:
     return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__)
 
 
-def is_mark(value: Any) -> bool:
-    """Whether a value is an object that holds nothing."""
-    return type(value) in _MARKS
-
-
 def is_key(value: Any) -> bool:
     """Whether a value is a key of a dict that is known by what it is."""
     return all(map(is_key, value)) if type(value) is tuple else isinstance(value, IMMUTABLE)
@@ -150,3 +151,76 @@ def module_of(value: Any) -> str:
         return value.__name__
     module = named_module(value)
     return module if isinstance(module, str) else type(getattr(value, "__self__", None)).__module__
+
+
+# -- what is impure, by name and by value
+
+# Names of builtins whose reads cannot be followed.
+OPAQUE_BUILTINS = frozenset([
+    "getattr", "globals", "vars", "locals", "eval", "exec", "__import__", "setattr", "delattr", "input", "dir",
+])  # fmt: skip
+# Names of attributes, and what a function does that uses them.
+_ATTRIBUTES = {
+    **dict.fromkeys(
+        ["__dict__", "__getattribute__", "attrgetter", "methodcaller", "getattr", "hasattr", "setattr", "delattr",
+         "vars", "globals", "locals", "dir", "format_map"],
+        "reads what cannot be followed"
+    ),
+    **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
+    **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
+    **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
+    **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
+}
+# Attributes of ``self`` of the other names are no reason: functions among them are known by what they are.
+_ANYWHERE = frozenset(
+    ["__dict__", "__getattribute__", "format_map", "environ", "getenv", "shares_memory", "may_share_memory"]
+)
+# Modules of C functions whose answer is not a function of their arguments.
+_OUTSIDE_WORLD = frozenset(
+    ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings",
+     "numpy.random.mtrand", "numpy.random._generator"]
+)  # fmt: skip
+_RANDOM_MODULES = ("numpy.random", "random", "secrets")
+_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+_OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
+_BY_NAME = frozenset(map(id, (
+    operator.attrgetter, operator.methodcaller, getattr, hasattr, setattr, delattr, vars, dir, globals, locals, eval,
+    exec, __import__, object.__getattribute__, type.__getattribute__,
+)))  # fmt: skip
+
+
+def problem_of_attribute(name: str, *, of_self: bool) -> str:
+    """What a function does that reads or assigns an attribute of this name; empty if it is no reason."""
+    return "" if of_self and name not in _ANYWHERE else _ATTRIBUTES.get(name, "")
+
+
+def problem_of_value(value: Any) -> str:
+    """Why what a value gives or reads, when it is called or asked, cannot be relied on; empty if it can."""
+    if isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES:
+        return "it reads a random number generator"
+    if isinstance(value, _OPAQUE):
+        return f"it reads an operator.{type(value).__name__}, which cannot be followed"
+    if id(value) in _BY_NAME:  # attributes, or names, by texts
+        return f"it reads {value.__qualname__} as a value, whose reads cannot be followed"
+    return ""
+
+
+def problem_of_call(function: Any) -> str:
+    """Why a call of a C function is not the same next time; empty if it is."""
+    if function is builtins.print:
+        return "it prints"
+    if function is builtins.input:
+        return "it asks for input"
+    if _is_outside(function) or function is np.fromfile:
+        return f"it calls {getattr(function, '__qualname__', function)}, whose answer may differ next time"
+    return ""
+
+
+def _is_outside(function: Any) -> bool:
+    """Whether a C function, or a method of a C class or of a class derived from it, is of the outside world."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+    if isinstance(owner, type) and owner.__module__ == "datetime":
+        return function.__name__ in ("now", "utcnow", "today")
+    return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)

@@ -1,25 +1,23 @@
-"""Traced values that a function has left behind in the caller's objects become what they stand for."""
+"""Traced values that a function has left behind become what they stand for."""
 
 from __future__ import annotations
 
 import gc
 import types
-from collections import deque
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..base.containers import base_of, is_proxy, slots_of, with_items
-from ..base.dispatch import is_traced, shadow
-from ..base.unwinding import at_once
-from ..tracing.tracer import tracers_in
+from ..base.containers import base_of, is_proxy, refill, with_items
+from ..base.dispatch import find_traced, is_traced, shadow
+from ..tracing.tracer import Tracer, tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
-from .places import set_attribute, set_item
+from .places import replace_in
 
 MAX_OBJECTS = 100_000  # looked into
+MAX_DEPTH = 4  # of tuples in one another, as keys
 _NOTHING_LEFT = (*IMMUTABLE, np.ndarray, type, types.ModuleType, types.BuiltinFunctionType)
 
 
@@ -59,40 +57,53 @@ class Leftovers:
         """Take tracers out of all that has been met, and of what that holds."""
         while self._pending:
             value: Any = self._pending.pop()
-            if isinstance(value, dict):
-                self._replace(value, dict.items(value))
-            elif isinstance(value, list | deque):
-                self._replace(value, enumerate(base_of(type(value)).__iter__(value)))  # type: ignore[attr-defined]
-            elif isinstance(value, set):
+            if isinstance(value, set):
                 items = {id(item): item for item in value}
                 if any(self.plain(item) is not item for item in items.values()):
-                    plain = [self.plain(item) for item in items.values()]
-                    at_once(partial(value.clear), partial(value.update, plain))
+                    refill(value, [self.plain(item) for item in items.values()])
             elif isinstance(value, types.FunctionType):
                 for cell in value.__closure__ or ():
-                    self._attributes(cell, ["cell_contents"])
-                self._attributes(value, ["__defaults__", "__kwdefaults__"])
+                    replace_in(cell, self.plain)
             elif isinstance(value, types.MethodType):
                 self.plain(value.__self__)
             elif isinstance(value, BaseException):
-                value.args = self.plain(value.args)
                 self.plain((value.__cause__, value.__context__))
             elif isinstance(value, Iterator):  # of a list, perhaps; what is in frames stays
                 for part in gc.get_referents(value):
                     self.plain(part) if isinstance(part, list) else None
-            own = getattr(value, "__dict__", ())
-            self._attributes(value, [*(own if isinstance(own, dict) else ()), *slots_of(type(value))])
+            replace_in(value, self.plain)
 
-    def _replace(self, container: Any, items: Iterable[tuple[Any, Any]]) -> None:
-        for key, item in list(items):
-            if (new := self.plain(item)) is not item:
-                set_item(container, key, new)
 
-    def _attributes(self, obj: Any, names: Iterable[str]) -> None:
-        for name in names:
-            try:
-                item = getattr(obj, name)
-            except (AttributeError, ValueError):  # ValueError: an empty cell
-                continue
-            if (new := self.plain(item)) is not item:
-                set_attribute(obj, name, new)
+def take_out(tracers: Iterable[Tracer]) -> bool:
+    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done.
+
+    What a traced value is looked up by has been decided, so a key is the same at each call of the trace.
+    """
+    done = True
+    found = {id(container): container for container in _holders([*tracers], MAX_DEPTH)}
+    for container in found.values():
+        if isinstance(container, dict):
+            base: Any = base_of(type(container))
+            items = [(shadow(key), dict.__getitem__(container, key)) for key in base.__iter__(container)]
+            refill(container, items)
+        elif isinstance(container, set):
+            refill(container, [shadow(member) for member in set.__iter__(container)])
+        else:
+            done = False
+    return done
+
+
+def _holders(keys: list[Any], depth: int) -> Iterator[Any]:
+    """Dicts and sets that hold these values, themselves or in tuples."""
+    if not keys or not depth:
+        return
+    ids, tuples = {*map(id, keys)}, []
+    for holder in gc.get_referrers(*keys):
+        if isinstance(holder, dict):
+            if any(id(key) in ids for key in dict.__iter__(holder)):
+                yield holder
+        elif isinstance(holder, set | frozenset):
+            yield holder
+        elif isinstance(holder, tuple) and find_traced((holder,)) is not None:
+            tuples.append(holder)
+    yield from _holders(tuples, depth - 1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import CellType, FunctionType
 from typing import Any, TypeAlias
 
-from ..base.containers import base_of, refill
+from ..base.containers import base_of, refill, slots_of
 from ..base.unwinding import Passing
 from ..tracing.traces import Trace
 from .slots import Slot
@@ -68,7 +70,32 @@ class Builtin:
             self.holder[self.key] = value
 
 
+_ATTRIBUTES = {CellType: ["cell_contents"], FunctionType: ["__defaults__", "__kwdefaults__"]}
 Spot: TypeAlias = Item | Attribute | Builtin  # where a captured value stands
+
+
+def replace_in(obj: Any, new_of: Callable[[Any], Any]) -> None:
+    """Let there stand in an object, as its items and attributes, what ``new_of`` gives for what stands there."""
+    for key, item in _items(obj) if isinstance(obj, dict | list | deque) else ():
+        if (new := new_of(item)) is not item:
+            set_item(obj, key, new)
+    own = getattr(obj, "__dict__", ())
+    names = [*_ATTRIBUTES.get(type(obj), ()), *(own if isinstance(own, Mapping) else ())]
+    names += ["args"] if isinstance(obj, BaseException) else []
+    for name in names if isinstance(obj, type) else (*names, *slots_of(type(obj))):
+        place = Attribute(obj, name)
+        try:
+            item = place.read()
+        except (AttributeError, ValueError):  # an empty slot, or an empty cell
+            continue
+        if (new := new_of(item)) is not item:
+            place.write(new)
+
+
+def _items(container: Any) -> list[tuple[Any, Any]]:
+    """Past what a class of the user's has to say about it."""
+    base: Any = base_of(type(container))
+    return list(base.items(container) if isinstance(container, dict) else enumerate(base.__iter__(container)))
 
 
 def _is_builtin(name: Any, value: Any) -> bool:
@@ -107,10 +134,8 @@ class Holder:
 
     def read(self) -> dict[Any, Any]:
         """What it holds now."""
-        if self.names is None:  # an object of a user's class may have methods of its own
-            obj: Any = self.obj
-            base: Any = base_of(type(obj))
-            return dict(base.items(obj) if isinstance(obj, dict) else enumerate(base.__iter__(obj)))
+        if self.names is None:
+            return dict(_items(self.obj))
         own = vars(self.obj) if isinstance(self.obj, type) else None
         held = {}
         for name in sorted(self.names):
@@ -162,12 +187,12 @@ class Exchange:
         self.originals[id(new)] = old
         place.write(new)
 
-    def take_back(self, new: Any, place: Spot) -> None:
+    def take_back(self, place: Spot) -> None:
         """Let what stood in a place stand there again."""
-        for old, _, _ in [entry for entry in self._exchanged if entry[1] is new and entry[2] is place]:
-            if place.read() is new:
+        for old, new, known in self._exchanged:
+            if known is place and place.read() is new:
                 place.write(old)
-        self._exchanged = [entry for entry in self._exchanged if not (entry[1] is new and entry[2] is place)]
+        self._exchanged = [entry for entry in self._exchanged if entry[2] is not place]
 
     def look_after(self, obj: Any, slot: Slot, *names: str, seldom: bool = False) -> None:
         """A list or dict (also that of an object), or attributes of an object, that the function may write into.

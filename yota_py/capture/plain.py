@@ -1,27 +1,56 @@
-"""What a function has made of traced values, as its caller is to get it."""
+"""A call that has been traced and has happened: what the function has made of traced values, as its caller gets it."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..base.containers import is_proxy, slots_of, with_items
+from ..base import containers
+from ..base.containers import is_proxy, keys_of, with_items
 from ..base.dispatch import is_traced
 from ..base.ownership import is_library
 from ..errors import UntraceableError
 from ..tape.trees import opened
 from ..tracing.tracer import Tracer
-from .functions import binds, held_by, parts_of, with_parts
 from .kinds import is_bound, is_builtin, is_of_library, is_plain
-from .performance import Performance
-from .places import Attribute, Holder, set_attribute
+from .places import Holder, replace_in
+from .recording import Recording
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, range, type(Ellipsis))
+_OWN = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
+WRITABLE = {types.FunctionType: {*_OWN, "__defaults__", "__kwdefaults__"}, types.CellType: {"cell_contents"}}
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
+
+
+@dataclasses.dataclass(slots=True)
+class Performance:
+    """A call that has been traced and has happened; ``changes`` are the items that it has replaced.
+
+    By identity, ``copies`` are what stood for the caller's own containers among the arguments, and ``pictures`` what
+    the containers that the function has made held while there were traced values in them.
+    """
+
+    recording: Recording
+    output: Any
+    result: Any = None
+    changes: list[tuple[Holder, Any, Any]] = dataclasses.field(default_factory=list)
+    pictures: dict[int, Any] = dataclasses.field(default_factory=dict)
+    copies: dict[int, Holder] = dataclasses.field(default_factory=dict)
+
+    def records(self) -> Iterator[Holder]:
+        """Dataclasses among the arguments that have a dict of attributes, which may hold more than fields."""
+        return (holder for holder in self.copies.values() if holder.names and hasattr(holder.target, "__dict__"))
+
+    @property
+    def problems(self) -> list[str]:
+        """Why another call might not be the same."""
+        return self.recording.trace.problems
 
 
 class Plain:
@@ -74,37 +103,31 @@ class Plain:
     def _inside(self, value: Any) -> None:
         """Take the tracers out of something that may stay itself."""
         if isinstance(value, list | dict):
-            holder = Holder(value, [], value)
-            held = holder.read()
             self.pictures[id(value)] = value.copy() if type(value) in (list, dict) else opened(value)
-            for key, item in held.items():
-                if isinstance(value, dict) and self._plain(key) is not key:
-                    raise UntraceableError("it makes a dict with a key that holds a traced value")
-                if (new := self._plain(item)) is not item:
-                    holder.put(key, new)
+            if isinstance(value, dict) and any(self._plain(key) is not key for key in keys_of(value)):
+                raise UntraceableError("it makes a dict with a key that holds a traced value")
             if isinstance(value, defaultdict) and callable(value.default_factory):
                 self._factory(value.default_factory)
-            if hasattr(value, "__dict__"):
-                self._attributes(value, [*value.__dict__])
+            replace_in(value, self._plain)
         elif isinstance(value, BaseException):
             self.pictures[id(value)] = opened(value)
-            self._attributes(value, ["args", *value.__dict__, *slots_of(type(value))])
+            replace_in(value, self._plain)
             self._plain((value.__cause__, value.__context__))
         elif isinstance(value, types.FunctionType):
             if not self.guards.knows(value):
                 self.pictures[id(value)] = held_by(value)
             for cell in value.__closure__ or ():
                 self._plain(cell)
-            self._attributes(value, ["__defaults__", "__kwdefaults__", *value.__dict__, *slots_of(type(value))])
+            replace_in(value, self._plain)
         elif isinstance(value, types.BuiltinFunctionType):
             if is_bound(value) and self._plain(value.__self__) is not value.__self__:
                 raise UntraceableError(f"it makes a method of a {type(value.__self__).__name__}")
         elif isinstance(value, types.CellType):
             self.pictures[id(value)] = held_by(value)
-            self._attributes(value, ["cell_contents"])
+            replace_in(value, self._plain)
         elif isinstance(value, type):
             if not (self.guards.knows(value) or is_of_library(value)):  # made in the call, so that nobody has read it
-                self._attributes(value, [*vars(value)])
+                replace_in(value, self._plain)
         elif isinstance(value, set | frozenset):
             if any(self._plain(member) is not member for member in value):
                 raise UntraceableError("it makes a set with a member that holds a traced value")
@@ -127,17 +150,8 @@ class Plain:
             elif not isinstance(value, _DESCRIPTORS):
                 raise UntraceableError(f"it makes a {cls.__name__}, which may hold traced values")
             return
-        self._attributes(value, [*getattr(value, "__dict__", ()), *slots_of(cls)])
+        replace_in(value, self._plain)
         self._plain(cls)
-
-    def _attributes(self, obj: Any, names: list[str]) -> None:
-        for name in names:
-            try:
-                item = Attribute(obj, name).read()
-            except (AttributeError, ValueError):  # ValueError: an empty cell
-                continue
-            if (new := self._plain(item)) is not item:
-                set_attribute(obj, name, new)
 
     def _traced(self, tracer: Tracer) -> Any:
         if (known := self.made.get(id(tracer))) is not None:
@@ -158,3 +172,48 @@ class Plain:
         self.made[id(tracer)] = made
         return made
 
+
+# -- functions, methods and partials as what they are made of, so that a step can make others like those of its trace
+
+
+def held_by(obj: Any) -> dict[str, Any]:
+    """What an object, a method, a partial or a cell holds under names; of a function, what makes it of another one of
+    the same code and cells."""
+    if isinstance(obj, types.CellType):
+        return {} if obj == types.CellType() else {"cell_contents": obj.cell_contents}
+    if isinstance(obj, types.MethodType):
+        return {"__func__": obj.__func__, "__self__": obj.__self__}
+    if isinstance(obj, types.FunctionType):
+        return _held_by_function(obj)
+    if isinstance(obj, partial):
+        return {"func": obj.func, "args": obj.args, "keywords": obj.keywords, **obj.__dict__}
+    return containers.held_by(obj)
+
+
+def _held_by_function(fn: types.FunctionType) -> dict[str, Any]:
+    like = types.FunctionType(fn.__code__, fn.__globals__, None, None, fn.__closure__)
+    held = {name: value for name in _OWN if (value := getattr(fn, name)) != getattr(like, name)}
+    if annotations := held.pop("__annotations__", None):
+        held["__annotations__"] = dict(annotations)
+    held |= {name: value for name in ("__defaults__", "__kwdefaults__") if (value := getattr(fn, name)) is not None}
+    return held | fn.__dict__
+
+
+def binds(value: Any) -> bool:
+    """Whether a value is a method, or a partial that has no attributes."""
+    return type(value) is types.MethodType or (type(value) is partial and not value.__dict__)
+
+
+def parts_of(bound: Any) -> list[Any]:
+    """The function of a method or partial, and what it is bound to."""
+    if type(bound) is types.MethodType:
+        return [bound.__func__, bound.__self__]
+    return [bound.func, *bound.args, *bound.keywords.values()]
+
+
+def with_parts(like: Any, parts: Sequence[Any]) -> Any:
+    """A method or partial of other parts."""
+    if type(like) is types.MethodType:
+        return types.MethodType(*parts)
+    values = parts[1 + len(like.args) :]
+    return partial(parts[0], *parts[1 : 1 + len(like.args)], **dict(zip(like.keywords, values, strict=True)))

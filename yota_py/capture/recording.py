@@ -18,7 +18,7 @@ from ..base.unwinding import Holding, state, unwinding
 from ..errors import LostDerivativeError, MutationError, YotaError
 from ..registry.patches import patched
 from ..registry.registry import load_pending
-from ..tape.operations import Call, Constant, Input, Site, Variable, site_of, user_site
+from ..tape.operations import Call, Constant, Input, Variable, site_of, user_site
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
@@ -28,14 +28,13 @@ from ..tracing.stand_ins import Installed, noticing, tracing
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
 from ..tracing.views import overlap
-from . import keys
-from .attempts import Attempts
+from .attributes import places_of
+from .captured import owner_of
 from .hooks import watched
-from .instances import places_of
 from .kinds import is_whole
-from .leftovers import Leftovers
-from .parts import owner_of
+from .leftovers import Leftovers, take_out
 from .refusals import translated
+from .sinks import Attempts
 from .slots import Slot
 from .walk import Captures
 
@@ -65,8 +64,7 @@ def record_watched(
     derived: bool = True,
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
-    recording: Recording | None = Recording(f, args, kwargs, active, inputs)
-    assert recording is not None
+    recording = Recording(f, args, kwargs, active, inputs)
     recording.trace.derived = derived
     stand_ins = len(patched)
     try:
@@ -75,8 +73,7 @@ def record_watched(
         adopt()
         if not load_pending() and len(patched) == stand_ins:
             raise
-        recording = None
-    if recording is None:  # f has imported a library: now its functions notice tracers
+        del recording  # f has imported a library: now its functions notice tracers
         return record_watched(f, args, kwargs, active, inputs, derived=derived)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems
@@ -110,7 +107,9 @@ class Recording:
         adopt()
         self.f, self._given = f, () if effects else (*args, *kwargs.values())
         self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
-        self.trace = trace = Trace(Tape(name_of(f), _site_of_function(f), in_spec=in_spec))
+        code = _code_of(f)
+        site = site_of(code) if code is not None else user_site()
+        self.trace = trace = Trace(Tape(name_of(f), site, in_spec=in_spec))
         trace.effects = effects
         tracers = []
         names = _leaf_names(f, in_spec)
@@ -184,7 +183,7 @@ class Recording:
         finally:
             trace.alive = False
             hashed, trace.hashed = trace.hashed, None
-            if hashed and not keys.take_out(hashed):
+            if hashed and not take_out(hashed):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
             trace.hashed = None if trace.effects else []  # what is undone may ask for it
@@ -300,11 +299,6 @@ def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
 def _code_of(f: Callable[..., Any]) -> CodeType | None:
     """The code of a Python function or method; ``None`` for other callables."""
     return getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
-
-
-def _site_of_function(f: Callable[..., Any]) -> Site | None:
-    code = _code_of(f)
-    return site_of(code) if code is not None else user_site()
 
 
 def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, NoReturn
@@ -18,16 +19,40 @@ from ..base.containers import items_of
 from ..base.ownership import is_library_frame, is_ours
 from ..base.unwinding import state
 from ..tracing.traces import Trace
-from .attempts import Attempts
 from .bytecode import GROWING, only_grown
 from .guards import Guards
 from .places import Exchange, Holder
 from .slots import Slot
 
+MAX_ATTEMPTS = 5
 MAX_DEPTH = 4  # of containers in which a library may find a list
 _KINDS = (list, deque)
 _GROWING = (*_KINDS, dict, defaultdict)
 Arguments = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]  # a function with what it is called with
+
+
+@dataclass(slots=True)
+class Attempts:
+    """How many attempts to trace one call with its effects have failed, and what is known since for the next one; the
+    caller's objects are known by identity.
+
+    Of lists, those that the function has ``read`` (``None`` if no list is to be exchanged), and those that it has
+    ``grown``; ``items`` tells whether items of containers are taken for lists that are only appended to where the code
+    says so. ``tied`` are arrays at which several captured ones look, one of which is written into.
+    """
+
+    count: int = 0
+    read: dict[int, Any] | None = field(default_factory=dict)
+    grown: dict[int, Any] = field(default_factory=dict)
+    items: bool = True
+    tied: dict[int, Any] = field(default_factory=dict)
+
+    def again(self) -> bool:
+        """Whether there may be another attempt; the last one exchanges no lists."""
+        self.count += 1
+        if self.count == MAX_ATTEMPTS - 1:
+            self.read = None
+        return self.count < MAX_ATTEMPTS
 
 
 class Appending(partial[Any]):

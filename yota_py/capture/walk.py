@@ -26,21 +26,18 @@ from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
-from . import impure, kinds
-from .attempts import Attempts
-from .attributes import Attributes
-from .bytecode import Names, names_of, nested, reads_all
+from . import kinds
+from .attributes import Attributes, Instances
+from .bytecode import ANY, Names, names_of, nested
 from .captured import Captured
-from .classes import Classes
 from .comparisons import Comparisons
 from .conversion import Conversions
 from .guards import Guards
 from .imports import Imports
-from .instances import Instances
 from .items import Items
 from .memos import Memos
 from .places import Attribute, Builtin, Exchange, Item, Spot
-from .sinks import Sinks
+from .sinks import Attempts, Sinks
 from .slots import Slot, literal
 
 
@@ -64,16 +61,13 @@ class Captures:
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
-        self.attributes = Attributes(self.guards, self.exchange, self._read)
+        self.attributes = Attributes(self.guards, self.exchange, self._read, self._value)
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
-        self._classes = Classes(self.guards, self.exchange, self.attributes, self._value)
-        self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
         trace.imports = self.imports
-        self._reads_all: set[tuple[int, int]] = set()  # a library's codes that may read any attributes
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
-        self._addresses: dict[tuple[int, int], set[str]] = {}  # by codes: how they may ask where objects lie in memory
+        self._library: dict[tuple[int, int], bool] = {}  # of these: whether a library's may read any attributes
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
         self.functions: set[int] = set()  # by identity, those that were there before the trace
@@ -94,16 +88,22 @@ class Captures:
             ):
                 place = self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""
                 if place:
-                    self.instances.expect(i, name)
+                    self.instances.positions.add(i)
+                    self.instances.paths.add(name)
                 self._value(leaf, self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name))
         self.attributes.settle()
+
+    @functools.cached_property
+    def _memos(self) -> Memos:
+        return Memos(self.trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
         if self.comparisons.objects:
             self.guards.require_different([*self.captured.arrays()], "an array under one name")
             self.guards.require_different(self.containers(), "a container under one name")
-        self.items.finish()
+        if self.items.changed_sets():
+            self.problems.append("it changes a set that it reads")
         self.instances.finish(self.problems)
 
     def containers(self) -> list[Slot]:
@@ -122,24 +122,22 @@ class Captures:
         self.sinks.heed(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
-        if key in self._codes:
-            self.instances.addresses |= self._addresses.get(key, set())
-            if key in self._reads_all:
+        if key not in self._codes and is_library_code(code, namespace):
+            self._codes[key], module = code, str(namespace.get("__name__")).partition(".")[0]
+            self._library[key] = not ANY.isdisjoint(code.co_names) and module in sys.stdlib_module_names
+        if key in self._library:
+            if self._library[key]:
                 self.attributes.all_of_arguments(frame)
             return
-        if is_library_code(code, namespace):
-            self._codes[key] = code
-            if reads_all(code) and str(namespace.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
-                self._reads_all.add(key)
-                self.attributes.all_of_arguments(frame)
+        self.instances.addresses |= names_of(code).addresses
+        if key in self._codes:
             return
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if (found := self._classes.function_of(code, first)) is not None:
+        if (found := self.attributes.function_of(code, first)) is not None:
             self._callable(*found)
         elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
             self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
         self._code(code, namespace)
-        self.instances.addresses |= self._addresses.get(key, set())
         self.attributes.settle()
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
@@ -226,7 +224,6 @@ class Captures:
         if key in self._codes:
             return
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
-        self._addresses |= {(id(part), id(namespace)): names_of(part).addresses for part in nested(code)}
         self._conversions.heed(namespace, code)
         self.comparisons.heed(namespace, code)
         for found in self._scan(code):
@@ -254,11 +251,7 @@ class Captures:
                 self._global(name, namespace, site)
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
-        self.attributes.add(names.attributes)
-        self.attributes.ask(names.asked)
-        self.attributes.store(names.stored_attributes)
-        if not self.trace.effects:
-            self.attributes.add(dict.fromkeys(names.stored_attributes))
+        self.attributes.heed(names, effects=self.trace.effects)
         self.imports.add(names.imports, namespace)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:
@@ -273,14 +266,14 @@ class Captures:
         self.exchange.look_after(namespace, names)
         if name in namespace:
             self._read(namespace[name], names.item(literal(name)), Item(namespace, name), name, site, name)
-            self._conversions.take_shown(namespace, name, self._codes)
+            self._conversions.take(namespace, name, self._codes)
             return
         self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
         builtin = getattr(builtins, name, None)
         if (stand_in := stand_in_for(builtin)) is not None:
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
         self._conversions.take(namespace, name, self._codes)
-        if name in impure.BUILTINS:
+        if name in kinds.OPAQUE_BUILTINS:
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _read(
@@ -341,21 +334,21 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, slot, itself=True)
-        elif problem := impure.of_value(value):
+        elif problem := kinds.problem_of_value(value):
             self.problems.append(problem)
         elif kinds.is_bound(value):
             self.unwatched.append(value.__self__)
             self.problems.append(f"it reads {value.__qualname__} of an object that cannot be watched")
         elif isinstance(value, property):
-            if self._classes.functions_of(value, slot):
+            if self.attributes.functions_of(value, slot):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif kinds.is_builtin(value) or kinds.is_mark(value) or kinds.is_of_module(value):
-            self.comparisons.read(value)  # there is nothing more to it
+        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_of_module(value):
+            self.comparisons.meet_function(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
                 self.attributes.watch(value, slot)
         elif isinstance(value, type):
-            self._classes.read(value)
+            self.attributes.read_class(value)
         elif kind_of(type(value)) == "sparse" and parts_of(value):
             same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
             self.guards.require(f"{same}({slot}, {copy})", slot, "another matrix")
@@ -374,7 +367,7 @@ class Captures:
         """The attributes of an object of a user's class."""
         self.attributes.watch(value, slot)
         self.guards.require_type(slot, type(value))
-        self._classes.read(type(value))
+        self.attributes.read_class(type(value))
         return value
 
     def _immutable(self, value: Any, slot: Slot) -> Any:
