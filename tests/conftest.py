@@ -9,7 +9,7 @@ import roads
 
 from yota_py import config
 from yota_py.cache import functions as cache
-from yota_py.tracing.traces import _levels
+from yota_py.tracing.traces import levels
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _fresh_caches() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_traces() -> None:
     """What a test leaves behind is told from what others have left."""
-    roads.first_level[0] = next(_levels)
+    roads.first_level[0] = next(levels)
 
 
 @pytest.fixture(autouse=True)

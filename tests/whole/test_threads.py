@@ -92,10 +92,10 @@ def hurried() -> Iterator[None]:
     """Threads take turns at every opportunity, and every program needs kernels of its own."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    known = kernels._addresses.copy()
+    known = kernels.compiled.copy()
     yield
     sys.setswitchinterval(interval)
-    kernels._addresses.update(known)
+    kernels.compiled.update(known)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -114,7 +114,7 @@ def test_threads_trace_compile_and_call_at_a_time(name: str, threads: int) -> No
             assert_allclose(g, wanted[i][1][0], rtol=1e-10)
 
     for _ in range(12):
-        kernels._addresses.clear()
+        kernels.compiled.clear()
         f = make(name)
         together(*[functools.partial(job, f, 2 * n) for n in range(threads)])
         assert type(f.__globals__["W"]) is np.ndarray
@@ -373,7 +373,7 @@ def test_locks_are_taken_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {id(lock): name for name, lock in vars(locks).items()}
     for place, lock in enumerate(locks.IN_ORDER):
         monkeypatch.setattr(locks, names[id(lock)], code["Watched"](lock, place, held, order))
-    kernels._addresses.clear()
+    kernels.compiled.clear()
     clear_caches()
     for name in PROGRAMS:
         agree(make(name), np.array([0.3, 0.5, 0.7]))

@@ -43,7 +43,7 @@ from .views import follow_views
 T = TypeVar("T")
 
 _NOTHING = nullcontext()
-_levels = itertools.count()
+levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
@@ -74,7 +74,7 @@ class Trace(Recorder):
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
-        self.level = next(_levels)  # of nested traces, the innermost has the highest
+        self.level = next(levels)  # of nested traces, the innermost has the highest
         self.alive = True
         self.thread = threading.get_ident()
         self.derived = True  # whether derivatives are wanted, so that what has no rule is refused

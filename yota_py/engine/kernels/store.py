@@ -24,7 +24,7 @@ class ProductSpec:
 
 Spec = KernelSpec | ProductSpec
 
-_addresses: dict[Spec, int] = {}
+compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
 
 
@@ -32,7 +32,7 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     """Machine code for these structures; those never seen before are compiled in one go."""
     specs = list(specs)
     with locks.kernels:
-        missing = list(dict.fromkeys(s for s in specs if s not in _addresses))
+        missing = list(dict.fromkeys(s for s in specs if s not in compiled))
         if missing:
             with Uncollected():  # building IR makes many objects and no garbage
                 names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
@@ -42,11 +42,11 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
                         emit_kernel(module, name, spec, vector_bytes())
                     else:
                         emit_product(module, name, spec.dtype, spec.vector)
-                compiled = compile_module(module, list(names.values()))
-            _addresses.update((spec, compiled[name]) for spec, name in names.items())
-        return {spec: _addresses[spec] for spec in specs}
+                entries = compile_module(module, list(names.values()))
+            compiled.update((spec, entries[name]) for spec, name in names.items())
+        return {spec: compiled[spec] for spec in specs}
 
 
 def count() -> int:
     """How many kernels have been compiled in this process."""
-    return len(_addresses)
+    return len(compiled)
