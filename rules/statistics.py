@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import is_traced
+from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Cases, Sample, case, rrule
 from yota_py.registry.tangents import astype, like
@@ -223,13 +223,19 @@ _with_nans: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-@composite(np.nansum, cases=_with_nans)
+def _sum(*args: Any) -> Any:
+    """``np.sum``, also where the first value alone has a derivative, which NumPy does not look at."""
+    traced = find_traced(args)
+    return np.sum(*args) if traced is None else traced.__yota_record__(np.sum, args, {})
+
+
+@composite(np.nansum, cases=lambda s: [*_with_nans(s), case(s(3), None, None, None, False, s.number())])
 def _nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = NOTHING, initial: Any = NOTHING,
     where: Any = NOTHING,
 ) -> Any:  # fmt: skip
     """NaN counts as zero."""
-    return np.sum(np.where(np.isnan(a), 0, a), axis, dtype, None, keepdims, initial, where)
+    return _sum(np.where(np.isnan(a), 0, a), axis, dtype, None, keepdims, initial, where)
 
 
 @composite(np.nanmean, cases=_with_nans)

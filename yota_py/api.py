@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .base.containers import mapped
+from .base.dispatch import shadow
 from .base.tracebacks import fold, folded
 from .base.unwinding import Quiet, quietly, state
 from .cache.compilable import Compilable
@@ -160,10 +162,10 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     >>> y, back((1.0, 0.0)), back((0.0, 1.0))
     ((4.0, 6.0), (4.0,), (3.0,))
     """
-    flat, spec = flatten(args)  # copies: back may be called after the caller has changed them
-    args = unflatten(spec, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in flat])
     heed_habits(f, args, kwargs, "pullback")
     source = record_call(f, args, kwargs)
+    given = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, np.ndarray)]
+    source.values = [_unshared(value, given) for value in source.values]  # for back, which the caller may call late
     tape, site = source.tape, user_site()
     require_active(tape, f, args, kwargs, site=site)
     with Quiet():  # the function itself has warned already
@@ -174,8 +176,8 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     @quietly
     def run(seeds: Sequence[Any]) -> Recorder:
         lin = forward.copy()
-        given = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
-        return finish(lin, backprop(lin, seed_pairs(lin, tape.results, given)))
+        constants = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
+        return finish(lin, backprop(lin, seed_pairs(lin, tape.results, constants)))
 
     @folded
     def back(seed: Any) -> Any:
@@ -185,6 +187,14 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     probe = finish(forward.copy(), {}).tape
     y = [settle(leaf, t) for leaf, t in zip(leaves, result_types(probe), strict=False)]
     return unflatten(tape.out_spec, y), back
+
+
+def _unshared(value: Any, given: Sequence[np.ndarray]) -> Any:
+    """A value with copies of the arrays in it that look at the memory of others; in their order of axes."""
+    if isinstance(value, np.ndarray):
+        shared = any(np.may_share_memory(shadow(value), shadow(array)) for array in given)
+        return np.copy(value, order="K") if shared else value
+    return mapped(lambda item: _unshared(item, given), value)
 
 
 @folded

@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "trapezoid": lambda x: np.trapezoid(x**2, x=x),
     "trapezoid dx": lambda x: np.trapezoid(x**2, dx=x[0]),
     "nanmean": lambda x: np.nanmean(np.where(x > 0, x, np.nan)),
+    "nansum initial": lambda x: np.nansum(A, initial=x[0]) + np.nansum(A, 1, initial=x[1], where=A > 1).sum(),
     "einsum": lambda x: np.einsum("ij,j->i", A, x).sum(),
     "einsum trace": lambda x: np.einsum("ii->", np.outer(x, x)),
     "tensordot": lambda x: np.tensordot(A, x, axes=([1], [0])).sum(),
