@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from registered import own_rules
 
 from yota_py import MissingRuleError, grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
 from yota_py.capture import hooks as watch
-from yota_py.registry import registry
+from yota_py.registry import applied
 from yota_py.tape.trees import flatten
 
 WAYS = ["monitoring", "profile"] if hasattr(sys, "monitoring") else ["profile"]
@@ -86,9 +87,9 @@ def taps(x: Any) -> Any:
 
 @pytest.fixture
 def _savetxt_is_declared() -> Iterator[None]:
-    nondiff(np.savetxt)
-    yield
-    del registry._primitives[np.savetxt]
+    with own_rules():
+        nondiff(np.savetxt)
+        yield
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -141,7 +142,7 @@ def test_what_is_called_for_its_effect_alone() -> None:
     assert seen == NUMBERS
 
 
-@pytest.mark.parametrize("save", registry.SAVING)
+@pytest.mark.parametrize("save", applied.SAVING)
 def test_advice_to_save(save: Any, written: Path) -> None:
     """Not to declare it ``nondiff``, which need not be done."""
     with pytest.raises(MissingRuleError, match=rf"numpy.{save.__name__} .* yota_py.stop_gradient\(x\)\)$") as caught:

@@ -30,7 +30,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The structures that are asked for."""
     out: list[Any] = []
     plain = store.emit_kernel
-    monkeypatch.setattr(store, "_addresses", {})
+    monkeypatch.setattr(store, "compiled", {})
     monkeypatch.setattr(store, "emit_kernel", lambda *args: (out.append(args[2]), plain(*args)))
     return out
 

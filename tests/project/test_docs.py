@@ -7,9 +7,11 @@ import importlib
 import math
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from registered import own_rules
 
 import yota_py
 
@@ -20,6 +22,13 @@ FENCE = re.compile(r"^```(\w*)")
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
 SITE = re.compile(r"(?:<doctest [^>]*>|[\w.-]+\.py):\d+")
 SIZE = re.compile(r"\d+\.\d [kM]B")
+
+
+@pytest.fixture(autouse=True)
+def _own_rules() -> Iterator[None]:
+    """Examples give functions rules, also functions that have some."""
+    with own_rules():
+        yield
 
 
 class Checker(doctest.OutputChecker):

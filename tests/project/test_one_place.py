@@ -35,7 +35,7 @@ class Loader:
 
         def exec_module(module):
             plain(module)
-            describe, primitives = module.describe, module._primitives
+            describe, primitives = module.describe, module.entries
 
             def watched(fn, **options):
                 entry = describe(fn, **options)

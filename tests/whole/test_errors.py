@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from registered import own_rules
 
 from yota_py import errors, explain, grad, gradtape, nondiff, primitive, pullback, rrule, value_and_grad
-from yota_py.registry.registry import _primitives, load_pending, primitive_of
 
 X = np.arange(3.0)
 HERE = r"^test_errors.py:\d+: "
@@ -57,19 +57,12 @@ def _rules() -> Any:
     def backwards(dy: Any) -> Any:
         raise ValueError("inside the rule")
 
-    load_pending()  # for good
-    before = dict(_primitives)
-    rrule(too_few)(lambda x, y: (x * y, lambda dy: (dy * y,)))
-    rrule(wrong_shape)(lambda x: (np.sum(x), lambda dy: (dy,)))
-    rrule(no_pullback)(lambda x: x * 2)
-    rrule(fails_backwards)(lambda x: (x * 2, backwards))
-    yield
-    _primitives.clear()
-    _primitives.update(before)
-    for fn in (too_few, wrong_shape, no_pullback, fails_backwards):
-        entry = primitive_of(fn)
-        assert entry is not None
-        entry.rule = None
+    with own_rules():
+        rrule(too_few)(lambda x, y: (x * y, lambda dy: (dy * y,)))
+        rrule(wrong_shape)(lambda x: (np.sum(x), lambda dy: (dy,)))
+        rrule(no_pullback)(lambda x: x * 2)
+        rrule(fails_backwards)(lambda x: (x * 2, backwards))
+        yield
 
 
 def message(error: type[Exception], call: Callable[[], Any]) -> str:

@@ -6,7 +6,7 @@ import builtins
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, TypeAlias
 
 from ..base.containers import base_of, refill, slots_of
@@ -43,8 +43,8 @@ class Attribute:
 
     def read(self) -> Any:
         """What stands there, past what the class of the object has to say about it."""
-        own = getattr(self.holder, "__dict__", None)
-        return own[self.key] if own is not None and self.key in own else object.__getattribute__(self.holder, self.key)
+        own = _own(self.holder)
+        return own[self.key] if self.key in own else object.__getattribute__(self.holder, self.key)
 
     def write(self, value: Any) -> None:
         """Let a value stand there."""
@@ -79,8 +79,7 @@ def replace_in(obj: Any, new_of: Callable[[Any], Any]) -> None:
     for key, item in _items(obj) if isinstance(obj, dict | list | deque) else ():
         if (new := new_of(item)) is not item:
             set_item(obj, key, new)
-    own = getattr(obj, "__dict__", ())
-    names = [*_ATTRIBUTES.get(type(obj), ()), *(own if isinstance(own, Mapping) else ())]
+    names = [*_ATTRIBUTES.get(type(obj), ()), *_own(obj)]
     names += ["args"] if isinstance(obj, BaseException) else []
     for name in names if isinstance(obj, type) else (*names, *slots_of(type(obj))):
         place = Attribute(obj, name)
@@ -90,6 +89,12 @@ def replace_in(obj: Any, new_of: Callable[[Any], Any]) -> None:
             continue
         if (new := new_of(item)) is not item:
             place.write(new)
+
+
+def _own(obj: Any) -> Mapping[str, Any]:
+    """The attributes of an object itself; what its class shows under that name may be anything."""
+    own: Any = getattr(obj, "__dict__", None)
+    return own if issubclass(type(own), dict | MappingProxyType) else {}  # type: ignore[no-any-return]
 
 
 def _items(container: Any) -> list[tuple[Any, Any]]:
@@ -110,7 +115,7 @@ def set_item(container: Any, key: Any, value: Any) -> None:
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
     """Set an attribute past what the class of ``obj`` has to say about it."""
-    own = getattr(obj, "__dict__", None)
+    own = _own(obj)
     if isinstance(own, dict) and name in own:
         own[name] = value
     else:

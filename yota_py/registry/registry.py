@@ -76,7 +76,7 @@ class Primitive:
         return name_of(self.fn)
 
 
-_primitives: dict[Any, Primitive] = {}
+entries: dict[Any, Primitive] = {}
 # Methods and attributes of traced arrays as functions: ``x.sum(axis=0)`` is ``methods["sum"](x, axis=0)``.
 methods: dict[str, Callable[..., Any]] = {}
 properties: dict[str, Callable[[Any], Any]] = {}
@@ -95,10 +95,10 @@ listeners: list[Callable[[], None]] = []
 def primitive_of(fn: Any) -> Primitive | None:
     """The entry of a function, or ``None`` if nothing is registered for it."""
     try:
-        entry = _primitives.get(fn)
+        entry = entries.get(fn)
     except TypeError:  # unhashable callable
         return None
-    return _primitives.get(fn) if entry is None and load_pending(fn) else entry
+    return entries.get(fn) if entry is None and load_pending(fn) else entry
 
 
 def primitives() -> list[Primitive]:
@@ -108,7 +108,7 @@ def primitives() -> list[Primitive]:
     True
     """
     load_pending()
-    return list({id(p): p for p in _primitives.values()}.values())
+    return list({id(p): p for p in entries.values()}.values())
 
 
 # Rules that wait for a library: its module -> the module of rules, and functions of other modules that need it.
@@ -141,9 +141,9 @@ def load_pending(fn: Any = None) -> bool:
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
     fn = original(_function(fn, "what is to get a rule"))
     users = _is_users(fn)
-    entry = _primitives.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
+    entry = entries.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
     for name in (fn, *map(original, aliases)):
-        _primitives[name] = entry
+        entries[name] = entry
     return entry
 
 
@@ -260,7 +260,7 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     entry.rule, entry.nondiff, entry.selective = rule_of_partials(entry.fn, partials), False, True
     entry.users_rule = any(map(_is_users, partials))
     for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
-        _primitives[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
+        entries[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
 
 
 def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
