@@ -47,7 +47,8 @@ def _getitem_cases(s: Sample) -> Iterable[Case]:
         (s(3, 4), (slice(None), s.mask(4))),
         (s(3, 4), np.zeros((3, 4), bool)), (s(3, 4), (None, np.array([0, 2]))), (s(6, 4)[::2, ::-1], np.array([1, 1])),
         (s(5, dtype=np.float32), np.array([1, 1])), (s(3, dtype=np.complex128), np.array([2, 0])),
-        (s(5), s.integers(7, high=5)),
+        (s(5), s.integers(7, high=5)), (s(3, 4), (slice(None, None, -1), [0, 2])),
+        (s(3, 4), (np.array([2, 0]), slice(None, None, -1))), (s(3, 4), (slice(None, None, -1), s.mask(4))),
     ]  # fmt: skip
     return [case(x, index) for x, index in basic + fancy]
 
@@ -66,7 +67,8 @@ vjps(
     cases=lambda s: [
         case(s(2), slice(1, 3), (5,)), case(s(), 2, (4,)), case(s(3), np.array([0, 0, 2]), (4,)),
         case(s(2, 3), (slice(None), np.array([1, 1, 0])), (2, 2)), case(s(2, 1), (Ellipsis, None, 1), (2, 3)),
-        case(s(2, dtype=np.float32), [1, 1], (3,)),
+        case(s(2, dtype=np.float32), [1, 1], (3,)), case(s(3, 2), (slice(None, None, -1), [0, 2]), (3, 4)),
+        case(s(2, 3), (np.array([1, 1]), slice(None, None, -1)), (2, 3)),
     ],
 )  # fmt: skip
 

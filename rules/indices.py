@@ -64,7 +64,9 @@ class _Plan:
         self.axes = tuple(i for i, part in enumerate(parts) if not isinstance(part, slice))
         self.arrays = tuple(parts[i] for i in self.axes)
         self.slices = tuple(part if isinstance(part, slice) else slice(None) for part in parts)
-        self.sliced = tuple(len(range(n)[part]) for n, part in zip(shape, self.slices, strict=True))
+        ranges = [range(n)[part] for n, part in zip(shape, self.slices, strict=True)]
+        self.sliced = tuple(map(len, ranges))
+        self.whole = ranges == [*map(range, shape)]
         self.order = (*self.axes, *(i for i in range(len(shape)) if i not in self.axes))
         self.ndim = len(np.broadcast_shapes(*map(shape_of, self.arrays)))
         together = self.axes[-1] - self.axes[0] == len(self.axes) - 1
@@ -75,11 +77,11 @@ class _Plan:
         """The axes of the arrays where the indexing of leading axes has them, and where they belong."""
         return tuple(range(self.ndim)), tuple(range(self.at, self.at + self.ndim))
 
-    def is_direct(self, index: Any, shape: tuple[int, ...]) -> bool:
+    def is_direct(self, index: Any) -> bool:
         """Whether there is nothing to do: arrays on the leading axes, all others whole."""
         given = index if isinstance(index, tuple) else (index,)
         unchanged = all(any(array is part for part in given) for array in self.arrays)
-        return unchanged and self.sliced == shape and self.axes == tuple(range(len(self.axes)))
+        return unchanged and self.whole and self.axes == tuple(range(len(self.axes)))
 
 
 def _plan(index: Any, shape: tuple[int, ...]) -> _Plan | None:
@@ -87,7 +89,7 @@ def _plan(index: Any, shape: tuple[int, ...]) -> _Plan | None:
     if parts is None or all(isinstance(part, slice) for part in parts):
         return None
     plan = _Plan(parts, shape)
-    return None if plan.is_direct(index, shape) else plan
+    return None if plan.is_direct(index) else plan
 
 
 def lowered_getitem(x: Any, index: Any) -> Any:
@@ -95,7 +97,7 @@ def lowered_getitem(x: Any, index: Any) -> Any:
     shape = shape_of(x)
     if is_basic(index) or (plan := _plan(index, shape)) is None:
         return NotImplemented
-    x = x if plan.sliced == shape else getitem(x, plan.slices)
+    x = x if plan.whole else getitem(x, plan.slices)
     x = x if plan.order == tuple(range(len(shape))) else np.transpose(x, plan.order)
     y = getitem(x, plan.arrays)
     return np.moveaxis(y, *plan.moves) if plan.at and plan.ndim else y
@@ -112,7 +114,7 @@ def lowered_unindex(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:
     dx = unindex(dy, plan.arrays, tuple(plan.sliced[i] for i in plan.order))
     if plan.order != tuple(range(len(shape))):
         dx = np.transpose(dx, tuple(plan.order.index(i) for i in range(len(shape))))
-    return dx if plan.sliced == shape else unindex(dx, plan.slices, shape)
+    return dx if plan.whole else unindex(dx, plan.slices, shape)
 
 
 def _unsliced(dy: Any, index: Any, shape: tuple[int, ...]) -> Any:

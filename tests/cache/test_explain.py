@@ -110,6 +110,15 @@ def test_the_argument_that_differs() -> None:
     assert last_miss() == "it is compiled for x float64[3], and here this argument is float64[2,3]"
 
 
+def test_the_reason_is_that_of_the_program_used_last() -> None:
+    for n in (2, 3, 2, 3, 2):
+        grad(loss, np.ones(3), n)
+    change("rate", "no number")()
+    with pytest.raises(TypeError):
+        grad(loss, np.ones(3), 2)
+    assert "rate was 0.5, and is 'no number'" in last_miss()
+
+
 @pytest.mark.default_policy
 def test_what_is_spent_before_compiling() -> None:
     grad(loss, np.ones(3))

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, programs
 from ways import assert_close, check_types
 
+from yota_py import explain, grad
 from yota_py.base.types import typeof
+from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.recording import record_call
 from yota_py.passes.cse import cse
 from yota_py.passes.dce import dce
@@ -288,6 +290,16 @@ def test_zero_times_infinity_is_zero_for_cotangents() -> None:
         for args in ((number, "%1"), ("%1", number)):
             tape = tape_of(x, (strong_multiply, *args), result=2)
             assert np.array_equal(play(simplify(tape), x)[0], play(tape, x)[0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: (10**20 * x)[0], lambda x: np.where(x > 2, x * -(10**30), x), lambda x: np.sin(x / 10**25 * 10**25)]
+)
+def test_integers_of_more_than_64_bits(f: Program) -> None:
+    for k in range(3):
+        _, (dx,) = grad(loss := lambda x: np.sum(f(x)), x := np.arange(1.0, 4.0) + k)
+        assert_close(dx, Gradient().interpret(Request(loss, (x,), {}))[1][0], "compiled, fresh")
+    assert explain(loss)[0].calls == 2
 
 
 def test_operands_are_not_broadcast_twice() -> None:

@@ -176,8 +176,8 @@ class FunctionCache:
             return self._trace(key, call, result) if issubclass(type(late), Refusal) else late
 
     def _find(self, key: Hashable, call: Request, asked: Mapping[Signature, Any] = NOBODY) -> Any:
-        """The result of a program that fits; otherwise the last of the refusals. Some are ``asked`` already."""
-        result: Any = MISFIT
+        """The result of a program that fits; otherwise the last refusal; those ``asked`` already gave one."""
+        refusal: Any = None
         for signature in dict.fromkeys([*asked, *self.signatures.get(key, ())]):
             if config.audits_all:
                 signature.all_due()
@@ -186,9 +186,9 @@ class FunctionCache:
             if not issubclass(type(result), Refusal):
                 self._prefer(signature)
                 return result
-            if type(result) is Misfit:
-                result = signature.explained(result, *call)
-        return result
+            if refusal is None or signature not in asked:
+                refusal = signature.explained(result, *call) if type(result) is Misfit else result
+        return refusal or MISFIT
 
     def _audited(self, signature: Signature, call: Request, result: Any) -> Any:
         """What a signature has answered; that of an audit, if a program is due for one."""

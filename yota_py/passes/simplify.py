@@ -70,7 +70,7 @@ class View:
     def finite_nonzero(self, x: Any) -> bool:
         """Whether x is one finite number other than zero in every element."""
         n = number_of(self.tape, x)
-        return n is not None and bool(np.isfinite(n)) and n != 0
+        return n is not None and (isinstance(n, int) or bool(np.isfinite(n))) and n != 0
 
     def inner(self, x: Any, *fns: Any) -> tuple[Any, ...] | None:
         """The arguments of x if it is a call of one of these functions, without keywords."""
