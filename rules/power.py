@@ -47,6 +47,7 @@ def _exponent(dy: Any, y: Any, x: Any, p: Any) -> Any:
 
 def _slope(y: Any, x: Any) -> Any:
     """d(x**p)/dp: zero at x = 0, NaN for negative real x (without the warning of ``np.log``)."""
+    x = float(x) if type(x) is int else x  # of any size
     base = np.where(x == 0, 1, x)
     if not np.iscomplexobj(x):
         base = np.where(base < 0, np.nan, base)
