@@ -32,7 +32,7 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
 
     def register(body: B) -> B:
         @wraps(body)
-        def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+        def rule(wanted: Wanted, /, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
             return rule_of_body(body, args, kwargs, wanted)
 
         rrule(fn, selective=True, **{"lowering": body, **options})(rule)

@@ -28,7 +28,7 @@ from .cases import case as case
 from .kernels import Emitter, Kernel, kernel_of
 from .partials import Pullback as Pullback
 from .partials import Rule as Rule
-from .partials import check_partials, rule_of_partials, rule_of_vjps
+from .partials import check_partials, check_vjps, rule_of_partials, rule_of_vjps
 from .tangents import getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -265,9 +265,13 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
 
 def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
     """Register a function by one function per argument, ``(dy, y, *args, **kwargs) -> dx``: only those run that are
-    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula.
+    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula, as have arguments
+    beyond these. Raises ``TypeError`` for a formula that is something else, ``RuleError`` if there are too many.
     """
-    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each))
+    check_vjps(_function(fn, "what is to get a rule"), each)
+    users = any(map(_is_users, (fn, *each)))
+    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each, users=users))
+    entries[original(fn)].users_rule = users
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:
