@@ -41,11 +41,12 @@ class Primitive:
     ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
     function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
-    depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
-    values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
-    (``users_rule``) write into: they are given arrays that are read-only. A ``selective`` rule is told which cotangents
-    are ``wanted``. What is declared here is ``known`` to do nothing but compute; of other functions it is heeded, when
-    they are recorded, whether they print, write files and the like.
+    depends on values, which the lowering guards with ``dispatch.decided``. A user's ``body`` is traced in the place of
+    a call, as any function of the user's is. What ``fails`` raises exceptions for some values of the right shapes and
+    dtypes; users' functions may. Nobody knows what ``users`` functions and rules (``users_rule``) write into: they are
+    given arrays that are read-only. A ``selective`` rule is told which cotangents are ``wanted``. What is declared here
+    is ``known`` to do nothing but compute; of other functions it is heeded, when they are recorded, whether they print,
+    write files and the like.
 
     Where functions of Python numbers raise exceptions, machine code gives NaN or infinity: ``raises(y, *args)`` is a
     number that is true if they do, on which every trace decides after a call. ``decides(*args)`` is one before it, of
@@ -64,6 +65,7 @@ class Primitive:
     immediate: bool = False
     of_layout: bool = False
     inline: bool = False
+    body: Callable[..., Any] | None = None
     fails: bool = False
     users: bool = False
     users_rule: bool = False
@@ -239,9 +241,19 @@ def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) ->
 
 def _replacing(entry: Primitive) -> None:
     """Another rule of a function is given, perhaps."""
-    if entry.rule is not None or entry.nondiff:
+    if entry.rule is not None or entry.nondiff or entry.body is not None:
         for forget in listeners:
             forget()
+    entry.body = None
+
+
+def opened(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> bool:
+    """Let a ``body`` be traced where ``fn`` is called, if it is a user's; whether it is."""
+    if users := _is_users(_function(body, f"the body of {name_of(fn)}")):
+        entry = describe(fn, **options)
+        _replacing(entry)
+        entry.rule, entry.nondiff, entry.body = None, False, body
+    return users
 
 
 def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
