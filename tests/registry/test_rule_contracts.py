@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import config, grad, gradient, jit, nondiff, primitive, pullback, rrule, scalar_rule
+from yota_py import check_rrule, config, grad, gradient, jit, nondiff, primitive, pullback, rrule, scalar_rule
 from yota_py.errors import MutationError, RuleError
+from yota_py.registry.composites import composite
 
 X = np.array([1.0, 2.0])
 
@@ -78,6 +79,11 @@ def test_a_scalar_of_numpys_may_stand_for_a_number_of_pythons() -> None:
     rrule(product)(lambda x, y: (np.multiply(x, y), lambda dy: (dy * y, dy * x)))
     for _ in range(3):
         assert grad(product, 2.0, 3.0) == (6.0, (3.0, 2.0))
+    composite(product)(lambda x, y: np.multiply(x, y))
+    check_rrule(product, 2.0, 3.0)
+    composite(product)(lambda x, y: np.asarray(x * y))
+    with pytest.raises(AssertionError, match="the traced value is of another type"):
+        check_rrule(product, 2.0, 3.0)
 
 
 def test_another_dtype_in_a_container() -> None:

@@ -46,10 +46,11 @@ def apply_rule(
         result = entry.rule(wanted, *args, **kwargs) if entry.selective else entry.rule(*args, **kwargs)
     except TypeError:
         if error := _refusal(entry.rule, args, kwargs):
-            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
+            parameters = inspect.signature(entry.rule).parameters.values()
+            takes = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
             raise MissingRuleError(
                 f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
-                f"call with the arguments that it takes: {takes}"
+                f"call with the arguments that it takes: {str(takes)[1:-1]}"
             ) from None
         raise
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
@@ -61,11 +62,6 @@ def apply_rule(
         kept = [*map(outline, args)]  # no array for its dtype's sake
         return y, lambda dy: fitted(entry.name, pullback(dy), kept)
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
-
-
-def _shown(parameter: inspect.Parameter) -> str:
-    """A parameter as it stands in a signature, without annotation."""
-    return str(parameter.replace(annotation=inspect.Parameter.empty))
 
 
 def _refusal(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
