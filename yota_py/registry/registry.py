@@ -193,10 +193,17 @@ def describe(
     ``np.multiply``). Arrays have the function as a ``method`` or ``attribute`` of this name, or what is given for the
     name; it is the method ``of_ufunc``, "reduce" or "accumulate".
     """
+    name = name_of(_function(fn, "what is to get a rule"))
+    options = {"lowering": lowering, "cases": cases, "raises": raises, "decides": decides, "instead": instead}
+    for what, option in options.items():
+        if option is not None:
+            _function(option, f"the option {what} of {name}")
+    for given in (method, attribute):
+        if not isinstance(given, str | Mapping):
+            raise TypeError(f"{given!r} names no method or attribute for {name}; give a name, or a dict of functions")
+    engine = None if kernel is None else kernel_of(kernel)
     entry = _entry(fn, aliases)
-    entry.fails = entry.fails or fails
-    if kernel is not None:
-        entry.kernel = kernel_of(kernel)
+    entry.fails, entry.kernel = entry.fails or fails, engine or entry.kernel
     if lowering is not None:
         entry.lowering, entry.inline = lowering, inline
     if cases is not None:
