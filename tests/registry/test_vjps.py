@@ -92,6 +92,16 @@ def test_formulas_give_another_dtype_or_a_complex_number() -> None:
     assert (dx.dtype, dx.tolist(), dy.dtype, dy.tolist()) == (np.float64, [3, 4], np.float32, [1, 2])
 
 
+def test_an_array_for_a_list() -> None:
+    @primitive
+    def total(xs: Any) -> Any:
+        return np.sum(np.asarray(xs) * np.arange(len(xs)))
+
+    vjps(total, lambda dy, y, xs: dy * np.arange(len(xs)))
+    for _ in range(2):
+        assert grad(lambda x, y: total([x, y]), 2.0, np.float32(3.0))[1] == (0.0, 1.0)
+
+
 def test_an_error_of_a_formula_is_its_own() -> None:
     def fails(dy: Any, z: Any, x: Any, y: Any) -> Any:
         return by_y(dy)  # type: ignore[call-arg]

@@ -150,7 +150,8 @@ def like(dx: Any, x: Any) -> Any:
 
 def cast(dx: Any, x: Any) -> Any:
     """A cotangent as ``like`` its argument, also in lists; of what is no number or has another structure, as it is."""
-    if isinstance(x, list | tuple) and isinstance(dx, list | tuple) and len(x) == len(dx):
+    has_items = isinstance(dx, list | tuple) or (isinstance(dx, np.ndarray) and dx.ndim)
+    if isinstance(x, list | tuple) and has_items and len(x) == len(dx):
         return tuple(map(cast, dx, x))
     have, want = typeof(dx), typeof(x)
     fits = isinstance(have, ArrayType) and have.dtype.kind in "fciub" and isinstance(want, ArrayType) and want.inexact
