@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def test_a_users_body_is_as_any_function(body: Callable[[Any], Any], every_polic
     def whole(x: Any) -> Any:
         return body(x)
 
-    composite(whole)(body)
+    composite(whole)(partial(body))
     step = jit(lambda x: gradient(lambda x: whole(x) * x[0])(x))
     for x in (X, X + 1.0, X):
         value, (dx,) = grad(whole, x)

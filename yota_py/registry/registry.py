@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -164,6 +165,8 @@ def _is_declared_here() -> bool:
 
 
 def _is_users(fn: Any) -> bool:
+    while isinstance(fn, partial):
+        fn = fn.func
     return callable(fn) and not is_library(named_module(fn))
 
 
