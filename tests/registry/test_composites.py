@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from registered import own_rules
 
-from yota_py import case, grad, gradient, gradtape, primitive
+from yota_py import case, check_rrule, grad, gradient, gradtape, jit, nondiff, primitive, rrule, value_and_grad
 from yota_py.errors import MissingRuleError
-from yota_py.registry.composites import composite
+from yota_py.registry.composites import composite, rule_of_body
 from yota_py.registry.registry import vjps
 from yota_py.registry.tangents import MISSING
 from yota_py.testing import check_cases
@@ -38,8 +41,8 @@ def test_a_body_is_the_rule() -> None:
 
 
 def test_a_composite_is_one_operation() -> None:
-    tape = str(gradtape(lambda x: spread([x, x], X[:2])[1], X))
-    assert tape.count("= rrule(spread, ") == 1 and "ravel" not in tape
+    tape = str(gradtape(lambda x: np.trace(np.outer(x, x)), X))
+    assert tape.count("= rrule(") == 2 and "diagonal" not in tape
 
 
 def unwanted(f: Callable[..., Any], *args: Any) -> list[str]:
@@ -66,14 +69,117 @@ def test_a_derivative_without_formula_is_missing_in_a_composite_too() -> None:
 
     vjps(bessel, MISSING, lambda dy, y, v, x: 2 * dy)
 
+    y, back = rule_of_body(lambda v, x: np.multiply(2, bessel(v, x)), (1.0, 2.0))
+    assert (y, *back(1.0)) == (10.0, MISSING, 4.0)
+
     @primitive
     def twice(v: Any, x: Any) -> Any:
         return 2 * bessel(v, x)
 
     composite(twice)(lambda v, x: np.multiply(2, bessel(v, x)))
     assert_allclose(grad(lambda x: twice(1.0, x), 2.0)[1], (4.0,))
-    with pytest.raises(MissingRuleError, match="the rule of twice has no derivative in its argument 0"):
+    with pytest.raises(MissingRuleError, match="the rule of bessel has no derivative in its argument 0"):
         grad(lambda v: twice(v, 2.0), 1.0)
+
+
+FACTORS = {"array": np.array([1.0, 2.0, 3.0]), "number": 2.0}
+
+
+def methods(x: Any) -> Any:
+    return x.sum() * len(x) + x.T[0] + np.add.reduce(x) + math.sin(x[0]) + max([x[0], x[1]]) + x.mean()
+
+
+def other_branch(x: Any) -> Any:
+    return np.sum(x) * (2.0 if isinstance(x, np.ndarray) and type(x) is np.ndarray else 3.0)
+
+
+def with_buffers(x: Any) -> Any:
+    y = np.array(x)
+    y[0] *= 3.0
+    return np.sum(np.exp(y, out=np.empty(3)) * np.array([x[0], 1.0, x[1]]))
+
+
+def nested(x: Any) -> Any:
+    return np.sum(gradient(lambda x: np.sum(x**3))(x) * x)
+
+
+def reading(x: Any) -> Any:
+    return np.sum(x * FACTORS["array"]) * FACTORS["number"]
+
+
+@pytest.mark.parametrize("body", [methods, other_branch, with_buffers, nested, reading])
+def test_a_users_body_is_as_any_function(body: Callable[[Any], Any], every_policy: None) -> None:
+    @primitive
+    def whole(x: Any) -> Any:
+        return body(x)
+
+    composite(whole)(partial(body))
+    step = jit(lambda x: gradient(lambda x: whole(x) * x[0])(x))
+    for x in (X, X + 1.0, X):
+        value, (dx,) = grad(whole, x)
+        assert_allclose(value, body(x))
+        assert_allclose(dx, gradient(body)(x))
+        assert_allclose(step(x), gradient(lambda x: body(x) * x[0])(x))
+        assert_allclose(gradient(lambda x: np.sum(gradient(whole)(x) ** 2))(x),
+                        gradient(lambda x: np.sum(gradient(body)(x) ** 2))(x))  # fmt: skip
+    check_rrule(whole, X)
+
+
+def test_what_a_users_body_reads_may_change(every_policy: None) -> None:
+    @primitive
+    def whole(x: Any) -> Any:
+        return reading(x)
+
+    composite(whole)(reading)
+    f = value_and_grad(whole)
+    try:
+        for number in (2.0, 5.0, 7.0):
+            FACTORS["number"] = number
+            FACTORS["array"][0] = number
+            for _ in range(2):
+                assert_allclose(f(X)[1], FACTORS["array"] * number)
+    finally:
+        FACTORS.update(array=np.array([1.0, 2.0, 3.0]), number=2.0)
+
+
+def test_numbers_keywords_and_containers_in_a_users_body(every_policy: None) -> None:
+    @primitive
+    def whole(p: Any, *, wanted: Any = 1.0) -> Any:
+        return {"y": p["x"] * wanted, "z": p["x"] ** 2 if type(p["x"]) is float else 0.0}
+
+    composite(whole)(lambda p, *, wanted=1.0: {
+        "y": p["x"] * wanted, "z": p["x"] ** 2 if type(p["x"]) is float else 0.0,
+    })  # fmt: skip
+    for _ in range(3):
+        assert grad(lambda x, y: whole({"x": x}, wanted=y)["y"], 2.0, 3.0) == (6.0, (3.0, 2.0))
+        assert grad(lambda x: whole({"x": x})["z"], 2.0) == (4.0, (4.0,))
+    check_rrule(whole, {"x": 2.0}, wanted=3.0)
+
+
+def test_another_body_or_rule_is_given() -> None:
+    @primitive
+    def whole(x: Any) -> Any:
+        return x * 1.0
+
+    f = value_and_grad(lambda x: whole(x))
+    for slope in (2.0, 3.0, 1.0):
+        composite(whole)(lambda x, slope=slope: slope * x)
+        for _ in range(2):
+            assert f(2.0)[1] == slope
+    rrule(whole)(lambda x: (x * 1.0, lambda dy: (5.0 * dy,)))
+    assert f(2.0)[1] == 5.0
+    composite(whole)(lambda x: x * 1.0)
+    assert f(2.0)[1] == 1.0
+    nondiff(whole)
+    assert gradient(lambda x: whole(x) * x)(2.0) == 2.0
+    with pytest.raises(TypeError, match="the body of whole is an int, no function"):
+        composite(whole)(3)  # type: ignore[type-var]
+
+
+def test_a_function_of_numpys_gets_a_body_of_a_user() -> None:
+    with own_rules():
+        composite(np.i0)(lambda x: 1.0 + x * x / 4.0 + x**4 / 64.0)
+        assert_allclose(gradient(lambda x: np.sum(np.i0(x)))(X), X / 2 + X**3 / 16)
 
 
 def test_second_derivatives_of_composites() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
+from yota_py import case, explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
 from yota_py.errors import RuleError
+from yota_py.registry.kernels import View
 from yota_py.registry.patches import patch, patched
-from yota_py.registry.registry import describe
+from yota_py.registry.registry import describe, primitive_of
 
 
 @primitive
@@ -81,6 +82,20 @@ def test_what_the_engine_may_do_is_no_other_rule() -> None:
     describe(cube, lowering=lambda x: x * x * x)
     f(np.ones(2))
     assert explain(f)[0].calls == calls + 1
+
+
+@pytest.mark.parametrize("options", [
+    {"kernel": 3}, {"kernel": View}, {"kernel": [View()]}, {"method": 3}, {"attribute": ["a"]}, {"method": None},
+    {"lowering": 3}, {"cases": [case(1.0)]}, {"raises": True}, {"decides": "x"}, {"instead": 1.0},
+])  # fmt: skip
+def test_options_that_are_none(options: Any) -> None:
+    def fresh(x: Any) -> Any:
+        return x
+
+    for register in (describe, nondiff, lambda fn, **more: rrule(fn, **more)(fn)):
+        with pytest.raises(TypeError, match=r"is no kernel; give|names no method or attribute for|, no function"):
+            register(fresh, **options)
+    assert primitive_of(fresh) is None
 
 
 def test_a_function_is_declared_constant_in_another_way() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import config, grad, gradient, jit, nondiff, primitive, pullback, rrule, scalar_rule
+from yota_py import check_rrule, config, grad, gradient, jit, nondiff, primitive, pullback, rrule, scalar_rule
 from yota_py.errors import MutationError, RuleError
+from yota_py.registry.composites import composite
 
 X = np.array([1.0, 2.0])
 
@@ -78,6 +80,11 @@ def test_a_scalar_of_numpys_may_stand_for_a_number_of_pythons() -> None:
     rrule(product)(lambda x, y: (np.multiply(x, y), lambda dy: (dy * y, dy * x)))
     for _ in range(3):
         assert grad(product, 2.0, 3.0) == (6.0, (3.0, 2.0))
+    composite(product)(lambda x, y: np.multiply(x, y))
+    check_rrule(product, 2.0, 3.0)
+    composite(product)(lambda x, y: np.asarray(x * y))
+    with pytest.raises(AssertionError, match="the traced value is of another type"):
+        check_rrule(product, 2.0, 3.0)
 
 
 def test_another_dtype_in_a_container() -> None:
@@ -106,9 +113,9 @@ def test_partial_derivatives_that_take_other_arguments() -> None:
     def ratio(a: Any, b: Any) -> Any:
         return a / b
 
-    for partial in (lambda a, b: 1 / b, lambda y: y, lambda: 1.0, lambda y, a, b, c: 1.0, np.cos, np.arctan2):
+    for wrong in (lambda a, b: 1 / b, lambda y: y, lambda: 1.0, lambda y, a, b, c: 1.0, np.cos, np.arctan2):
         with pytest.raises(RuleError, match=r"derivative of ratio in argument 1 takes .*, and is called with 3: \(y, "):
-            scalar_rule(ratio, lambda y, a, b: 1 / b, partial)
+            scalar_rule(ratio, lambda y, a, b: 1 / b, wrong)
     scalar_rule(ratio, lambda y, *args: 1 / args[1], lambda y, a, b, more=0: -y / b)
     assert grad(ratio, 1.0, 2.0) == (0.5, (0.5, -0.25))
 
@@ -209,6 +216,9 @@ def test_a_rule_that_writes_into_its_argument_or_its_cotangent() -> None:
     for f in (lambda x: np.sum(twice(x) * x), lambda x: np.sum(twice(x * x) + x)):
         with pytest.raises(MutationError, match="the pullback of twice writes into"):
             grad(f, x)
+    rrule(twice)(partial(doubled))
+    with pytest.raises(MutationError, match="the rule of twice writes into"):
+        grad(lambda x: np.sum(twice(x)), x)
     assert x.tolist() == X.tolist()
 
 

@@ -27,7 +27,7 @@ def written_out(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]
     except MissingRuleError:  # of a rule that is its own lowering
         return NotImplemented
     except TypeError:
-        if _accepts(entry.lowering, args, kwargs):
+        if not _refusal(entry.lowering, args, kwargs):
             raise
         return NotImplemented  # a keyword that it does not know
 
@@ -43,13 +43,14 @@ def apply_rule(
     if entry is None or entry.rule is None:
         raise missing_rule(fn, site)
     try:
-        result = entry.rule(*args, **kwargs, wanted=wanted) if entry.selective else entry.rule(*args, **kwargs)
-    except TypeError as error:
-        if not _accepts(entry.rule, args, kwargs):
-            takes = ", ".join(map(_shown, inspect.signature(entry.rule).parameters.values()))
+        result = entry.rule(wanted, *args, **kwargs) if entry.selective else entry.rule(*args, **kwargs)
+    except TypeError:
+        if error := _refusal(entry.rule, args, kwargs):
+            parameters = inspect.signature(entry.rule).parameters.values()
+            takes = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
             raise MissingRuleError(
                 f"{site or user_site()}: the rule of {entry.name} does not take these arguments: {error}. Rewrite the "
-                f"call with the arguments that it takes: {takes}"
+                f"call with the arguments that it takes: {str(takes)[1:-1]}"
             ) from None
         raise
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
@@ -63,17 +64,13 @@ def apply_rule(
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 
 
-def _shown(parameter: inspect.Parameter) -> str:
-    """A parameter as it stands in a signature, without annotation."""
-    return str(parameter.replace(annotation=inspect.Parameter.empty))
-
-
-def _accepts(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _refusal(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Why a rule does not take these arguments, if so."""
     try:
         inspect.signature(rule).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 # Functions that are called for what they do with the values.

@@ -19,7 +19,7 @@ from ..base.types import ArrayType, Type, typeof
 from ..tape.show import name_of
 from .applied import apply_rule
 from .partials import Pullback, Wanted
-from .registry import primitive_of, rrule
+from .registry import opened, primitive_of, rrule
 from .tangents import MISSING, add
 
 B = TypeVar("B", bound=Callable[..., Any])
@@ -28,11 +28,17 @@ Cotangents: TypeAlias = dict[int, Any]  # by the number of the part
 
 def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
     """Decorator that makes a body in terms of other functions what ``fn`` is, value and derivative; ``options`` as in
-    ``describe``. Compiled programs have the body in its place, or another ``lowering``."""
+    ``describe``. Compiled programs have the body in its place, or another ``lowering``.
+
+    A user's body is traced where ``fn`` is called, as any function of the user's is.
+    """
 
     def register(body: B) -> B:
+        if opened(fn, body, **{"lowering": body, **options}):
+            return body
+
         @wraps(body)
-        def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+        def rule(wanted: Wanted, /, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
             return rule_of_body(body, args, kwargs, wanted)
 
         rrule(fn, selective=True, **{"lowering": body, **options})(rule)

@@ -89,4 +89,9 @@ def kernel_of(given: Kernel | str | Emitter) -> Kernel:
     """A kernel; of a name or of a function that writes an elementwise operation, the ``Map``."""
     if isinstance(given, str):
         return Map(given)
-    return Map(named(given)) if callable(given) else given
+    if isinstance(given, Kernel):
+        return given
+    if not callable(given) or isinstance(given, type):
+        raise TypeError(f"{given!r} is no kernel; give a function (k, *values) -> value, the name of a method of the "
+                        "maths builder, or a description, such as View()")
+    return Map(named(given))

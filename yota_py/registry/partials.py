@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Container, Sequence
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from ..base.types import ArrayType, is_inexact, typeof
 from ..errors import RuleError
 from ..tape.show import name_of
 from . import tangents
-from .tangents import MISSING, astype, conj, operand, strong_multiply, unbroadcast
+from .tangents import MISSING, astype, cast, conj, operand, strong_multiply, unbroadcast
 
 Pullback = Callable[[Any], Sequence[Any]]
 Rule = Callable[..., tuple[Any, Pullback]]
 Wanted = Container[int] | None  # the arguments whose cotangents are wanted; ``None`` for all
+
+_ANY = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
 
 
 def is_wanted(i: int, x: Any, wanted: Wanted) -> bool:
@@ -26,10 +29,26 @@ def is_wanted(i: int, x: Any, wanted: Wanted) -> bool:
     return tangents.is_inexact(x) if wanted is None else i in wanted
 
 
-def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
-    """The rule of a function with one function ``(dy, y, *args, **kwargs) -> dx`` per argument."""
+def check_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> None:
+    for i, vjp in enumerate(vjps):
+        if not (vjp is None or vjp is MISSING or callable(vjp)):
+            raise TypeError(f"the formula of {name_of(fn)} for argument {i} is {vjp!r}, a {type(vjp).__name__}; give a "
+                            "function (dy, y, *args, **kwargs) -> dx, None or MISSING")
+    takes = _argument_counts(fn)
+    if not vjps or (takes is not None and len(vjps) > takes[-1]):
+        raise RuleError(f"vjps has {len(vjps)} formula{'s' * (len(vjps) != 1)} for {name_of(fn)}, which takes "
+                        f"{'any number' if takes is None else _counts(takes)}: give one for each argument that has a "
+                        "derivative (None where there is none)")
 
-    def rule(*args: Any, wanted: Wanted = None, **kwargs: Any) -> tuple[Any, Pullback]:
+
+def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any], *, users: bool) -> Rule:
+    """The rule of a function with one function ``(dy, y, *args, **kwargs) -> dx`` per argument.
+
+    What ``users`` formulas give gets the dtype of the argument; the library's are fitted in shape too, when applied.
+    """
+    takes = _taken(next(filter(callable, vjps), None))
+
+    def rule(wanted: Wanted, /, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
         if kwargs:
             takes.bind(*args, **kwargs)  # raises TypeError for a keyword that the formulas do not know
         if isinstance(fn, np.ufunc):
@@ -38,20 +57,42 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any]) -> Rule:
 
         def pullback(dy: Any) -> Sequence[Any]:
             dxs: list[Any] = [None] * len(args)
-            for i, (vjp, x) in enumerate(zip(vjps, args, strict=False)):
+            for i, (vjp, x) in enumerate(zip(chain(vjps, repeat(MISSING)), args, strict=False)):
                 if vjp is not None and is_wanted(i, x, wanted):
-                    dxs[i] = vjp if vjp is MISSING else vjp(dy, y, *args, **kwargs)
+                    dx = vjp if vjp is MISSING else _called(
+                        f"the formula of {name_of(fn)} for argument {i}", vjp, "dy, y", dy, y, *args, **kwargs
+                    )
+                    dxs[i] = cast(dx, x) if users else dx
             return dxs
 
         return y, pullback
 
-    takes = Signature([*signature(next(filter(callable, vjps))).parameters.values()][2:])
     rule.__signature__ = takes  # type: ignore[attr-defined]
     return rule
 
 
+def _taken(formula: Any) -> Signature:
+    """The arguments that a formula takes after ``dy`` and ``y``; any if it does not say."""
+    try:
+        parameters = [] if formula is None else [*signature(formula).parameters.values()]
+    except (TypeError, ValueError):
+        parameters = []
+    variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return Signature([p for i, p in enumerate(parameters or _ANY) if i > 1 or p.kind in variable])
+
+
+def _called(what: str, formula: Callable[..., Any], first: str, /, *args: Any, **kwargs: Any) -> Any:
+    """What a formula gives; raises ``RuleError`` if it does not take these arguments."""
+    try:
+        return formula(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # an error of its own
+        raise RuleError(f"{what} is called with {len(args)}, ({first}, *args): {error}") from None
+
+
 def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
-    def rule(*args: Any, wanted: Wanted = None) -> tuple[Any, Pullback]:
+    def rule(wanted: Wanted, /, *args: Any) -> tuple[Any, Pullback]:
         if len(args) != len(partials):
             raise _miscounted(fn, partials, f"is called with {len(args)}")
         y = fn(*args)
@@ -66,6 +107,7 @@ def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
 
         return y, pullback
 
+    rule.__signature__ = Signature(_ANY[:1])  # type: ignore[attr-defined]
     return rule
 
 
@@ -76,7 +118,8 @@ def check_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> None:
                             f"{type(partial).__name__}; give a function (y, *args) -> dy/dx, a number, or None")
         takes = _argument_counts(partial) if callable(partial) else None
         if takes is not None and len(partials) + 1 not in takes:
-            raise _misfit(fn, i, f"takes {_counts(takes)}, and is called with {len(partials) + 1}: (y, *args)")
+            raise RuleError(f"the partial derivative of {name_of(fn)} in argument {i} takes {_counts(takes)}, and is "
+                            f"called with {len(partials) + 1}: (y, *args)")
     takes = _argument_counts(fn)
     if takes is not None and len(partials) not in takes:
         raise _miscounted(fn, partials, f"takes {_counts(takes)}")
@@ -104,10 +147,6 @@ def _counts(takes: range) -> str:
     return f"{takes[0]}" + most * (len(takes) > 1)
 
 
-def _misfit(fn: Callable[..., Any], i: int, why: str) -> RuleError:
-    return RuleError(f"the partial derivative of {name_of(fn)} in argument {i} {why}")
-
-
 def _miscounted(fn: Callable[..., Any], partials: Sequence[Any], takes: str) -> RuleError:
     return RuleError(f"scalar_rule has {len(partials)} partial derivative{'s' * (len(partials) != 1)} for "
                      f"{name_of(fn)}, which {takes}: give one for each argument (None if there is no derivative)")
@@ -123,12 +162,7 @@ def _floating(x: Any, y: Any) -> Any:
 
 def _chain(fn: Callable[..., Any], i: int, dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
     if callable(partial):
-        try:
-            slope = partial(y, *args)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise  # an error of its own
-            raise _misfit(fn, i, f"is called with {len(args) + 1}, (y, *args): {error}") from None
+        slope = _called(f"the partial derivative of {name_of(fn)} in argument {i}", partial, "y", y, *args)
         t, want = typeof(slope), typeof(y)
         assert isinstance(want, ArrayType)
         if not isinstance(t, ArrayType) or (t.shape and np.broadcast_shapes(t.shape, want.shape) != want.shape):

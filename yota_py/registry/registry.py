@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from .cases import case as case
 from .kernels import Emitter, Kernel, kernel_of
 from .partials import Pullback as Pullback
 from .partials import Rule as Rule
-from .partials import check_partials, rule_of_partials, rule_of_vjps
+from .partials import check_partials, check_vjps, rule_of_partials, rule_of_vjps
 from .tangents import getfield
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,11 +42,12 @@ class Primitive:
     ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
     function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
-    depends on values, which the lowering guards with ``dispatch.decided``. What ``fails`` raises exceptions for some
-    values of the right shapes and dtypes; users' functions may. Nobody knows what ``users`` functions and rules
-    (``users_rule``) write into: they are given arrays that are read-only. A ``selective`` rule is told which cotangents
-    are ``wanted``. What is declared here is ``known`` to do nothing but compute; of other functions it is heeded, when
-    they are recorded, whether they print, write files and the like.
+    depends on values, which the lowering guards with ``dispatch.decided``. A user's ``body`` is traced in the place of
+    a call, as any function of the user's is. What ``fails`` raises exceptions for some values of the right shapes and
+    dtypes; users' functions may. Nobody knows what ``users`` functions and rules (``users_rule``) write into: they are
+    given arrays that are read-only. A ``selective`` rule is told which cotangents are ``wanted``. What is declared here
+    is ``known`` to do nothing but compute; of other functions it is heeded, when they are recorded, whether they print,
+    write files and the like.
 
     Where functions of Python numbers raise exceptions, machine code gives NaN or infinity: ``raises(y, *args)`` is a
     number that is true if they do, on which every trace decides after a call. ``decides(*args)`` is one before it, of
@@ -64,6 +66,7 @@ class Primitive:
     immediate: bool = False
     of_layout: bool = False
     inline: bool = False
+    body: Callable[..., Any] | None = None
     fails: bool = False
     users: bool = False
     users_rule: bool = False
@@ -162,6 +165,8 @@ def _is_declared_here() -> bool:
 
 
 def _is_users(fn: Any) -> bool:
+    while isinstance(fn, partial):
+        fn = fn.func
     return callable(fn) and not is_library(named_module(fn))
 
 
@@ -191,10 +196,17 @@ def describe(
     ``np.multiply``). Arrays have the function as a ``method`` or ``attribute`` of this name, or what is given for the
     name; it is the method ``of_ufunc``, "reduce" or "accumulate".
     """
+    name = name_of(_function(fn, "what is to get a rule"))
+    options = {"lowering": lowering, "cases": cases, "raises": raises, "decides": decides, "instead": instead}
+    for what, option in options.items():
+        if option is not None:
+            _function(option, f"the option {what} of {name}")
+    for given in (method, attribute):
+        if not isinstance(given, str | Mapping):
+            raise TypeError(f"{given!r} names no method or attribute for {name}; give a name, or a dict of functions")
+    engine = None if kernel is None else kernel_of(kernel)
     entry = _entry(fn, aliases)
-    entry.fails = entry.fails or fails
-    if kernel is not None:
-        entry.kernel = kernel_of(kernel)
+    entry.fails, entry.kernel = entry.fails or fails, engine or entry.kernel
     if lowering is not None:
         entry.lowering, entry.inline = lowering, inline
     if cases is not None:
@@ -239,9 +251,19 @@ def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) ->
 
 def _replacing(entry: Primitive) -> None:
     """Another rule of a function is given, perhaps."""
-    if entry.rule is not None or entry.nondiff:
+    if entry.rule is not None or entry.nondiff or entry.body is not None:
         for forget in listeners:
             forget()
+    entry.body = None
+
+
+def opened(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> bool:
+    """Let a ``body`` be traced where ``fn`` is called, if it is a user's; whether it is."""
+    if users := _is_users(_function(body, f"the body of {name_of(fn)}")):
+        entry = describe(fn, **options)
+        _replacing(entry)
+        entry.rule, entry.nondiff, entry.body = None, False, body
+    return users
 
 
 def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
@@ -265,9 +287,13 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
 
 def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
     """Register a function by one function per argument, ``(dy, y, *args, **kwargs) -> dx``: only those run that are
-    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula.
+    wanted. ``None`` stands for no derivative, and ``tangents.MISSING`` for one that has no formula, as have arguments
+    beyond these. Raises ``TypeError`` for a formula that is something else, ``RuleError`` if there are too many.
     """
-    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each))
+    check_vjps(_function(fn, "what is to get a rule"), each)
+    users = any(map(_is_users, (fn, *each)))
+    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each, users=users))
+    entries[original(fn)].users_rule = users
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:

@@ -41,8 +41,9 @@ def strong_multiply(dy: Any, partial: Any) -> Any:
 
 
 def is_inexact(x: Any) -> bool:
-    """Whether a derivative can flow through a value, also if it is a list that stands for an array."""
-    return any(map(is_inexact, x)) if isinstance(x, list | tuple) else types.is_inexact(x)
+    """Whether a derivative can flow through a value, or through one in a container."""
+    items = items_of(x)
+    return types.is_inexact(x) if items is None else any(map(is_inexact, items))
 
 
 def listed(x: Any, inside: tuple[int, ...] = ()) -> Any:
@@ -145,6 +146,16 @@ def like(dx: Any, x: Any) -> Any:
     if have.dtype.kind == "c" and want.dtype.kind != "c":
         dx, have = np.real(dx), ArrayType(np.empty(0, have.dtype).real.dtype, have.shape, have.kind)
     return dx if have.dtype == want.dtype else astype(dx, want.dtype)
+
+
+def cast(dx: Any, x: Any) -> Any:
+    """A cotangent as ``like`` its argument, also in lists; of what is no number or has another structure, as it is."""
+    has_items = isinstance(dx, list | tuple) or (isinstance(dx, np.ndarray) and dx.ndim)
+    if isinstance(x, list | tuple) and has_items and len(x) == len(dx):
+        return tuple(map(cast, dx, x))
+    have, want = typeof(dx), typeof(x)
+    fits = isinstance(have, ArrayType) and have.dtype.kind in "fciub" and isinstance(want, ArrayType) and want.inexact
+    return like(dx, x) if fits else dx
 
 
 @dispatching

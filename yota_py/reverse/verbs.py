@@ -238,7 +238,7 @@ def _part(op: Call, dx: Any, key: Any) -> Any:
 
 def _check_value(op: Call, have: Type) -> None:
     """The rule's value has the structure of the function's: derivatives go back through its items."""
-    if have is not op.type and not _alike(have, op.type):
+    if have is not op.type and not alike(have, op.type):
         given, want = (f"{t} ({_kind(t)})" if str(have) == str(op.type) else t for t in (have, op.type))
         raise RuleError(f"{op.site}: the rule of {name_of(op.fn)} returned {given}, the function itself {want}; both "
                         "must return the same")
@@ -249,12 +249,13 @@ def _kind(t: Type) -> str:
     return names[t.kind] if isinstance(t, ArrayType) else ", ".join(map(_kind, getattr(t, "items", ())))
 
 
-def _alike(a: Type, b: Type) -> bool:
+def alike(a: Type, b: Type) -> bool:
+    """Whether types are the same, but for numbers of Python's in the place of NumPy's."""
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):
-        return a == b or (a.dtype == b.dtype and {a.kind, b.kind} == {"python", "scalar"})  # one stands for the other
+        return a == b or (a.dtype == b.dtype and {a.kind, b.kind} == {"python", "scalar"})
     if isinstance(a, TupleType | StructType) and type(a) is type(b):
         keys = not isinstance(a, StructType) or (a.name, a.keys) == (b.name, b.keys)  # type: ignore[union-attr]
-        return keys and len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))  # type: ignore[union-attr]
+        return keys and len(a.items) == len(b.items) and all(map(alike, a.items, b.items))  # type: ignore[union-attr]
     return a == b
 
 

@@ -27,12 +27,16 @@ from .tracer import elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
-    with state.unwatched:
-        return _record(fn, args, kwargs)
-
-
-def _record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     entry = primitive_of(fn)
+    if entry is not None and entry.body is not None:
+        return entry.body(*args, **kwargs)
+    with state.unwatched:
+        return _record(fn, entry, args, kwargs)
+
+
+def _record(
+    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
     if entry is not None and entry.immediate:  # shapes and dtypes only
         if entry.of_layout:
             heed_layout()
