@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,31 @@ def test_a_captured_array_as_an_argument() -> None:
             grad(f, WEIGHTS)
         with pytest.raises(MutationError):
             grad(f, WEIGHTS[::-1])
+
+
+NAME = "array"
+
+
+class Holder:
+    array = WEIGHTS
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda: getattr(Holder, NAME), lambda: vars(Holder)["array"], lambda: globals()["WEIGHTS"],
+     lambda: Holder.__dict__["array"], lambda: operator.attrgetter("array")(Holder)[::-1]],
+)  # fmt: skip
+def test_an_array_that_is_read_by_a_text(read: Any) -> None:
+    def f(x: Any) -> Any:
+        x *= 2.0
+        return np.sum(x * read())
+
+    for _ in range(3):
+        with pytest.raises(MutationError, match="an array that it reads from elsewhere"):
+            grad(f, WEIGHTS)
+        with pytest.raises(MutationError):
+            grad(f, WEIGHTS[::-1])
+        np.testing.assert_allclose(grad(f, np.ones(3))[1][0], 2 * read())
 
 
 def test_another_memory_order_is_traced_anew() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType
@@ -151,6 +151,16 @@ def held_by(obj: Any) -> dict[str, Any]:
         with suppress(AttributeError):  # an empty slot
             held[name] = object.__getattribute__(obj, name)
     return held
+
+
+_SHOWN = frozenset({float, complex, tuple, frozenset, np.float16, np.float32, np.float64, np.longdouble, np.complex64,
+                    np.complex128, np.clongdouble})  # fmt: skip
+
+
+def kinds_of(keys: Sequence[Any]) -> Hashable:
+    """What equal keys of dicts may differ in: ``1`` and ``True``, ``"a"`` and a member of an ``Enum``, zeros."""
+    kinds = (*map(type, keys),)
+    return kinds if _SHOWN.isdisjoint(kinds) else (kinds, repr(keys))
 
 
 def is_proxy(value: Any) -> bool:

@@ -12,7 +12,7 @@ import optree
 from ..base.containers import is_proxy
 from ..base.types import native_type
 from ..capture.kinds import is_watchable, is_whole
-from ..tape.trees import flatten, is_traceable
+from ..tape.trees import flatten, holds_keys, is_traceable, keys_in
 
 
 class Static:
@@ -40,7 +40,7 @@ class Static:
 def key_of(leaves: Sequence[Any], spec: optree.PyTreeSpec, numbers: Container[int] = ()) -> Hashable:
     """What arguments have in common that can share programs: structure, types, and static values; at the positions
     ``numbers`` whole numbers may have any value, and objects be any of their class."""
-    return spec, *[
+    return spec, keys_in(spec) if holds_keys(spec) else None, *[
         native_type(x) if is_traceable(x) or (i in numbers and is_whole(x)) else _static_key(x, i in numbers)
         for i, x in enumerate(leaves)
     ]
@@ -65,6 +65,7 @@ class Structure:
         objects: bool = False,
     ) -> None:  # fmt: skip
         self.spec, self._objects = spec, objects
+        self._keys = keys_in(spec) if holds_keys(spec) else None
         self.static = {i: Static(x, of_class=i in of_class) for i, x in enumerate(leaves)
                        if not (i in traced or is_traceable(x))}
         self.given = [i for i in range(len(leaves)) if i not in self.static]
@@ -78,7 +79,8 @@ class Structure:
             leaves, spec = flatten((args, dict(kwargs), seed), objects=self._objects)
         except RecursionError:  # containers that hold themselves
             return None
-        return leaves if spec == self.spec and self.fits(leaves) else None
+        same = spec == self.spec and (self._keys is None or keys_in(spec) == self._keys)
+        return leaves if same and self.fits(leaves) else None
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Whether those of these leaves that are no inputs are the same."""

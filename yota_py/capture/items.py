@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable
 from typing import Any
 
-from ..base.containers import base_of, refill, with_items
+from ..base.containers import base_of, kinds_of, refill, with_items
 from . import kinds
 from .guards import Guards, in_words
 from .places import Exchange, Item
@@ -30,9 +30,8 @@ class Items:
     def read_set(self, value: set[Any], slot: Slot) -> None:
         """Guard a set of constants."""
         self._sets.append((value, set(value)))
-        members, classes = self._guards.constant(frozenset(value)), self._guards.constant({*map(type, value)})
-        same = f"{slot} == {members} and {{*map(type, {slot})}} == {classes}"
-        self._guards.require(same, slot, "another set")
+        members = self._guards.constant({*map(repr, value)})
+        self._guards.require(f"{{*map(repr, {slot})}} == {members}", slot, "another set")
 
     def found(self) -> dict[Slot, Any]:
         """The containers, by how they are read."""
@@ -64,7 +63,8 @@ class Items:
         if isinstance(value, dict):
             listed = tuple(base.__iter__(value))
             keys = slot if base is kind else f"{guards.constant(base.__iter__)}({slot})"
-            same = f"tuple({keys}) == {guards.constant(listed)}"
+            found = guards.constant(kinds_of(listed))
+            same = f"(now := (*{keys},)) == {guards.constant(listed)} and {guards.constant(kinds_of)}(now) == {found}"
             guards.require(same, slot, f"a dict of {reprlib.repr(listed)}")
         else:
             size = base.__len__(value)

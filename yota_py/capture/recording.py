@@ -271,7 +271,7 @@ class Recording:
 
     def tied(self) -> list[Any]:
         """The arrays at which two captured ones look, one of which the function has written into."""
-        pairs = (pair for pair in self._sharing() if all(isinstance(self.trace.tape[var], Constant) for var in pair))
+        pairs = (pair for pair in self._sharing() if all(self._is_captured(var) for var in pair))
         return [owner_of(self.real(var)) for var, _ in pairs]
 
     def _sharing(self) -> Iterator[tuple[Variable, Variable]]:
@@ -280,6 +280,13 @@ class Recording:
             for other in trace.roots:
                 if other != var and overlap(shadow(self.real(var)), shadow(self.real(other))):
                     yield var, other
+            for other, array in trace.strangers:
+                if overlap(shadow(self.real(var)), array):
+                    yield var, other
+
+    def _is_captured(self, var: Variable) -> bool:
+        op = self.trace.tape[var]
+        return isinstance(op, Constant) and op.captured is not None
 
     def _called(self, var: Variable) -> str:
         op = self.trace.tape[var]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import optree
 
-from ..base.containers import NAMESPACE, has_gone, is_container, is_registered
+from ..base.containers import NAMESPACE, has_gone, is_container, is_registered, kinds_of
 from ..base.dispatch import is_traced
 from ..base.types import ARITHMETIC, is_inexact, overrides
 from ..errors import LostDerivativeError
@@ -28,7 +29,7 @@ def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyT
     except RecursionError:
         raise RecursionError(f"{user_site()}: {_too_deep(tree)} contains itself, or is nested too deep, and cannot be "
                              "taken apart; pass containers of numbers and arrays") from None
-    ordered, registered = _holds(spec)
+    ordered, registered, _ = _holds(spec)
     if ordered and (rebuilt := _rebuilt(tree)) is not tree:
         return flatten(rebuilt, objects=objects)
     if objects and registered:
@@ -64,13 +65,24 @@ def as_call(spec: optree.PyTreeSpec) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _holds(spec: optree.PyTreeSpec) -> tuple[bool, bool]:
-    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered."""
+def _holds(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
+    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered; a dict."""
     if spec.is_leaf():
-        return False, False
-    below = [_holds(child) for child in spec.children()]
-    own = (spec.type is OrderedDict, is_registered(spec.type) if spec.type is not None else False)
-    return any(part[0] for part in (own, *below)), any(part[1] for part in (own, *below))
+        return False, False, False
+    cls = spec.type
+    own = cls is OrderedDict, cls is not None and is_registered(cls), cls in (dict, OrderedDict, defaultdict)
+    return tuple(map(any, zip(own, *map(_holds, spec.children()), strict=True)))
+
+
+def holds_keys(spec: optree.PyTreeSpec) -> bool:
+    """Whether there are dicts in a structure of arguments, ``(args, kwargs, ...)``, besides ``kwargs`` itself."""
+    args, kwargs, *others = spec.children()
+    return any(_holds(part)[2] for part in (args, *kwargs.children(), *others))
+
+
+def keys_in(spec: optree.PyTreeSpec) -> Hashable:
+    """In what a structure may differ from one that is equal: ``kinds_of`` its keys."""
+    return kinds_of([*chain.from_iterable(spec.paths())])
 
 
 def _rebuilt(tree: Any) -> Any:

@@ -64,7 +64,7 @@ class Trace(Recorder):
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
         "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
-        "site", "thread", "truths", "writes",
+        "site", "strangers", "thread", "truths", "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -97,6 +97,7 @@ class Trace(Recorder):
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[Variable, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
+        self.strangers: list[tuple[Variable, np.ndarray]] = []  # plain arrays that came from nobody knows where
 
     def refuse(self, what: str) -> None:
         """Note what nobody can follow: this trace is not to be used."""
@@ -165,6 +166,8 @@ class Trace(Recorder):
                 self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS if state.suspended else why}")
             now = np.array(value)  # the function may write into it later
             known = self._foreign[id(value)] = value, now, self.constant(now)
+            if not in_rules():
+                self.strangers.append((known[2], value))
         return known[2]
 
     def split(self, structure: Any) -> tuple[Any, Any]:
