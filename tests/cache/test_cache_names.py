@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import math
 import sys
@@ -245,3 +246,18 @@ def test_equal_numbers_that_are_not_the_same() -> None:
             assert np.float64(grad(f, 3.0)[0]) == f(3.0)
     f = function("def f(x): return x if c is None else x * 2", c=None)
     follows(f, rebind(f, c=math.nan), rebind(f, c=None))
+
+
+def test_names_that_users_put_into_builtins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        return np.sum(everywhere(x) * weight)  # type: ignore[name-defined]  # noqa: F821
+
+    for power, w in ((2, 1.5), (2, 2.5), (3, 2.5), (3, np.arange(3.0)), (2, np.ones(3))):
+        monkeypatch.setattr(builtins, "everywhere", lambda x, power=power: x**power, raising=False)
+        monkeypatch.setattr(builtins, "weight", w, raising=False)
+        for x in (1.0, 2.0, 3.0):
+            value, (dx,) = grad(f, x)
+            assert value == f(x)
+            np.testing.assert_allclose(dx, power * x ** (power - 1) * np.sum(w))
+    monkeypatch.setitem(globals(), "weight", 10.0)
+    assert grad(f, 1.0) == (10.0, (20.0,))

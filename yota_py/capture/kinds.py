@@ -115,6 +115,12 @@ def is_builtin(value: Any) -> bool:
     return isinstance(value, BUILTIN) and not is_bound(value)
 
 
+def is_standard(value: Any) -> bool:
+    """Whether a value may be one that Python itself has under a name everywhere."""
+    itself = value is NotImplemented or type(value).__module__ == "_sitebuiltins"
+    return itself or is_builtin(value) or is_class_of_library(value)
+
+
 def is_class_of_library(value: Any) -> bool:
     """Whether a value is a class, and not the user's."""
     return isinstance(value, type) and is_of_library(value)

@@ -270,6 +270,9 @@ class Captures:
             return
         self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
         builtin = getattr(builtins, name, None)
+        if name in (everywhere := vars(builtins)) and not kinds.is_standard(builtin):  # users have put it there
+            slot = self.guards.constant(everywhere, "builtins").item(literal(name))
+            self._read(builtin, slot, Item(everywhere, name), name, site, name)
         if (stand_in := stand_in_for(builtin)) is not None:
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
         self._conversions.take(namespace, name, self._codes)
