@@ -53,6 +53,16 @@ def test_arguments(like: str) -> None:
 
 
 @pytest.mark.parametrize("like", EQUAL)
+def test_keys_of_what_holds_nothing(like: str) -> None:
+    def f(x: Any, p: Any) -> Any:
+        return x * sum(map(worth, p))
+
+    for _ in range(3):
+        for key in EQUAL[like]:
+            assert grad(f, 2.0, {key: []})[1][0] == worth(key)
+
+
+@pytest.mark.parametrize("like", EQUAL)
 @pytest.mark.parametrize("kind", [dict, set])
 def test_what_is_read(like: str, kind: type) -> None:
     held: Any = kind()

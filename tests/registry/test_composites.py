@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from registered import own_rules
 
-from yota_py import case, check_rrule, grad, gradient, gradtape, jit, nondiff, primitive, rrule, value_and_grad
+from yota_py import case, check_rrule, explain, grad, gradient, gradtape, jit, nondiff, primitive, rrule, value_and_grad
 from yota_py.errors import MissingRuleError
 from yota_py.registry.composites import composite, rule_of_body
 from yota_py.registry.registry import vjps
@@ -174,6 +174,85 @@ def test_another_body_or_rule_is_given() -> None:
     assert gradient(lambda x: whole(x) * x)(2.0) == 2.0
     with pytest.raises(TypeError, match="the body of whole is an int, no function"):
         composite(whole)(3)  # type: ignore[type-var]
+
+
+class Slope:
+    shared = 1.0
+
+    def __init__(self) -> None:
+        self.k = 1.0
+
+    def __call__(self, x: Any) -> Any:
+        return np.sum(x * self.k)
+
+    @classmethod
+    def of_class(cls, x: Any) -> Any:
+        return np.sum(x * cls.shared)
+
+
+BODIES: dict[str, Callable[[Slope], Callable[..., Any]]] = {
+    "object": lambda slope: slope, "method": lambda slope: slope.__call__, "partial": lambda slope: partial(slope),
+    "partial of a function": lambda slope: partial(Slope.__call__, slope), "class method": lambda slope: slope.of_class,
+    "partial of NumPy's": lambda slope: partial(np.inner, ARRAY),
+    "closure": lambda slope: lambda x: slope(x) * ARRAY[0],
+}  # fmt: skip
+ARRAY = np.ones(3)
+
+
+@pytest.mark.parametrize("made", BODIES)
+@pytest.mark.parametrize("of_numpy", [False, True])
+def test_what_holds_state_as_a_body(made: str, of_numpy: bool, every_policy: None) -> None:
+    @primitive
+    def own(x: Any) -> Any:
+        return np.sum(x)  # which knows nothing of the body
+
+    slope, whole = Slope(), np.i0 if of_numpy else own
+    with own_rules():
+        composite(whole)(body := BODIES[made](slope))
+        f = value_and_grad(lambda x: whole(x) * 2.0)
+        try:
+            for k in (1.0, 3.0, 4.0):
+                slope.k = Slope.shared = k
+                ARRAY[:] = k
+                for x in (X, X + 1.0, X + 2.0):
+                    value, dx = f(x)
+                    assert_allclose(value, body(x) * 2.0)
+                    assert_allclose(dx, gradient(body)(x) * 2.0)
+        finally:
+            Slope.shared, ARRAY[:] = 1.0, 1.0
+
+
+def test_a_body_that_has_gone_is_not_compiled() -> None:
+    @primitive
+    def whole(x: Any) -> Any:
+        return x * 1.0
+
+    def rule(x: Any) -> Any:
+        return x * 1.0, lambda dy: (2.0 * dy,)
+
+    for register in (nondiff, lambda fn: rrule(fn)(rule)):
+        composite(whole)(lambda x: 6.0 * x)
+        register(whole)
+        step = jit(lambda x: whole(x) * 1.0)
+        assert [step(x) for x in (1.0, 2.0, 3.0)] == [1.0, 2.0, 3.0]
+
+
+def test_a_body_with_a_closure_is_compiled() -> None:
+    k = 3.0
+
+    @primitive
+    def power(x: Any, n: int) -> Any:
+        return x**n
+
+    @composite(power)
+    def _body(x: Any, n: int) -> Any:
+        return k * x * power(x, n - 1) if n > 1 else x
+
+    f = lambda x: np.sum(power(x, 3))  # noqa: E731
+    grad.compile(f, X)
+    for i in range(3):
+        assert_allclose(grad(f, X + i)[1][0], 27.0 * (X + i) ** 2)
+    assert explain(f)[0].calls == 3
 
 
 def test_a_function_of_numpys_gets_a_body_of_a_user() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import case, explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
-from yota_py.errors import RuleError
+from yota_py import case, config, explain, grad, gradient, jit, nondiff, primitive, rrule, scalar_rule, value_and_grad
+from yota_py.errors import AuditWarning, RuleError
 from yota_py.registry.kernels import View
 from yota_py.registry.patches import patch, patched
 from yota_py.registry.registry import describe, primitive_of
@@ -96,6 +97,26 @@ def test_options_that_are_none(options: Any) -> None:
         with pytest.raises(TypeError, match=r"is no kernel; give|names no method or attribute for|, no function"):
             register(fresh, **options)
     assert primitive_of(fresh) is None
+
+
+def test_a_program_that_was_wrong_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "audit", "sampled")
+
+    @primitive
+    def same(x: Any) -> Any:
+        return x * 1.0
+
+    scalar_rule(same, 1.0, kernel=lambda k, x: k.mul(x, k.add(x, x)))
+    f = value_and_grad(lambda x: np.sum(same(x)))
+    x = np.full(2, 3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AuditWarning)
+        for _ in range(3):
+            assert f(x)[0] == 6.0
+    scalar_rule(same, 5.0, kernel=lambda k, x: x)
+    for _ in range(4):
+        value, dx = f(x)
+        assert (value, *dx) == (6.0, 5.0, 5.0)
 
 
 def test_a_function_is_declared_constant_in_another_way() -> None:

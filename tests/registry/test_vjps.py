@@ -102,6 +102,15 @@ def test_an_array_for_a_list() -> None:
         assert grad(lambda x, y: total([x, y]), 2.0, np.float32(3.0))[1] == (0.0, 1.0)
 
 
+def test_parts_of_a_dict_get_their_dtypes() -> None:
+    @primitive
+    def total(p: Any) -> Any:
+        return np.sum(p["b"])
+
+    vjps(total, lambda dy, y, p: {"b": dy * np.ones(3)})
+    assert gradient(lambda b: total({"b": b}))(np.ones(3, np.float32)).dtype == np.float32
+
+
 def test_an_error_of_a_formula_is_its_own() -> None:
     def fails(dy: Any, z: Any, x: Any, y: Any) -> Any:
         return by_y(dy)  # type: ignore[call-arg]

@@ -208,8 +208,8 @@ class FunctionCache:
         notices.wrong(self.mode, call, fault)
 
     def _prefer(self, signature: Signature) -> None:
-        """Try this signature first from now on, and then the one that was first so far."""
-        if signature is not self._recent:
+        """Try this signature first from now on, and then the one that was first so far; unless an audit forbids it."""
+        if signature is not self._recent and not self.distrusted:
             self._recent, self._previous = signature, self._recent
 
     def _key(self, call: Request) -> Hashable:

@@ -115,9 +115,9 @@ def _are_different(
 ) -> bool:  # fmt: skip
     """``knows`` tells which containers are read; without it, the same container twice is not the question, but the
     arrays in it are."""
-    found, opened, todo = {id(x) for x in read}, Counter[int](), [*given]
-    while todo:
-        items = items_of(one := todo.pop())
+    found, opened, ahead = {id(x) for x in read}, Counter[int](), [*given]
+    while ahead:
+        items = items_of(one := ahead.pop())
         if items is None:
             is_compared, is_read = arrays and isinstance(one, np.ndarray), False
         else:
@@ -129,7 +129,7 @@ def _are_different(
             found.add(id(one))
         if items is not None and opened[id(one)] < 2:  # it may hold itself
             opened[id(one)] += 1
-            todo += items
+            ahead += items
     return True
 
 

@@ -30,8 +30,9 @@ class Items:
     def read_set(self, value: set[Any], slot: Slot) -> None:
         """Guard a set of constants."""
         self._sets.append((value, set(value)))
-        members = self._guards.constant({*map(repr, value)})
-        self._guards.require(f"{{*map(repr, {slot})}} == {members}", slot, "another set")
+        members, classes = self._guards.constant({*map(repr, value)}), self._guards.constant({*map(type, value)})
+        same = f"{{*map(type, {slot})}} == {classes} and {{*map(repr, {slot})}} == {members}"
+        self._guards.require(same, slot, "another set")
 
     def found(self) -> dict[Slot, Any]:
         """The containers, by how they are read."""

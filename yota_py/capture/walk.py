@@ -22,6 +22,7 @@ from ..base.dispatch import is_traced, mode_of, original
 from ..base.ownership import is_library, is_library_code
 from ..errors import Abandoned
 from ..registry.contents import copy_of, parts_of, unchanged
+from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
 from ..tracing.stand_ins import MEMO, stand_in_for
@@ -209,6 +210,9 @@ class Captures:
             self.guards.require(was, slot, f"what {fn.__name__} was", minor=True)
         if mode is not None:  # it is the user's, to whom attributes of it are static variables
             self.attributes.watch(fn, slot)
+        if (entry := primitive_of(fn)) is not None and entry.body is not None:
+            held = self.guards.constant(entry, entry.name).attribute("body")
+            self._read(entry.body, held, Attribute(entry, "body"), f"the body of {entry.name}")
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, slot.attribute("__wrapped__"), itself=itself)
         if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch

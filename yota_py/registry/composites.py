@@ -34,7 +34,7 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
     """
 
     def register(body: B) -> B:
-        if opened(fn, body, **{"lowering": body, **options}):
+        if opened(fn, body, **options):
             return body
 
         @wraps(body)

@@ -165,9 +165,7 @@ def _is_declared_here() -> bool:
 
 
 def _is_users(fn: Any) -> bool:
-    while isinstance(fn, partial):
-        fn = fn.func
-    return callable(fn) and not is_library(named_module(fn))
+    return isinstance(fn, partial) or (callable(fn) and not is_library(named_module(fn)))
 
 
 _NONE: Mapping[str, Callable[..., Any]] = {}

@@ -149,7 +149,10 @@ def like(dx: Any, x: Any) -> Any:
 
 
 def cast(dx: Any, x: Any) -> Any:
-    """A cotangent as ``like`` its argument, also in lists; of what is no number or has another structure, as it is."""
+    """A cotangent as ``like`` its argument, also in lists and dicts; of what is no number or has another structure, as
+    it is."""
+    if isinstance(x, dict) and isinstance(dx, dict):
+        return {key: cast(value, x.get(key)) for key, value in dx.items()}
     has_items = isinstance(dx, list | tuple) or (isinstance(dx, np.ndarray) and dx.ndim)
     if isinstance(x, list | tuple) and has_items and len(x) == len(dx):
         return tuple(map(cast, dx, x))

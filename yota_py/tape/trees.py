@@ -29,7 +29,7 @@ def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyT
     except RecursionError:
         raise RecursionError(f"{user_site()}: {_too_deep(tree)} contains itself, or is nested too deep, and cannot be "
                              "taken apart; pass containers of numbers and arrays") from None
-    ordered, registered, _ = _holds(spec)
+    ordered, registered, *_ = _holds(spec)
     if ordered and (rebuilt := _rebuilt(tree)) is not tree:
         return flatten(rebuilt, objects=objects)
     if objects and registered:
@@ -66,12 +66,15 @@ def as_call(spec: optree.PyTreeSpec) -> str:
 
 @lru_cache(maxsize=4096)
 def _holds(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
-    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered; a dict."""
+    """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered; a dict;
+    a dict of something without leaves."""
     if spec.is_leaf():
-        return False, False, False
-    cls = spec.type
-    own = cls is OrderedDict, cls is not None and is_registered(cls), cls in (dict, OrderedDict, defaultdict)
-    return tuple(map(any, zip(own, *map(_holds, spec.children()), strict=True)))
+        return False, False, False, False
+    cls, below = spec.type, spec.children()
+    keys = cls in (dict, OrderedDict, defaultdict)
+    hollow = keys and not all(part.num_leaves for part in below)
+    own = cls is OrderedDict, cls is not None and is_registered(cls), keys, hollow
+    return tuple(map(any, zip(own, *map(_holds, below), strict=True)))
 
 
 def holds_keys(spec: optree.PyTreeSpec) -> bool:
@@ -82,7 +85,8 @@ def holds_keys(spec: optree.PyTreeSpec) -> bool:
 
 def keys_in(spec: optree.PyTreeSpec) -> Hashable:
     """In what a structure may differ from one that is equal: ``kinds_of`` its keys."""
-    return kinds_of([*chain.from_iterable(spec.paths())])
+    found = kinds_of([*chain.from_iterable(spec.paths())])  # those that lead to leaves
+    return (found, outline(spec)) if _holds(spec)[3] else found
 
 
 def _rebuilt(tree: Any) -> Any:

@@ -29,6 +29,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     """Record a call with traced arguments in the innermost trace among them."""
     entry = primitive_of(fn)
     if entry is not None and entry.body is not None:
+        if state.traces and not (entry.users or isinstance(entry.body, FunctionType)):  # users' are walked
+            kind = type(entry.body).__name__
+            state.traces[-1].problems.append(f"the body of {entry.name} is a {kind}, which cannot be watched")
         return entry.body(*args, **kwargs)
     with state.unwatched:
         return _record(fn, entry, args, kwargs)
