@@ -38,6 +38,7 @@ from .imports import Imports
 from .items import Items
 from .memos import Memos
 from .places import Attribute, Builtin, Exchange, Item, Spot
+from .rules import read_rules
 from .sinks import Attempts, Sinks
 from .slots import Slot, literal
 
@@ -100,6 +101,7 @@ class Captures:
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
+        read_rules(self.trace.tape, self.guards, self.problems)
         if self.comparisons.objects:
             self.guards.require_different([*self.captured.arrays()], "an array under one name")
             self.guards.require_different(self.containers(), "a container under one name")
