@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,10 +108,9 @@ def test_a_program_that_was_wrong_does_not_come_back(monkeypatch: pytest.MonkeyP
     scalar_rule(same, 1.0, kernel=lambda k, x: k.mul(x, k.add(x, x)))
     f = value_and_grad(lambda x: np.sum(same(x)))
     x = np.full(2, 3.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AuditWarning)
-        for _ in range(3):
-            assert f(x)[0] == 6.0
+    with pytest.warns(AuditWarning, match="is wrong"):
+        for _ in range(8):  # while there are other threads, an audit forgives once
+            f(x)
     scalar_rule(same, 5.0, kernel=lambda k, x: x)
     for _ in range(4):
         value, dx = f(x)
