@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yota_py.rules.special  # noqa: F401 - registers the derivatives of math.gamma and math.lgamma
+import yota_py.rules.scipy.special  # noqa: F401 - registers the derivatives of math.gamma and math.lgamma
 from caching import entries, function, is_compiled
 from numpy.testing import assert_allclose
 

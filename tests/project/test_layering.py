@@ -82,9 +82,9 @@ def path_of(name: str) -> str:
 
 
 def room_of(name: str) -> str:
-    """The folder that a module stands in; for those that stand in none, the file."""
+    """The folder that a module stands in; for those that stand in none, the file. All folders of rules are one room."""
     path = path_of(name)
-    return path.rpartition("/")[0] or path
+    return "rules" if path.startswith("rules/") else path.rpartition("/")[0] or path
 
 
 def where(name: str, statement: ast.stmt) -> str:

@@ -29,12 +29,13 @@ ATTEMPTS = 100  # to bring to an end what is interrupted at it
 
 class _State(threading.local):
     """What a thread is in the midst of: the traces in progress and the changes that are to be changed back, the latest
-    last, and how often patching is suspended."""
+    last, how often patching is suspended, and how many calls of libraries are traced through."""
 
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.changes: list[Passing] = []
         self.suspended = 0
+        self.through = 0
         self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
         # What runs in this one is a function with plain values, of which it is not known what else it does.
         self.heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
@@ -189,7 +190,7 @@ class _Before:
 
     def __init__(self) -> None:
         self._changes, self._traces, self._locks = len(state.changes), len(state.traces), locks.held()
-        self.suspended, self.unwatched = state.suspended, state.unwatched
+        self.suspended, self.unwatched, self.through = state.suspended, state.unwatched, state.through
 
     def again(self) -> None:
         """Let it be so again; further interrupts are too late."""
@@ -207,7 +208,7 @@ class _Before:
     def _restore(self) -> None:
         _end(self._changes)
         del state.traces[self._traces :]
-        state.suspended, state.unwatched = self.suspended, self.unwatched
+        state.suspended, state.unwatched, state.through = self.suspended, self.unwatched, self.through
         locks.release_all_but(self._locks)
 
 

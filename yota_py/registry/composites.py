@@ -19,7 +19,7 @@ from ..base.types import ArrayType, Type, typeof
 from ..tape.show import name_of
 from .applied import apply_rule
 from .partials import Pullback, Wanted
-from .registry import opened, primitive_of, rrule
+from .registry import open_body, opened, primitive_of, rrule
 from .tangents import MISSING, add
 
 B = TypeVar("B", bound=Callable[..., Any])
@@ -42,6 +42,17 @@ def composite(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
             return rule_of_body(body, args, kwargs, wanted)
 
         rrule(fn, selective=True, **{"lowering": body, **options})(rule)
+        return body
+
+    return register
+
+
+def expanded(fn: Callable[..., Any], **options: Any) -> Callable[[B], B]:
+    """Decorator that makes a body in terms of other functions stand on tapes where ``fn`` is called; ``options`` as in
+    ``describe``. For functions that are not worth a line of their own there, and methods of a library's objects."""
+
+    def register(body: B) -> B:
+        open_body(fn, body, **options)
         return body
 
     return register
@@ -115,8 +126,8 @@ LEAVES.add(Part)
 def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     fn = original(fn)
     entry = primitive_of(fn)
-    if entry is not None and entry.rule is None and not entry.nondiff and entry.lowering is not None:
-        return entry.lowering(*args, **kwargs)
+    if entry is not None and entry.rule is None and not entry.nondiff and (form := entry.body or entry.lowering):
+        return form(*args, **kwargs)
     values, keywords = _value(args), {key: _value(x) for key, x in kwargs.items()}
     assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
     part = next((x for x in args if type(x) is Part), None)

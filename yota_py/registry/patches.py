@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import dispatching, original, originals
+from ..base.unwinding import state
 from .registry import listeners
 
 # Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
@@ -25,19 +27,48 @@ shown_always: set[int] = set()  # the identities of what is shown wherever the u
 # By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
 conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 
+# Modules of libraries that are traced through, by their names.
+open_modules: dict[str, ModuleType] = {}
+# Attributes in which objects of a library may hold traced values, by the stand-in of their method.
+holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
-def patch(module: ModuleType, name: str, stand_in: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A stand-in for ``module.name`` that notices traced arguments; it takes that place while a trace is active.
 
-    For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``). By default the
-    stand-in is a primitive that computes the same: register its rule. Returns the stand-in.
+def patch(
+    owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    """A stand-in for ``owner.name`` that notices traced arguments; it takes that place while a trace is active.
+
+    For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
+    classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
+    primitive that computes the same: register its rule. Returns the stand-in.
     """
-    again = (module, name) in patched
-    patched[module, name] = stand_in = stand_in or dispatching(original(getattr(module, name)))
+    again = (owner, name) in patched
+    patched[owner, name] = stand_in = stand_in or dispatching(original(getattr(owner, name)))
+    if holds:
+        holding[stand_in] = holds
     if again:
         for forget in listeners:
             forget()
     return stand_in
+
+
+def open_to_traces(*modules: ModuleType) -> None:
+    """Let functions of these modules of a library be traced through, as the user's are, where ``through`` calls them."""
+    open_modules.update({module.__name__: module for module in modules})
+
+
+def through(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a library that is traced through: what is in the modules that are open is given stand-ins."""
+
+    @wraps(fn)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        state.through += 1
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            state.through -= 1
+
+    return traced
 
 
 def show(value: Any, stand_in: Any, *, always: bool = False) -> None:

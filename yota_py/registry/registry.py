@@ -42,8 +42,8 @@ class Primitive:
     ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
     function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
-    depends on values, which the lowering guards with ``dispatch.decided``. A user's ``body`` is traced in the place of
-    a call, as any function of the user's is. What ``fails`` raises exceptions for some values of the right shapes and
+    depends on values, which the lowering guards with ``dispatch.decided``. A ``body`` is traced in the place of a
+    call, as any function of the user's is. What ``fails`` raises exceptions for some values of the right shapes and
     dtypes; users' functions may. Nobody knows what ``users`` functions and rules (``users_rule``) write into: they are
     given arrays that are read-only. A ``selective`` rule is told which cotangents are ``wanted``. What is declared here
     is ``known`` to do nothing but compute; of other functions it is heeded, when they are recorded, whether they print,
@@ -114,7 +114,7 @@ def primitives() -> list[Primitive]:
     return list({id(p): p for p in entries.values()}.values())
 
 
-# Rules that wait for a library: its module -> the module of rules, and functions of other modules that need it.
+# Modules of rules that wait for a library: its module, and functions of other modules that need it.
 _pending: dict[str, tuple[str, tuple[Any, ...]]] = {}
 
 
@@ -123,21 +123,21 @@ def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ())
 
     ``also`` are functions from elsewhere whose derivatives need the library: their first use imports both.
     """
-    _pending[library] = (rules, tuple(also))
+    _pending[rules] = (library, tuple(also))
 
 
 def load_pending(fn: Any = None) -> bool:
     """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
     pending = list(_pending.items())  # another thread may take some out
-    ready = [(library, rules) for library, (rules, also) in pending if library in sys.modules or fn in also]
-    for library, rules in ready:
+    ready = [rules for rules, (library, also) in pending if library in sys.modules or fn in also]
+    for rules in ready:
         state.suspended += 1  # what is imported here is not the traced function's
         try:
             with state.unwatched:
                 importlib.import_module(rules)
         finally:
             state.suspended -= 1
-        _pending.pop(library, None)
+        _pending.pop(rules, None)
     return bool(ready)
 
 
@@ -258,10 +258,15 @@ def _replacing(entry: Primitive) -> None:
 def opened(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> bool:
     """Let a ``body`` be traced where ``fn`` is called, if it is a user's; whether it is."""
     if users := _is_users(_function(body, f"the body of {name_of(fn)}")):
-        entry = describe(fn, **options)
-        _replacing(entry)
-        entry.rule, entry.nondiff, entry.body = None, False, body
+        open_body(fn, body, **options)
     return users
+
+
+def open_body(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> None:
+    """Let a ``body`` be traced where ``fn`` is called."""
+    entry = describe(fn, **options)
+    _replacing(entry)
+    entry.rule, entry.nondiff, entry.body = None, False, body
 
 
 def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from types import FunctionType, MethodDescriptorType, ModuleType
+from types import FrameType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..base.callsites import METHODS, called_of, calls
 from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
-from ..registry.patches import finders, makers, patched, show, shown, shown_always
+from ..registry.patches import finders, holding, makers, open_modules, patched, show, shown, shown_always
 from ..registry.registry import listeners, methods
 from .disguise import BY_ORIGINAL
 
@@ -54,6 +54,11 @@ class _Suspended:
 suspended = _Suspended()
 
 
+def _is_plain(frame: FrameType) -> bool:
+    """Whether a frame runs a library's code that is not traced through."""
+    return is_library_frame(frame) and not (state.through and frame.f_globals.get("__name__") in open_modules)
+
+
 class Showing(ModuleType):
     """A module while a trace runs."""
 
@@ -64,7 +69,7 @@ class Showing(ModuleType):
         if not state.traces or state.suspended:
             return original(value)
         frame = sys._getframe(1)
-        if is_library_frame(frame):
+        if _is_plain(frame):
             return original(value)
         stand_in = shown_for(value)
         if stand_in is None or id(stand_in) in shown_always:
@@ -176,6 +181,7 @@ _gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getat
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
+_seen = [0, 0]  # of how many modules and functions it is known what is imported
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
 _retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
 listeners.append(_known.clear)
@@ -200,7 +206,19 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
             _known.add(place)  # when the rest is done
+        _gates.update(_imported())
         return _gates
+
+
+def _imported() -> dict[tuple[Owner, str], Callable[..., Any]]:
+    """What modules that are traced through have imported by name, and have a stand-in."""
+    if _seen == (now := [len(open_modules), len(_by_original)]):
+        return {}
+    _seen[:] = now
+    names = ((module, name, value) for module in open_modules.values() for name, value in [*vars(module).items()])
+    found = {(module, name): (value, _by_original.get(id(value))) for module, name, value in names}
+    return {place: gate for place, (value, gate) in found.items() if gate is not None and original(gate) is value
+            and place not in _gates}
 
 
 def stand_in_for(value: Any) -> Any:
@@ -233,7 +251,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if not state.traces or state.suspended:
             return fn(*args, **kwargs)
         frame = sys._getframe(1)
-        if is_library_frame(frame):
+        if _is_plain(frame):
             return fn(*args, **kwargs)
         if in_math:
             return traced(*args, **kwargs)
@@ -263,12 +281,15 @@ def as_constant(array: np.ndarray) -> Any:
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
     finds: Callable[..., bool] = finders.get(traced, _has_traced)
+    held = holding.get(traced, ())
 
     @wraps(fn)
     def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not state.traces or state.suspended or not finds((*args, *kwargs.values())):
+        if not state.traces or state.suspended:
             return fn(self, *args, **kwargs)
-        return traced(self, *args, **kwargs)
+        if finds((*args, *kwargs.values())) or any(is_traced(self.__dict__.get(name)) for name in held):
+            return traced(self, *args, **kwargs)
+        return fn(self, *args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in

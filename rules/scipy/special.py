@@ -14,11 +14,11 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, primitive, scalar_rule, vjps
 from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
-from .elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
-from .python_math import SQRT_PI, gamma_of_number, lgamma_of_number
-from .raising import of_error
-from .samples import Domain, numbers
-from .support import (
+from ..elementwise import LN2, LN10, POSITIVE, REAL, UNIT, bell, difference, elementwise
+from ..python_math import SQRT_PI, gamma_of_number, lgamma_of_number
+from ..raising import of_error
+from ..samples import Domain, numbers
+from ..support import (
     Pullback,
     dtype_of,
     inexact,

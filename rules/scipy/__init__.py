@@ -1,0 +1,26 @@
+"""Rules of SciPy's functions: a file or several per subpackage, imported when somebody else has imported that."""
+
+import numpy as np
+
+from yota_py.registry.registry import on_import
+
+from ..python_math import gamma_of_number, lgamma_of_number
+
+# By the names of the subpackages.
+FILES = {
+    "special": "special",
+    "linalg": "linalg",
+    "fft": "fft",
+    "stats": "stats",
+    "signal": "signal",
+    "integrate": "integrate",
+    "interpolate": "interpolate",
+    "ndimage": "ndimage",
+    "spatial": "spatial",
+    "sparse": "sparse",
+}
+
+for _library, _files in FILES.items():
+    _also = (gamma_of_number, lgamma_of_number, np.i0) if _library == "special" else ()
+    for _file in _files.split():
+        on_import(f"scipy.{_library}", f"yota_py.rules.scipy.{_file}", _also)

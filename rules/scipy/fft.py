@@ -1,0 +1,1 @@
+"""Fourier, cosine and sine transforms of ``scipy.fft``."""

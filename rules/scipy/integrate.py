@@ -1,0 +1,1 @@
+"""Integrals of samples in ``scipy.integrate``."""

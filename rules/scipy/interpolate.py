@@ -1,0 +1,1 @@
+"""Interpolators of ``scipy.interpolate``."""

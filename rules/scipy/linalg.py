@@ -1,0 +1,1 @@
+"""Solving, factorizations and functions of matrices in ``scipy.linalg``."""

@@ -1,0 +1,1 @@
+"""Filters and interpolation of images in ``scipy.ndimage``."""

@@ -1,0 +1,1 @@
+"""Distributions and sample statistics of ``scipy.stats``."""
