@@ -53,7 +53,7 @@ def patch(
 
 
 def open_to_traces(*modules: ModuleType) -> None:
-    """Let functions of these modules of a library be traced through, as the user's are, where ``through`` calls them."""
+    """Let functions of these modules of a library be traced through where ``through`` calls them."""
     open_modules.update({module.__name__: module for module in modules})
 
 
