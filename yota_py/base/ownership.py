@@ -32,6 +32,11 @@ def named_module(fn: Any) -> Any:
     return "numpy" if module is None and isinstance(fn, np.ufunc) and fn in _NUMPYS else module
 
 
+def package_of(cls: type) -> str:
+    """The public package that a library's class is from: ``scipy.stats`` of one in ``scipy.stats._distn``."""
+    return cls.__module__.partition("._")[0]
+
+
 @lru_cache(maxsize=4096)
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""

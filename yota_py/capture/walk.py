@@ -21,7 +21,7 @@ from ..base.containers import is_proxy
 from ..base.dispatch import is_traced, mode_of, original
 from ..base.ownership import is_library, is_library_code
 from ..errors import Abandoned
-from ..registry.contents import copy_of, parts_of, unchanged
+from ..registry.contents import copy_of, is_known, parts_of, unchanged
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
@@ -88,8 +88,7 @@ class Captures:
             elif not isinstance(leaf, Variable) and not (
                 isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
             ):
-                place = self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""
-                if place:
+                if place := (self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""):
                     self.instances.positions.add(i)
                     self.instances.paths.add(name)
                 self._value(leaf, self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name))
@@ -126,7 +125,7 @@ class Captures:
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
         if key not in self._codes and is_library_code(code, namespace):
-            self._codes[key], module = code, str(namespace.get("__name__")).partition(".")[0]
+            module, self._codes[key] = str(namespace.get("__name__")).partition(".")[0], code
             self._library[key] = not ANY.isdisjoint(code.co_names) and module in sys.stdlib_module_names
         if key in self._library:
             if self._library[key]:
@@ -237,7 +236,7 @@ class Captures:
 
     def _scan(self, code: types.CodeType) -> list[Names]:
         """The names in a code object and those nested in it, after a note of what they assign to."""
-        names = [names_of(part) for part in nested(code)]
+        names = [*map(names_of, nested(code))]
         self._rebound.update(*(found.rebound for found in names))
         self.sinks.names.update(*(found.grown for found in names))
         return names
@@ -326,6 +325,8 @@ class Captures:
             self.guards.require_is(slot, value, minor=True)
             function = self._value(value.__func__, self.guards.local(slot.attribute("__func__")))
             return value if function is value.__func__ else type(value)(function)
+        if is_known(type(value)):  # a distribution, an interpolator
+            return self.guards.require_contents(slot, value) or self._unwatchable(value, "too large to compare")
         kind = type(value) if self.trace.effects and kinds.is_watchable(value) else None
         taken = kind and (slot.words in self.inputs or self.instances.hold(slot.words)) and not self.guards.knows(value)
         if taken or self.instances.slot(value) is not None:
@@ -367,10 +368,14 @@ class Captures:
         elif kinds.is_set_of_constants(value):
             self.items.read_set(value, slot)
         elif not kinds.is_watchable(value):
-            self.unwatched.append(value)
-            self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
+            self._unwatchable(value, "whose state cannot be watched")
         else:
             self._instance(value, slot)
+
+    def _unwatchable(self, value: Any, why: str) -> Any:
+        self.unwatched.append(value)
+        self.problems.append(f"it reads an object of type {type(value).__name__}, {why}")
+        return value
 
     def _instance(self, value: Any, slot: Slot) -> Any:
         """The attributes of an object of a user's class."""

@@ -1,11 +1,14 @@
-"""Contents of SciPy's sparse matrices, compared bit by bit: objects of a library that can be watched nevertheless."""
+"""Contents of SciPy's objects, compared bit by bit: objects of a library that can be watched nevertheless."""
 
 from __future__ import annotations
 
 import weakref
+from types import MethodType
 from typing import Any
 
 import numpy as np
+
+from ..base.ownership import is_library
 
 _PARTS = {
     "csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "bsr": ("data", "indices", "indptr"),
@@ -35,6 +38,67 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
         return False
     word = np.dtype(f"u{np.gcd(a.itemsize, 8)}")
     return bool(np.array_equal(np.ascontiguousarray(a).view(word), np.ascontiguousarray(b).view(word)))
+
+
+# Classes of libraries, those whose methods have stand-ins among them: their objects are what their attributes are.
+classes: set[type] = set()
+MAX_PARTS = 500  # numbers, texts, arrays and the like in one object that is compared
+MAX_BYTES = 1 << 20  # of its arrays
+_ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, slice, range)
+
+
+class _Itself:
+    """What is compared by identity."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Itself and other.value is self.value
+
+
+def is_known(cls: type) -> bool:
+    """Whether objects of a class are what their attributes are, and nobody but their methods reads these."""
+    return any(base in classes for base in cls.__mro__)
+
+
+def fingerprint(value: Any) -> list[Any] | None:
+    """What an object of a known class consists of; ``None`` if it is too much to compare, or the user's in part."""
+    found: list[Any] = []
+    room, seen, pending = MAX_BYTES, {id(value)}, [value]
+    while pending:
+        item = pending.pop()
+        cls = type(item)
+        found.append(cls)
+        if issubclass(cls, np.ndarray) and not item.dtype.hasobject:
+            room -= item.nbytes
+            found += (item.shape, item.dtype, item.tobytes()) if room >= 0 else ()
+        elif cls in (tuple, list, dict):
+            found.append(len(item))
+            pending += [*item, *item.values()] if cls is dict else item
+        elif issubclass(cls, _ATOMS):
+            found.append(repr(item) if issubclass(cls, float | complex | np.inexact) else item)
+        elif is_known(cls) and (own := vars(item)).keys():
+            found += own
+            pending += [part for part in own.values() if id(part) not in seen or isinstance(part, _ATOMS)]
+            seen.update(map(id, own.values()))
+        elif issubclass(cls, MethodType):
+            found.append(_Itself(item.__func__))
+        elif is_library(getattr(item, "__module__", None) or cls.__module__):
+            found.append(_Itself(item))
+        else:  # a function or an object of the user's
+            return None
+        if len(found) > MAX_PARTS or room < 0:
+            return None
+    return found
+
+
+def is_still(value: Any, print: list[Any]) -> bool:
+    """Whether a value consists of what it has consisted of."""
+    return fingerprint(value) == print
 
 
 def copy_of(matrix: Any) -> Any:

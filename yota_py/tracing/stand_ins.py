@@ -95,7 +95,7 @@ class Installed(Passing):
     """Stand-ins in the places of their originals for the time of a trace."""
 
     _users: ClassVar[set[Installed]] = set()
-    _exchanged: ClassVar[dict[tuple[Owner, str], Any]] = {}  # the originals
+    _exchanged: ClassVar[dict[Owner, dict[str, Any]]] = {}  # the originals
     _are_all: ClassVar[bool] = False  # exchanged
 
     def __init__(self, trace: Any) -> None:
@@ -107,9 +107,10 @@ class Installed(Passing):
         with locks.tables:
             self._users.add(self)
             if not self._are_all:
-                for (owner, name), stand_in in _stand_ins().items():
-                    self._exchanged.setdefault((owner, name), vars(owner)[name])
-                    setattr(owner, name, stand_in)
+                for owner, gates in _stand_ins().items():
+                    own = vars(owner)
+                    self._exchanged.setdefault(owner, {name: own[name] for name in gates})
+                    _assign(owner, gates)
                 for name in MODULES:
                     if type(module := sys.modules.get(name)) is ModuleType:
                         module.__class__ = Showing
@@ -129,9 +130,18 @@ class Installed(Passing):
                     if type(module := sys.modules.get(name)) is Showing:
                         module.__class__ = ModuleType  # type: ignore[assignment]
                 while self._exchanged:
-                    (owner, name), original = next(reversed(self._exchanged.items()))
-                    setattr(owner, name, original)
-                    del self._exchanged[owner, name]
+                    owner, before = next(reversed(self._exchanged.items()))
+                    _assign(owner, before)
+                    del self._exchanged[owner]
+
+
+def _assign(owner: Owner, values: dict[str, Any]) -> None:
+    """Attributes of a module, all at once, or of a class."""
+    if isinstance(owner, ModuleType):
+        vars(owner).update(values)
+    else:
+        for name, value in values.items():
+            setattr(owner, name, value)
 
 
 def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
@@ -176,49 +186,48 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
     return stand_in
 
 
-_IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
-_gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
+_importlib: ModuleType = sys.modules["_frozen_importlib"]
+_find_and_load = vars(_importlib)["_find_and_load"]
+_gates: dict[Owner, dict[str, Callable[..., Any]]] = {_importlib: {"_find_and_load": _importing(_find_and_load)}}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
-_seen = [0, 0]  # of how many modules and functions it is known what is imported
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
 _retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
+_looked_through = [0, 0]  # how many modules were open, and gates made, when it was looked what these have imported
 listeners.append(_known.clear)
 
 
-def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
+def _stand_ins() -> dict[Owner, dict[str, Callable[..., Any]]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.tables:
         if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
             for name in ("get_global_value", "get_closure_value"):
-                if (compiler, name) not in _gates:
-                    _gates[compiler, name] = _seeing_through(vars(compiler)[name])
+                if name not in _gates.setdefault(compiler, {}):
+                    _gates[compiler][name] = _seeing_through(vars(compiler)[name])
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make = _method_gate if isinstance(owner, type) else _gate
-                if place in _gates:
-                    _retired.append(_gates[place])
+                make, gates = _method_gate if isinstance(owner, type) else _gate, _gates.setdefault(owner, {})
+                if name in gates:
+                    _retired.append(gates[name])
                 fn = original(getattr(owner, name))
-                _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                gates[name] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
             _known.add(place)  # when the rest is done
-        _gates.update(_imported())
+        if _looked_through != (now := [len(open_modules), len(_by_original)]):
+            for module in open_modules.values():
+                _gates.setdefault(module, {}).update(_imported(module))
+            _looked_through[:] = now
         return _gates
 
 
-def _imported() -> dict[tuple[Owner, str], Callable[..., Any]]:
-    """What modules that are traced through have imported by name, and have a stand-in."""
-    if _seen == (now := [len(open_modules), len(_by_original)]):
-        return {}
-    _seen[:] = now
-    names = ((module, name, value) for module in open_modules.values() for name, value in [*vars(module).items()])
-    found = {(module, name): (value, _by_original.get(id(value))) for module, name, value in names}
-    return {place: gate for place, (value, gate) in found.items() if gate is not None and original(gate) is value
-            and place not in _gates}
+def _imported(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """What a module that is traced through has imported by name, and has a stand-in."""
+    found = ((name, value, _by_original.get(id(value))) for name, value in [*vars(module).items()])
+    return {name: gate for name, value, gate in found if gate is not None and original(gate) is value}
 
 
 def stand_in_for(value: Any) -> Any:
