@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import Lapack
 from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 
 from .linalg import adjoint
@@ -67,10 +68,10 @@ def square_cases(s: Sample) -> Iterable[Case]:
 
 # dA = -Y^H dY Y^H (Giles 2.2.3)
 vjps(np.linalg.inv, lambda dy, y, a: np.negative(np.matmul(np.matmul(adjoint(y), dy), adjoint(y))),
-     fails=True, cases=square_cases)  # fmt: skip
+     kernel=Lapack("inv"), fails=True, cases=square_cases)  # fmt: skip
 
 
-@rrule(np.linalg.solve, fails=True, cases=lambda s: [
+@rrule(np.linalg.solve, kernel=Lapack("solve"), fails=True, cases=lambda s: [
     case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
     case(well_conditioned(s, 2, 3, 3), s(2, 3, 2)), case(well_conditioned(s, 2, 3, 3), s(3, 2)),
     case(well_conditioned(s, 3, 3), s(2, 3, 1)), case(well_conditioned(s, 2, 3, 3), s(3)),
@@ -159,7 +160,7 @@ def _complex_cases(s: Sample, **options: Any) -> Iterable[Case]:
     return [case(_spread_out(s, *shape, dtype=np.complex128), **options) for shape in ((3, 3), (2, 2, 2))]
 
 
-@rrule(np.linalg.cholesky, fails=True, cases=lambda s: [
+@rrule(np.linalg.cholesky, kernel=Lapack("cholesky"), fails=True, cases=lambda s: [
     case for upper in (False, True) for case in (*_triangle_cases(s, upper=upper), *_complex_cases(s, upper=upper))
 ])  # fmt: skip
 def cholesky_rule(a: Any, /, *, upper: bool = False) -> tuple[Any, Pullback]:

@@ -8,23 +8,23 @@ from numpy.testing import assert_allclose
 
 from yota_py import explain, gradient
 
-TIMES = np.array([3.0, 2.0, 2.0, 1.0])
-WEIGHTS = np.array([0.5, 1.5, -1.0, 2.0])
+times = np.array([3.0, 2.0, 2.0, 1.0])
+weights = np.array([0.5, 1.5, -1.0, 2.0])
 
 
 def of_a_captured_mask(x):
-    return np.sum((WEIGHTS * x)[TIMES >= 2] ** 3)
+    return np.sum((weights * x)[times >= 2] ** 3)
 
 
 def of_masks_in_a_loop(x):
     total = 0.0
-    for t in np.unique(TIMES):
-        total = total + np.log(np.sum(np.exp((WEIGHTS * x)[TIMES >= t])))
+    for t in np.unique(times):
+        total = total + np.log(np.sum(np.exp((weights * x)[times >= t])))
     return total
 
 
 def of_its_own_mask(x):
-    y = WEIGHTS * x
+    y = weights * x
     return np.sum(y[y > 0] ** 3)
 
 

@@ -11,6 +11,7 @@ from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 Reduction = Literal["sum", "prod", "max", "min"]
+Routine = Literal["solve", "cholesky", "inv"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 
@@ -60,11 +61,18 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
+class Lapack:
+    """What LAPACK does with a matrix or a stack of them; where it fails, the call is interpreted."""
+
+    routine: Routine
+
+
+@dataclass(frozen=True, slots=True)
 class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Concatenate
+Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Lapack | Concatenate
 
 _emitters: dict[str, Emitter] = {}
 

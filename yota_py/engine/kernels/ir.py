@@ -81,6 +81,33 @@ class Product(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices(Generic[T]):
+    """The words of a call of LAPACK on a stack of square matrices, each in Fortran's order: slots and offsets of the
+    matrices, of right-hand sides, of pivots, of room to work in; how many matrices, rows, and right-hand sides."""
+
+    a: T
+    a_offset: T
+    b: T
+    b_offset: T
+    pivots: T
+    pivots_offset: T
+    work: T
+    work_offset: T
+    count: T
+    n: T
+    k: T
+
+    def words(self) -> list[T]:
+        """All of them, in their order."""
+        return list(astuple(self))
+
+    @classmethod
+    def read(cls, word: Callable[[], T]) -> Matrices[T]:
+        """The same from what ``word`` gives, one after the other."""
+        return cls(*(word() for _ in fields(cls)))
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
     no memory but the mask of a box."""

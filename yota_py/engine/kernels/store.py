@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from ...base import locks
 from ...base.unwinding import Uncollected
+from ...registry.kernels import Routine
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec
+from .lapack import emit_lapack
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,16 @@ class ProductSpec:
     vector: bool
 
 
-Spec = KernelSpec | ProductSpec
+@dataclass(frozen=True, slots=True)
+class LapackSpec:
+    """A call of LAPACK for a stack of matrices."""
+
+    dtype: str
+    routine: Routine
+    upper: bool = False
+
+
+Spec = KernelSpec | ProductSpec | LapackSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -40,6 +51,8 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
                 for spec, name in names.items():
                     if isinstance(spec, KernelSpec):
                         emit_kernel(module, name, spec, vector_bytes())
+                    elif isinstance(spec, LapackSpec):
+                        emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
                     else:
                         emit_product(module, name, spec.dtype, spec.vector)
                 entries = compile_module(module, list(names.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
-from ..kernels.ir import DTYPES, Product
-from ..kernels.store import ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
+from ..kernels.ir import DTYPES, Matrices, Product
+from ..kernels.store import LapackSpec, ProductSpec, Spec
+from ..schedule.steps import Cluster, Concatenate, Linear, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Locations, copy_nest, fill_nest, nest_of
 
@@ -269,6 +270,8 @@ class _Planner(Locations):
             self.plan.segments.append(step)
         elif isinstance(step, Matmul):
             self._product(step)
+        elif isinstance(step, Linear):
+            self._linear(step)
         elif isinstance(step, Concatenate):
             self._concatenate(step)
         else:
@@ -317,6 +320,29 @@ class _Planner(Locations):
         )  # fmt: skip
         self._emit(ProductSpec(c.dtype, vector=True), product.words())
 
+    def _linear(self, step: Linear) -> None:
+        """LAPACK works in place, on columns: a Cholesky factor and an inverse in the result itself, since rows of the
+        transpose are columns of the matrix; a system in copies."""
+        a, y = self.place(step.a), self.place(step.var)
+        *stack, n, _ = a.shape
+        count, k, matrices, right = math.prod(stack), 0, y, y
+        if step.b is None:
+            self._copy(a, y)
+        else:
+            b = self.place(step.b)
+            k, matrices = 1 if len(b.shape) == 1 else b.shape[-1], self.temporary(a.shape, a.dtype)
+            right = y if k == 1 else self.temporary((*stack, k, n), a.dtype)
+            self._copy(_transposed(a), matrices)
+            self._copy(b if k == 1 else _transposed(b), right)
+        pivots, work = self.temporary((n,), "int32"), self.temporary((n,), a.dtype)
+        words = Matrices(
+            matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset, work.slot,
+            work.offset, count, n, k,
+        ).words()  # fmt: skip
+        self._emit(LapackSpec(a.dtype, step.routine, upper=step.routine == "cholesky" and not step.upper), words)
+        if right is not y:
+            self._copy(_transposed(right), y)
+
     def _matrix(self, place: Place) -> tuple[Place, int, int]:
         """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""
         itemsize = np.dtype(place.dtype).itemsize
@@ -328,6 +354,12 @@ class _Planner(Locations):
             ):
                 return place, transposed, max(1, n, outer // itemsize if place.shape[rows] > 1 else 1)
         return self._matrix(self.contiguous(place))
+
+
+def _transposed(place: Place) -> Place:
+    """Matrices with their rows as columns."""
+    return replace(place, shape=(*place.shape[:-2], *place.shape[:-3:-1]),
+                   strides=(*place.strides[:-2], *place.strides[:-3:-1]))  # fmt: skip
 
 
 def _is_index(op: Call) -> bool:

@@ -16,6 +16,7 @@ from ...tape.operations import Call, Constant, Variable, substitute
 from ...tape.show import name_of
 from ...tape.tape import Tape
 from ..kernels.emit import OUT_OF_BOUNDS
+from ..kernels.lapack import RAISED
 from ..kernels.store import addresses
 from ..plan.layout import ARENA_SLOT, HEAD_SLOT, Place
 from ..plan.plan import Plan, make_plan
@@ -27,7 +28,7 @@ from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 
 check_hooks()
 
-MISFIT, RAISED = 1, 2  # faults of Python steps: the result has another shape or dtype than it had; there is none
+MISFIT = 1  # the fault of a Python step whose result has another shape or dtype than it had
 _REFUSALS = {MISFIT: Misfit(), RAISED: Raised(), OUT_OF_BOUNDS: OutOfBounds()}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
 

@@ -16,7 +16,7 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Require, Scatter
+from .steps import Concatenate, Gather, Item, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scatter
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
@@ -101,7 +101,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
-def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Concatenate | Python:
+def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Python:
     kernel, otherwise = kernel_for(op), Python(var)
     if kernel is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
         return otherwise
@@ -150,6 +150,19 @@ def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matm
     if op.type.dtype.kind != "f" or not a.dtype == b.dtype == op.type.dtype or not {a.ndim, b.ndim} <= {1, 2}:
         return None
     return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 else None
+
+
+def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Linear | None:
+    assert isinstance(op.type, ArrayType)
+    upper = op.kwargs.get("upper", False)
+    known = op.kwargs.keys() <= {"upper"} and isinstance(upper, bool) and all(isinstance(x, Variable) for x in op.args)
+    types = [tape.type_of(x) for x in op.args]
+    if not known or op.type.dtype.kind != "f" or any(t.dtype != op.type.dtype for t in types):
+        return None
+    a, *b = (t.shape for t in types)
+    if b and not (a[:-2] == b[0][:-2] if len(b[0]) > 1 else len(a) == 2):  # stacks that are broadcast
+        return None
+    return Linear(var, kernel.routine, op.args[0], op.args[1] if b else None, upper)
 
 
 def _fill(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Map | None:
@@ -236,7 +249,8 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
     return tuple(box)
 
 
-_HANDLERS: dict[type, Callable[..., Item | Matmul | Concatenate | None]] = {
+_HANDLERS: dict[type, Callable[..., Item | Matmul | Linear | Concatenate | None]] = {
     kernels.Map: _map, kernels.Reduce: _reduce, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
+    kernels.Lapack: _lapack,
 }  # fmt: skip

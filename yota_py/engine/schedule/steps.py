@@ -89,6 +89,17 @@ class Matmul:
 
 
 @dataclass(frozen=True, slots=True)
+class Linear:
+    """A call of LAPACK for a matrix, or a stack of them, and perhaps right-hand sides of the same stack."""
+
+    var: Variable
+    routine: kernels.Routine
+    a: Variable
+    b: Variable | None = None
+    upper: bool = False  # the triangle that is read
+
+
+@dataclass(frozen=True, slots=True)
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -112,7 +123,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Concatenate | Python
+Step = Cluster | Matmul | Linear | Concatenate | Python
 
 
 @dataclass(slots=True)

@@ -1,0 +1,92 @@
+"""Systems of equations, Cholesky factors and inverses by LAPACK inside compiled programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from yota_py import explain, grad, value_and_grad
+
+RNG = np.random.default_rng(5)
+
+
+def general(*shape: int, dtype: Any = float) -> Any:
+    return (RNG.normal(size=shape) + 3 * np.eye(shape[-1])).astype(dtype)
+
+
+def positive(*shape: int, dtype: Any = float) -> Any:
+    a = RNG.normal(size=shape)
+    return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dtype)
+
+
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "solve a vector": (np.linalg.solve, lambda: (general(4, 4), RNG.normal(size=4))),
+    "solve a matrix": (np.linalg.solve, lambda: (general(4, 4), RNG.normal(size=(4, 3)))),
+    "solve one column": (np.linalg.solve, lambda: (general(4, 4), RNG.normal(size=(4, 1)))),
+    "solve one row": (np.linalg.solve, lambda: (general(1, 1), RNG.normal(size=(1, 3)))),
+    "solve a stack": (np.linalg.solve, lambda: (general(2, 3, 4, 4), RNG.normal(size=(2, 3, 4, 2)))),
+    "solve with float32": (np.linalg.solve, lambda: (general(3, 3, dtype="f"), RNG.normal(size=3).astype("f"))),
+    "solve with a transpose": (lambda a, b: np.linalg.solve(a.T, b[::2]), lambda: (general(3, 3), RNG.normal(size=6))),
+    "factorize": (np.linalg.cholesky, lambda: (positive(4, 4),)),
+    "factorize a stack": (np.linalg.cholesky, lambda: (positive(5, 3, 3),)),
+    "factorize upwards": (lambda a: np.linalg.cholesky(a, upper=True), lambda: (positive(4, 4),)),
+    "factorize a transpose": (lambda a: np.linalg.cholesky(np.swapaxes(a, 0, 1)), lambda: (general(3, 3) @ np.eye(3),)),
+    "invert": (np.linalg.inv, lambda: (general(4, 4),)),
+    "invert a stack": (np.linalg.inv, lambda: (general(5, 3, 3),)),
+    "invert float32": (np.linalg.inv, lambda: (general(3, 3, dtype="f"),)),
+    "invert a large one": (np.linalg.inv, lambda: (general(130, 130) + 20 * np.eye(130),)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_compiled_calls_are_those_of_numpy(name: str) -> None:
+    fn, draw = CALLS[name]
+    if name == "factorize a transpose":  # which reads the other triangle
+        draw = lambda: (np.tril(RNG.normal(size=(3, 3))) + positive(3, 3) + 5 * np.eye(3),)  # noqa: E731
+
+    def f(*args: Any) -> Any:
+        return np.sum(fn(*args) ** 3)
+
+    compiled = value_and_grad(f, tuple(range(len(draw()))))
+    compiled.compile(*draw())
+    assert "NumPy" not in str(explain(compiled))  # no step in Python
+    for _ in range(3):
+        args = draw()
+        value, slopes = compiled(*args)
+        fresh, want = grad(lambda *args: np.sum(fn(*args) ** 3), *args)
+        tolerance = 1e-4 if args[0].dtype == np.float32 else 1e-10
+        assert_allclose(value, fresh, rtol=tolerance)
+        for have, slope in zip(slopes, want, strict=True):
+            assert have.dtype == slope.dtype
+            assert_allclose(have, slope, rtol=tolerance, atol=tolerance * np.max(np.abs(slope)))
+
+
+@pytest.mark.parametrize("fn", [np.linalg.inv, np.linalg.cholesky, lambda a: np.linalg.solve(a, np.ones(3))])
+@pytest.mark.parametrize("stack", [(), (2,)])
+def test_what_fails_raises_as_in_numpy(fn: Callable[..., Any], stack: tuple[int, ...]) -> None:
+    if stack:
+        def call(a: Any) -> Any:
+            return fn(np.stack([a, 2 * a]))[1] if fn in (np.linalg.inv, np.linalg.cholesky) else fn(a)
+    else:
+        call = fn
+
+    def f(a: Any) -> Any:
+        try:
+            return np.sum(call(a))
+        except np.linalg.LinAlgError:
+            return 5 * np.sum(a)
+
+    good, bad = positive(3, 3), np.zeros((3, 3))
+    slope = value_and_grad(f)
+    slope.compile(good)
+    for _ in range(3):
+        assert_allclose(slope(good)[0], f(good))
+        value, da = slope(bad)
+        assert value == 0
+        assert_allclose(da, np.full((3, 3), 5.0))
+    with pytest.raises(np.linalg.LinAlgError):
+        value_and_grad(lambda a: np.sum(call(a)))(bad)
