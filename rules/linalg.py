@@ -104,7 +104,9 @@ def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
         return np.sum(np.multiply(a, b))
     if nb <= 2:
         return np.reshape(np.matmul(_tall(a), b), (*shape_of(a)[:-1], *shape_of(b)[1:]))
-    if na == 1 or shape_of(a)[-2] * shape_of(a)[-1] * shape_of(b)[-1] > _SMALL:
+    if na == 1:
+        return np.matmul(a[None, :], b)[..., 0, :]
+    if shape_of(a)[-2] * shape_of(a)[-1] * shape_of(b)[-1] > _SMALL:
         return NotImplemented
     return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
 

@@ -28,7 +28,7 @@ def _symbol(routine: str) -> str:
 
 
 def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None:
-    """Add a kernel: C = op(A) op(B), or y = op(A) x for a ``vector`` product."""
+    """Add a kernel: C = op(A) op(B) for each of a stack, or y = op(A) x for a ``vector`` product."""
     function = ir.Function(module, KERNEL, name)
     w = Writer(function)
     b, (frame, words, *_), position = w.b, function.args, itertools.count()
@@ -43,11 +43,15 @@ def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None
 
     one, zero = (w.variable(ir.Constant(ELEMENTS[dtype], number)) for number in (1.0, 0.0))
     unit = w.variable(ir.Constant(I32, 1))
-    a, x, c = pointer(p.a, p.a_offset), pointer(p.b, p.b_offset), pointer(p.c, p.c_offset)
+    first = pointer(p.a, p.a_offset), pointer(p.b, p.b_offset), pointer(p.c, p.c_offset)
     m, n, k, lda, ldb, ldc = (w.variable(b.trunc(i, I32)) for i in (p.m, p.n, p.k, p.lda, p.ldb, p.ldc))
-    if vector:
-        arguments = [flag(p.a_transposed), m, n, one, a, lda, x, ldb, zero, c, unit]
-    else:
-        arguments = [flag(p.a_transposed), flag(p.b_transposed), m, n, k, one, a, lda, x, ldb, zero, c, ldc]
-    w.call(_symbol(ROUTINES[dtype][vector]), VOID, *arguments)
+    flags = flag(p.a_transposed), flag(p.b_transposed)
+    with w.loop(p.count) as i:
+        steps = (p.a_step, p.b_step, p.c_step)
+        a, x, c = (w.byte(start, b.mul(i, step)) for start, step in zip(first, steps, strict=True))
+        if vector:
+            arguments = [flags[0], m, n, one, a, lda, x, ldb, zero, c, unit]
+        else:
+            arguments = [*flags, m, n, k, one, a, lda, x, ldb, zero, c, ldc]
+        w.call(_symbol(ROUTINES[dtype][vector]), VOID, *arguments)
     b.ret_void()

@@ -53,7 +53,7 @@ class Window(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Product(Generic[T]):
     """The words of C = op(A) op(B) in Fortran's order: slots, offsets; sizes; leading dimensions; whether A and B are
-    transposed."""
+    transposed; of a stack of them how many, and bytes from one to the next."""
 
     a: T
     a_offset: T
@@ -69,6 +69,10 @@ class Product(Generic[T]):
     ldc: T
     a_transposed: T
     b_transposed: T
+    count: T
+    a_step: T
+    b_step: T
+    c_step: T
 
     def words(self) -> list[T]:
         """All of them, in their order."""

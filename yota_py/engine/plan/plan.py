@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -300,11 +301,12 @@ class _Planner(Locations):
     def _product(self, step: Matmul) -> None:
         a, b, c = self.place(step.a), self.place(step.b), self.place(step.var)
         itemsize = np.dtype(c.dtype).itemsize
-        if len(a.shape) == 2 and len(b.shape) == 2:
-            (a, ta, lda), (b, tb, ldb) = self._matrix(a), self._matrix(b)
-            (m, k), n = a.shape, b.shape[1]
+        if len(a.shape) >= 2 and len(b.shape) >= 2:
+            stack, (m, k), n = c.shape[:-2], a.shape[-2:], b.shape[-1]
+            (a, ta, lda, a_step), (b, tb, ldb, b_step) = self._matrices(a, stack), self._matrices(b, stack)
             # row-major C = A B is column-major C' = B' A'
-            product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta)
+            product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta,
+                              math.prod(stack), b_step, a_step, m * n * itemsize)  # fmt: skip
             self._emit(ProductSpec(c.dtype, vector=False), product.words())
             return
         matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
@@ -316,7 +318,7 @@ class _Planner(Locations):
         flag = int(left != bool(transposed))  # column-major memory is the transpose of what lies there
         product = Product(
             matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset,
-            columns, rows, 0, ld, step_words, 0, flag, 0,
+            columns, rows, 0, ld, step_words, 0, flag, 0, 1, 0, 0, 0,
         )  # fmt: skip
         self._emit(ProductSpec(c.dtype, vector=True), product.words())
 
@@ -343,10 +345,19 @@ class _Planner(Locations):
         if right is not y:
             self._copy(_transposed(right), y)
 
+    def _matrices(self, place: Place, stack: tuple[int, ...]) -> tuple[Place, int, int, int]:
+        """``_matrix`` of each in a stack, and the bytes from one to the next."""
+        place, transposed, ld = self._matrix(place)
+        seen = place.broadcast((*stack, *place.shape[-2:]))
+        steps = [(n, stride) for n, stride in zip(stack, seen.strides[:-2], strict=True) if n > 1]
+        if any(outer != n * inner for (_, outer), (n, inner) in pairwise(steps)):
+            return self._matrices(self.contiguous(seen), stack)
+        return place, transposed, ld, steps[-1][1] if steps else 0
+
     def _matrix(self, place: Place) -> tuple[Place, int, int]:
         """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""
         itemsize = np.dtype(place.dtype).itemsize
-        for transposed, (rows, columns) in ((0, (0, 1)), (1, (1, 0))):
+        for transposed, (rows, columns) in ((0, (-2, -1)), (1, (-1, -2))):
             outer, inner = place.strides[rows], place.strides[columns]
             n = place.shape[columns]
             if (inner == itemsize or n == 1) and (

@@ -147,9 +147,11 @@ def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matm
     if op.kwargs or len(op.args) != 2 or not all(isinstance(x, Variable) for x in op.args):
         return None
     a, b = (tape.type_of(x) for x in op.args)
-    if op.type.dtype.kind != "f" or not a.dtype == b.dtype == op.type.dtype or not {a.ndim, b.ndim} <= {1, 2}:
+    if op.type.dtype.kind != "f" or not a.dtype == b.dtype == op.type.dtype:
         return None
-    return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 else None
+    if op.fn is not np.matmul and not {a.ndim, b.ndim} <= {1, 2}:  # np.dot does something else with stacks
+        return None
+    return Matmul(var, *op.args) if max(a.ndim, b.ndim) == 2 or min(a.ndim, b.ndim) >= 2 else None
 
 
 def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Linear | None:
