@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
+from yota_py.registry.kernels import Lapack
 from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 from yota_py.registry.tangents import conj, like
 
@@ -182,7 +183,7 @@ def mixed_cofactors_rule(a: Any, *xs: Any) -> tuple[Any, Pullback]:
     return mixed_cofactors(a, *xs), pullback
 
 
-@rrule(cofactors, fails=True, cases=lambda s: [
+@rrule(cofactors, kernel=Lapack("cofactors"), fails=True, cases=lambda s: [
     case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 2, 2)), case(np.ones((2, 2))), case(np.zeros((3, 3))),
     case(well_conditioned(s, 2, 2, dtype=np.complex128)), case(well_conditioned(s, 1, 1)),
 ])  # fmt: skip
@@ -193,10 +194,38 @@ def cofactors_rule(a: Any, det: Any = None) -> tuple[Any, Pullback]:
 
 # dA = dy conj(C), with the cofactors C
 vjps(np.linalg.det, lambda dy, y, a: np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),
-     cases=square_cases)  # fmt: skip
+     lowering=lambda a: _det(a), cases=square_cases)  # fmt: skip
 
 
-@rrule(np.linalg.slogdet, cases=square_cases)
+@dispatching
+def signed_logarithm(a: Any) -> Any:
+    """The two results of ``slogdet`` of real matrices as one array, along its last axis."""
+    return np.stack(np.linalg.slogdet(a), axis=-1)
+
+
+vjps(
+    signed_logarithm, lambda dy, y, a: np.multiply(wide(dy[..., 1]), adjoint(np.linalg.inv(a))),
+    kernel=Lapack("slogdet"), fails=True, cases=lambda s: [
+        case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 3, 3)), case(-np.eye(3)),
+        case(well_conditioned(s, 2, 2, dtype=np.float32)), case(np.array([[0.0, 1.0], [1.0, 0.0]])),
+    ],
+)  # fmt: skip
+
+
+def _slogdet(a: Any) -> Any:
+    if dtype_of(a).kind != "f":
+        return NotImplemented
+    pair = signed_logarithm(a)
+    at: tuple[Any, ...] = (...,) if len(shape_of(pair)) > 1 else ()
+    return type(np.linalg.slogdet(np.eye(1)))(pair[*at, 0], pair[*at, 1])
+
+
+def _det(a: Any) -> Any:
+    parts = _slogdet(a)
+    return parts if parts is NotImplemented else np.multiply(parts[0], np.exp(parts[1]))
+
+
+@rrule(np.linalg.slogdet, lowering=_slogdet, cases=square_cases)
 def slogdet_rule(a: Any) -> tuple[Any, Pullback]:
     """``slogdet``: ``dA = g A^-H``; g is the cotangent of the logarithm, plus i times that of the sign's angle."""
     y = np.linalg.slogdet(a)

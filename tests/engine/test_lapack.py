@@ -38,6 +38,12 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "invert": (np.linalg.inv, lambda: (general(4, 4),)),
     "invert a stack": (np.linalg.inv, lambda: (general(5, 3, 3),)),
     "invert float32": (np.linalg.inv, lambda: (general(3, 3, dtype="f"),)),
+    "determinant": (np.linalg.det, lambda: (general(4, 4),)),
+    "determinants": (np.linalg.det, lambda: (general(2, 3, 4, 4),)),
+    "determinant of one number": (np.linalg.det, lambda: (general(1, 1),)),
+    "determinant with float32": (np.linalg.det, lambda: (general(3, 3, dtype="f"),)),
+    "logarithm of a determinant": (lambda a: np.linalg.slogdet(a)[1], lambda: (general(4, 4),)),
+    "logarithms of determinants": (lambda a: np.multiply(*np.linalg.slogdet(a)), lambda: (general(3, 4, 4),)),
     "invert a large one": (np.linalg.inv, lambda: (general(130, 130) + 20 * np.eye(130),)),
 }
 
@@ -90,3 +96,17 @@ def test_what_fails_raises_as_in_numpy(fn: Callable[..., Any], stack: tuple[int,
         assert_allclose(da, np.full((3, 3), 5.0))
     with pytest.raises(np.linalg.LinAlgError):
         value_and_grad(lambda a: np.sum(call(a)))(bad)
+
+
+def test_determinants_of_singular_matrices_are_interpreted() -> None:
+    det = value_and_grad(lambda a: np.linalg.det(a))
+    det.compile(general(3, 3))
+    for a in (np.ones((3, 3)), np.diag([1.0, 2.0, 0.0]), general(3, 3)):
+        value, slopes = det(a)
+        fresh, want = value_and_grad(lambda a: np.linalg.det(a))(a)
+        assert_allclose(value, fresh, atol=1e-14)
+        assert_allclose(slopes, want, rtol=1e-12, atol=1e-14)
+    value = value_and_grad(lambda a: np.linalg.slogdet(a)[1])
+    value.compile(general(3, 3))
+    with pytest.raises(np.linalg.LinAlgError):  # there is no slope at minus infinity
+        value(np.zeros((3, 3)))

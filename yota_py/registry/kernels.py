@@ -11,7 +11,7 @@ from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 Reduction = Literal["sum", "prod", "max", "min"]
-Routine = Literal["solve", "cholesky", "inv"]
+Routine = Literal["solve", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 

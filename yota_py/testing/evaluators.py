@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.refusal import Refusal
+from ..base.refusal import Raised, Refusal
 from ..base.types import ArrayType
 from ..engine.compile import compile_recorded
 from ..engine.schedule.classify import checkable
@@ -27,13 +27,15 @@ def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """The compiled program."""
+    """The compiled program; the tape where a matrix is singular to LAPACK, since such calls are interpreted."""
     program, tape = compile_recorded(gradient), gradient.tape
     captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
     values = [captured[number] for number in sorted(captured)]
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         results = program(*inputs, *values)
+        if isinstance(results, Raised):
+            return tape.play_flat(inputs)
         assert not isinstance(results, Refusal), f"the program refuses its inputs: {results}"
         return results  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""LAPACK from SciPy: systems of equations, Cholesky factors and inverses of stacks of matrices, in place.
+"""LAPACK from SciPy: systems of equations, Cholesky factors, inverses and determinants of stacks of matrices, in place.
 
 All in Fortran's order: the caller transposes, or asks for the other triangle.
 """
@@ -11,7 +11,7 @@ import itertools
 from llvmlite import binding, ir
 
 from ...registry.kernels import Routine
-from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
@@ -42,11 +42,13 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
     def pointer(slot: Value, offset: Value) -> Value:
         return w.byte(w.word(frame, slot, PTR), offset)
 
-    def call(routine: str, *args: Value) -> None:
+    def call(routine: str, *args: Value, fails: bool = True) -> Value:
         w.call(_symbol(prefix + routine), VOID, *args, info)
         bad = b.icmp_signed("!=", b.load(info, typ=I32), ir.Constant(I32, 0))
-        with b.if_then(bad):
-            b.store(const(RAISED), w.at(frame, ERROR_SLOT))
+        if fails:
+            with b.if_then(bad):
+                b.store(const(RAISED), w.at(frame, ERROR_SLOT))
+        return bad
 
     first, right = pointer(m.a, m.a_offset), pointer(m.b, m.b_offset)
     pivots, work = pointer(m.pivots, m.pivots_offset), pointer(m.work, m.work_offset)
@@ -58,6 +60,22 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
         elif routine == "inv":
             call("getrf", n, n, a, n, pivots)
             call("getri", n, a, n, pivots, work, n)
+        elif routine == "slogdet":
+            singular = call("getrf", n, n, a, n, pivots, fails=False)
+            sign, log = _determinant(w, a, pivots, m.n, dtype)
+            kind = ELEMENTS[dtype]
+            sign = b.select(singular, ir.Constant(kind, 0.0), sign)
+            log = b.select(singular, ir.Constant(kind, float("-inf")), log)
+            for at, value in ((0, sign), (1, log)):
+                b.store(value, b.gep(right, [b.add(b.mul(i, const(2)), const(at))], source_etype=kind))
+        elif routine == "cofactors":
+            call("getrf", n, n, a, n, pivots)
+            sign, log = _determinant(w, a, pivots, m.n, dtype)
+            det = b.fmul(sign, w.call(f"llvm.exp.{_SUFFIX[dtype]}", ELEMENTS[dtype], log))
+            call("getri", n, a, n, pivots, work, n)
+            with w.loop(b.mul(m.n, m.n)) as at:
+                place = b.gep(a, [at], source_etype=ELEMENTS[dtype])
+                b.store(b.fmul(det, b.load(place, typ=ELEMENTS[dtype])), place)
         else:
             call("potrf", triangle, n, a, n)
             with w.loop(m.n) as column, w.loop(m.n, start=b.add(column, const(1))) as row:
@@ -65,3 +83,24 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
                 at = b.add(b.mul(outer, m.n), inner)
                 b.store(ir.Constant(ELEMENTS[dtype], 0.0), b.gep(a, [at], source_etype=ELEMENTS[dtype]))
     b.ret_void()
+
+
+_SUFFIX = {"float64": "f64", "float32": "f32"}
+
+
+def _determinant(w: Writer, a: Value, pivots: Value, n: Value, dtype: str) -> tuple[Value, Value]:
+    """The sign and the logarithm of the size of the determinant of a matrix that is factorized, as NumPy has them."""
+    b, kind = w.b, ELEMENTS[dtype]
+    sign, log = w.variable(ir.Constant(kind, 1.0)), w.variable(ir.Constant(kind, 0.0))
+    b.store(ir.Constant(kind, 1.0), sign)
+    b.store(ir.Constant(kind, 0.0), log)
+    with w.loop(n) as i:
+        element = b.load(b.gep(a, [b.add(b.mul(i, n), i)], source_etype=kind), typ=kind)
+        pivot = b.sext(b.load(b.gep(pivots, [i], source_etype=I32), typ=I32), I64)
+        swapped = b.icmp_signed("!=", pivot, b.add(i, const(1)))
+        negative = b.fcmp_ordered("<", element, ir.Constant(kind, 0.0))
+        now = b.load(sign, typ=kind)
+        b.store(b.select(b.xor(swapped, negative), b.fneg(now), now), sign)
+        size = w.call(f"llvm.fabs.{_SUFFIX[dtype]}", kind, element)
+        b.store(b.fadd(b.load(log, typ=kind), w.call(f"llvm.log.{_SUFFIX[dtype]}", kind, size)), log)
+    return b.load(sign, typ=kind), b.load(log, typ=kind)

@@ -324,12 +324,14 @@ class _Planner(Locations):
 
     def _linear(self, step: Linear) -> None:
         """LAPACK works in place, on columns: a Cholesky factor and an inverse in the result itself, since rows of the
-        transpose are columns of the matrix; a system in copies."""
+        transpose are columns of the matrix; a system, and what is no matrix, with copies."""
         a, y = self.place(step.a), self.place(step.var)
         *stack, n, _ = a.shape
         count, k, matrices, right = math.prod(stack), 0, y, y
-        if step.b is None:
-            self._copy(a, y)
+        if step.routine == "slogdet":
+            self._copy(a, matrices := self.temporary(a.shape, a.dtype))
+        elif step.b is None:
+            self._copy(_transposed(a) if step.routine == "cofactors" else a, y)
         else:
             b = self.place(step.b)
             k, matrices = 1 if len(b.shape) == 1 else b.shape[-1], self.temporary(a.shape, a.dtype)
