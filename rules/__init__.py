@@ -19,6 +19,7 @@ from . import (  # noqa: F401 - they register what they have
     linalg,
     lists,
     norms,
+    parts,
     power,
     raising,
     reductions,

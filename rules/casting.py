@@ -18,6 +18,7 @@ from yota_py.registry.tangents import as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
 
+from . import parts
 from .flat import opened
 from .layout import either_order, lies_in, order_of
 from .support import Pullback, dtype_of, promoted, unsupported
@@ -52,7 +53,8 @@ def _astype_method(
     return _laid_out(x, wanted, True if copy else None)
 
 
-@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, method={"astype": _astype_method}, cases=lambda s: [
+@rrule(astype, kernel=Map(integers=True), lowering=_real_astype, parts=parts.as_dtype,
+       method={"astype": _astype_method}, cases=lambda s: [
     case(s(3, 4), np.dtype(np.float32)), case(s(3, dtype=np.float32), np.dtype(np.float64)),
     case(s(2), np.dtype(complex)), case(s.number(), np.dtype(np.float32)),
     case(np.float64(s.number()), np.dtype(np.float32)), case(s(3), np.dtype(np.float64)),

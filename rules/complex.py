@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.kernels import Map
+from yota_py.registry.kernels import Join, Map, View
 from yota_py.registry.registry import Case, Sample, case, nondiff, vjps
-from yota_py.registry.tangents import conj
+from yota_py.registry.tangents import conj, joined
 
+from . import parts
 from .casting import item
 from .support import zero_over_zero
 
@@ -42,9 +43,13 @@ def _conj_method(x: Any) -> Any:
     return np.conjugate(x) if isinstance(x, np.ndarray | np.generic) else item(np.conjugate(x))
 
 
-vjps(np.real, lambda dy, y, x: dy, attribute="real", cases=_cases)
-vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, attribute="imag", cases=_cases)
-vjps(np.conjugate, lambda dy, y, x: conj(dy), kernel=Map(), cases=_cases,
+vjps(np.real, lambda dy, y, x: dy, kernel=View(), attribute="real", cases=_cases)
+vjps(np.imag, lambda dy, y, x: 1j * dy if np.iscomplexobj(x) else None, kernel=View(), attribute="imag", cases=_cases)
+vjps(joined, lambda dy, y, re, im: np.real(dy), lambda dy, y, re, im: np.imag(dy), kernel=Join(), cases=lambda s: [
+    case(s(3), s(3)), case(s(2, 3), s(3)), case(s(), s()), case(s(2, dtype=np.float32), s(2, dtype=np.float32)),
+    case(s.number(), s.number()), case(s(3), 0.0),
+])  # fmt: skip
+vjps(np.conjugate, lambda dy, y, x: conj(dy), kernel=Map(), parts=parts.conjugate, cases=_cases,
      method={"conj": _conj_method, "conjugate": _conj_method})  # fmt: skip
 vjps(np.real_if_close, lambda dy, y, a, tol=100: dy, cases=lambda s: [case(s(3)), case(s(3, dtype=complex))])
 
@@ -59,6 +64,6 @@ def _sign(du: Any, u: Any, x: Any) -> Any:
     return zero_over_zero(du - u * np.real(np.conjugate(u) * du), np.abs(x)) if np.iscomplexobj(x) else None
 
 
-vjps(np.angle, _angle,
+vjps(np.angle, _angle, parts=parts.angle,
      cases=lambda s: [*_cases(s), case(s(3, dtype=complex), True), case(s(3, dtype=complex), deg=True)])  # fmt: skip
 vjps(np.sign, _sign, kernel=Map("sign", integers=True), cases=_cases)

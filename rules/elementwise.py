@@ -20,6 +20,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import Cases, case, describe, nondiff, primitive, scalar_rule, vjps
 from yota_py.registry.tangents import conj, is_inexact, strong_multiply
 
+from . import parts
 from .raising import at_infinity, by_zero, of_error
 from .samples import Domain, arrays, numbers
 from .support import dtype_of, operand, zero_over_zero
@@ -38,31 +39,34 @@ def elementwise(
     on: Sequence[Domain],
     kernel: Map | Emitter | str | None = None,
     python: Callable[..., Any] | str | None = None,
-    complex: bool = False,
+    complex: bool | Callable[..., Any] = False,
     raises: Callable[..., Any] | None = None,
 ) -> None:
     """A row of a table: ``scalar_rule`` with its test cases, also for the function of Python numbers (of ``math``, if
-    it is a name), which may raise exceptions."""
+    it is a name), which may raise exceptions. What ``complex`` numbers give is perhaps written in their parts."""
     alias = patch(math, python) if isinstance(python, str) else python
-    scalar_rule(fn, *partials, kernel=kernel, aliases=[alias] if alias else [], cases=arrays(*on, complex=complex))
+    scalar_rule(fn, *partials, kernel=kernel, parts=complex if callable(complex) else None,
+                aliases=[alias] if alias else [], cases=arrays(*on, complex=bool(complex)))  # fmt: skip
     if alias:
         describe(alias, cases=numbers(*on), raises=raises)
 
 
 # -------------------------------------------------------------------------------------------- arithmetic
 
-elementwise(np.add, 1, 1, kernel=Map("add", integers=True), on=[REAL, REAL], python=operator.add, complex=True)
-elementwise(np.subtract, 1, -1, kernel=Map("sub", integers=True), on=[REAL, REAL], python=operator.sub, complex=True)
+elementwise(np.add, 1, 1, kernel=Map("add", integers=True), on=[REAL, REAL], python=operator.add, complex=parts.add)
+elementwise(np.subtract, 1, -1, kernel=Map("sub", integers=True), on=[REAL, REAL], python=operator.sub,
+            complex=parts.subtract)  # fmt: skip
 elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, kernel=Map("mul", integers=True), on=[REAL, REAL],
-            python=operator.mul, complex=True)  # fmt: skip
+            python=operator.mul, complex=parts.multiply)  # fmt: skip
 elementwise(np.divide, lambda y, a, b: np.divide(1, b), lambda y, a, b: np.divide(-y, b), kernel=Map("div", light=True),
-            on=[REAL, POSITIVE], python=operator.truediv, raises=by_zero, complex=True)  # fmt: skip
-elementwise(np.negative, -1, kernel=Map("neg", integers=True), on=[REAL], python=operator.neg, complex=True)
+            on=[REAL, POSITIVE], python=operator.truediv, raises=by_zero, complex=parts.divide)  # fmt: skip
+elementwise(np.negative, -1, kernel=Map("neg", integers=True), on=[REAL], python=operator.neg, complex=parts.negative)
 elementwise(np.positive, 1, kernel=Map(integers=True), on=[REAL], python=operator.pos, complex=True)
-elementwise(np.square, lambda y, x: 2 * x, kernel=Map("square", integers=True), on=[REAL], complex=True)
-elementwise(np.reciprocal, lambda y, x: -y * y, kernel=Map("reciprocal", light=True), on=[POSITIVE], complex=True)
+elementwise(np.square, lambda y, x: 2 * x, kernel=Map("square", integers=True), on=[REAL], complex=parts.square)
+elementwise(np.reciprocal, lambda y, x: -y * y, kernel=Map("reciprocal", light=True), on=[POSITIVE],
+            complex=parts.reciprocal)  # fmt: skip
 elementwise(np.sqrt, lambda y, x: np.divide(0.5, y), kernel=Map("sqrt", light=True), on=[POSITIVE], python="sqrt",
-            raises=lambda y, x: x < 0, complex=True)  # fmt: skip
+            raises=lambda y, x: x < 0, complex=parts.sqrt)  # fmt: skip
 elementwise(np.cbrt, lambda y, x: np.divide(1, 3 * y * y), kernel="cbrt", on=[POSITIVE], python="cbrt")
 elementwise(np.fabs, lambda y, x: np.sign(x), kernel="abs", on=[REAL], python="fabs")
 elementwise(np.hypot, lambda y, a, b: zero_over_zero(a, y), lambda y, a, b: zero_over_zero(b, y), kernel="hypot",
@@ -90,14 +94,14 @@ elementwise(np.degrees, 1 / DEGREE, kernel=_to_degrees, on=[REAL])
 
 # The gradient is dL/dRe + i dL/dIm, so that of |x| is the unit number x/|x|; partials get conjugated.
 elementwise(np.absolute, lambda y, x: conj(zero_over_zero(x, y)) if np.iscomplexobj(x) else np.sign(x),
-            kernel=Map("abs", integers=True), on=[REAL], python=operator.abs, complex=True)  # fmt: skip
+            kernel=Map("abs", integers=True), on=[REAL], python=operator.abs, complex=parts.absolute)  # fmt: skip
 
 # ------------------------------------------------------------------------------ exponentials, logarithms
 
-elementwise(np.exp, lambda y, x: y, kernel="exp", on=[REAL], python="exp", raises=of_error, complex=True)
+elementwise(np.exp, lambda y, x: y, kernel="exp", on=[REAL], python="exp", raises=of_error, complex=parts.exp)
 elementwise(np.exp2, lambda y, x: y * LN2, kernel="exp2", on=[REAL], python="exp2", raises=of_error, complex=True)
 elementwise(np.expm1, lambda y, x: np.exp(x), kernel="expm1", on=[REAL], python="expm1", raises=of_error, complex=True)
-elementwise(np.log, lambda y, x: np.divide(1, x), kernel="log", on=[POSITIVE], complex=True)
+elementwise(np.log, lambda y, x: np.divide(1, x), kernel="log", on=[POSITIVE], complex=parts.log)
 elementwise(np.log2, lambda y, x: np.divide(1 / LN2, x), kernel="log2", on=[POSITIVE], python="log2",
             raises=lambda y, x: x <= 0, complex=True)  # fmt: skip
 elementwise(np.log10, lambda y, x: np.divide(1 / LN10, x), kernel="log10", on=[POSITIVE], python="log10",
@@ -153,8 +157,10 @@ elementwise(bell, lambda y, x: -y * np.tanh(x / 2), kernel=_bell, on=[REAL])
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions
 
-elementwise(np.sin, lambda y, x: np.cos(x), kernel="sin", on=[REAL], python="sin", raises=at_infinity, complex=True)
-elementwise(np.cos, lambda y, x: -np.sin(x), kernel="cos", on=[REAL], python="cos", raises=at_infinity, complex=True)
+elementwise(np.sin, lambda y, x: np.cos(x), kernel="sin", on=[REAL], python="sin", raises=at_infinity,
+            complex=parts.sin)  # fmt: skip
+elementwise(np.cos, lambda y, x: -np.sin(x), kernel="cos", on=[REAL], python="cos", raises=at_infinity,
+            complex=parts.cos)  # fmt: skip
 elementwise(np.tan, lambda y, x: 1 + y * y, kernel="tan", on=[UNIT], python="tan", raises=at_infinity, complex=True)
 elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt((1 - x) * (1 + x))), kernel="arcsin", on=[UNIT], python="asin",
             raises=lambda y, x: abs(x) > 1, complex=True)  # fmt: skip
@@ -164,8 +170,10 @@ elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), kernel="arctan", on
 elementwise(np.arctan2, lambda y, b, a: zero_over_zero(a, a * a + b * b),
             lambda y, b, a: zero_over_zero(-b, a * a + b * b), kernel="arctan2", on=[REAL, POSITIVE],
             python="atan2")  # fmt: skip
-elementwise(np.sinh, lambda y, x: np.cosh(x), kernel="sinh", on=[REAL], python="sinh", raises=of_error, complex=True)
-elementwise(np.cosh, lambda y, x: np.sinh(x), kernel="cosh", on=[REAL], python="cosh", raises=of_error, complex=True)
+elementwise(np.sinh, lambda y, x: np.cosh(x), kernel="sinh", on=[REAL], python="sinh", raises=of_error,
+            complex=parts.sinh)  # fmt: skip
+elementwise(np.cosh, lambda y, x: np.sinh(x), kernel="cosh", on=[REAL], python="cosh", raises=of_error,
+            complex=parts.cosh)  # fmt: skip
 elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else 4 * bell(2 * x), kernel="tanh", on=[UNIT],
             python="tanh", complex=True)  # fmt: skip
 elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), kernel="arcsinh", on=[UNIT], python="asinh",
@@ -211,8 +219,10 @@ _nowhere: list[tuple[Any, str, Any, Cases]] = [  # a ufunc, its kernel, the same
     (np.logical_and, "logical_and", None, _of_truths), (np.logical_or, "logical_or", None, _of_truths),
     (np.logical_xor, "logical_xor", None, _of_truths), (np.trunc, "trunc", None, arrays(REAL)),
 ]  # fmt: skip
+_OF_PARTS = {np.equal: parts.equal, np.not_equal: parts.not_equal}
 for _fn, _name, _python, _cases in _nowhere:
-    nondiff(_fn, kernel=Map(_name, integers=True), aliases=[_python] if _python else [], cases=_cases)
+    nondiff(_fn, kernel=Map(_name, integers=True), parts=_OF_PARTS.get(_fn), aliases=[_python] if _python else [],
+            cases=_cases)  # fmt: skip
 for _fn in (np.invert, operator.invert):  # which gives integers for Python's truth values
     nondiff(_fn, kernel=Map("bitwise_not", integers=True), cases=lambda s: [case(s.mask(3, 4))])
 nondiff(np.logical_not, kernel=Map("logical_not", integers=True), cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
@@ -293,4 +303,4 @@ def _strong(k: Any, dy: Any, partial: Any) -> Any:
 
 
 scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, kernel=Map(named(_strong), light=True),
-            cases=arrays(REAL, REAL, complex=True))  # fmt: skip
+            parts=parts.strong_multiply, cases=arrays(REAL, REAL, complex=True))  # fmt: skip

@@ -19,6 +19,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, primitive, vjps
 from yota_py.registry.tangents import conj, strong_multiply, zeros_like
 
+from . import parts
 from .raising import by_power, kind_of_power, of_error
 from .samples import arrays, numbers
 from .support import dtype_of, promoted, shape_of
@@ -146,7 +147,7 @@ def _cases(s: Sample) -> Iterable[Case]:
     yield case(s(3, low=0.3, dtype=complex), 2)
 
 
-vjps(np.power, _base, _exponent, kernel="pow", lowering=_lowered, cases=_cases)
+vjps(np.power, _base, _exponent, kernel="pow", lowering=_lowered, parts=parts.power, cases=_cases)
 vjps(np.float_power, _base, _exponent, kernel="pow", cases=_cases)
 
 
@@ -154,6 +155,7 @@ def _number_cases(s: Sample) -> Iterable[Case]:
     return [*numbers((0.3, 2.0), (-2.0, 2.0))(s), *(case(-s.number(0.3), p) for p in (0, 1, 2, 3))]
 
 
-vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, raises=by_power, decides=kind_of_power,
+vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, parts=parts.power, raises=by_power,
+     decides=kind_of_power,
      cases=_number_cases)  # fmt: skip
 vjps(patch(math, "pow"), _base, _exponent, kernel="pow", lowering=_lowered_math, raises=of_error, cases=_number_cases)

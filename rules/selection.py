@@ -18,6 +18,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, rrule, vjps
 from yota_py.registry.tangents import is_inexact
 
+from . import parts
 from .elementwise import REAL
 from .samples import arrays
 from .support import NOTHING, dtype_of, strong
@@ -46,7 +47,7 @@ vjps(np.nextafter, lambda dy, y, x, to: dy, None, cases=_pair)
 
 
 vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy, y, mask, a, b: np.where(mask, 0, dy),
-     kernel=Map("select", integers=True), cases=lambda s: [
+     parts=parts.where, kernel=Map("select", integers=True), cases=lambda s: [
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),

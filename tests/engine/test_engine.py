@@ -120,7 +120,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "user primitive": lambda x: np.sum(np.tanh(twisted(np.sin(x)) * 2)) + np.sum(twisted(x[1:])),
     "first and last": lambda x: np.sort(np.cumsum(np.sort(x, 1), 0), 1),
     "eigenvalues": lambda x: np.sum(np.linalg.eigvalsh(x @ x.T + 3 * np.eye(x.shape[0])) ** 2),
-    "complex": lambda x: np.sum(np.abs(np.exp(1j * x) * (x + 2j)) ** 2),
+    "complex": lambda x: np.sum(np.abs(np.arcsin(0.1j * x) * (x + 2j)) ** 2),
     "view of a step": lambda x: np.sum(np.sort(x, 1)[::-1, 1:].T * 2) + np.sum(np.sort(x, 1)),
     "step of a view": lambda x: np.sum(np.sort(x.T[::-1], 0) * np.arange(3.0)),
     "small integers": lambda x: np.sum(x * np.arange(4, dtype=np.int8)) + np.sum((x > 0).astype(np.uint8) * x),

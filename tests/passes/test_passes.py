@@ -25,7 +25,7 @@ from yota_py.passes.lower import lower
 from yota_py.passes.pipeline import PIPELINE, optimise
 from yota_py.passes.simplify import EQUATIONS, simplify
 from yota_py.registry.registry import nondiff, primitive
-from yota_py.registry.tangents import astype, strong_multiply
+from yota_py.registry.tangents import astype, joined, strong_multiply
 from yota_py.reverse.verbs import differentiate
 from yota_py.tape.operations import Call, Constant, Guard, Input, Variable
 from yota_py.tape.tape import Tape
@@ -206,7 +206,12 @@ MORE: dict[str, Any] = {
     "to its own dtype": lambda fn, x: [(fn, "%1", x.dtype)],
     "-(-x) = x": lambda fn, x: [(fn, "%1"), (fn, "%2")],
     "x.T.T = x": lambda fn, x: [(fn, "%1"), (fn, "%2")],
-}
+    "real(joined(x, y)) = x": lambda fn, x: [(np.negative, "%1"), (joined, "%1", "%2"), (fn, "%3")],
+    "imag(joined(x, y)) = y": lambda fn, x: [(np.negative, "%1"), (joined, "%1", "%2"), (fn, "%3")],
+    "joined(real z, imag z) = z": lambda fn, x: [
+        (np.multiply, "%1", 1 + 2j), (np.real, "%2"), (np.imag, "%2"), (fn, "%3", "%4"),
+    ],
+}  # fmt: skip
 
 
 def left_hand_side(name: str, fn: Any, x: np.ndarray) -> Tape:

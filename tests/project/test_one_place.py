@@ -150,6 +150,7 @@ TABLES = {
     "capture/refusals": "functions that look at memory, and are refused",
     "engine/kernels/emit": "reductions that kernels have",
     "passes/lower": "the parts of a complex number",
+    "passes/parts": "the parts of a complex number",
     "passes/rewrite": "functions that are looked through to find one number: without a row, a number is not seen",
     "passes/simplify": "equations between functions",
     "registry/applied": "functions that write files, of which the error says so",

@@ -26,6 +26,7 @@ from ..tape.show import text_of
 from ..tape.tape import Tape
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
+from .parts import by_parts
 
 T = TypeVar("T")
 
@@ -55,6 +56,8 @@ class _Lowering(Trace):
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         entry = primitive_of(fn)
         written = NotImplemented if entry is None else written_out(entry, args, kwargs)
+        if written is NotImplemented and entry is not None:
+            written = by_parts(entry, args, kwargs)
         return super().record(fn, args, kwargs) if written is NotImplemented else written
 
     def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from ..base.types import ArrayType
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
-from ..registry.tangents import astype, strong_multiply
+from ..registry.tangents import astype, joined, strong_multiply
 from ..tape.operations import Call, Operation, Variable
 from ..tape.tape import Tape
 from .rewrite import call, number_of, rewrite
@@ -116,8 +116,21 @@ EQUATIONS: list[Equation] = [
     ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
     ((np.reshape,), "reshape of reshape", _reshape_twice),
     ((astype,), "to its own dtype", lambda v, x, dtype: x if v.tape.type_of(x).dtype == np.dtype(dtype) else None),
+    ((np.real,), "real(joined(x, y)) = x", lambda v, x: _part(v, x, 0)),
+    ((np.imag,), "imag(joined(x, y)) = y", lambda v, x: _part(v, x, 1)),
+    ((joined,), "joined(real z, imag z) = z", lambda v, x, y: _whole(v, x, y)),
     ((np.conj, np.real), "of a real value", lambda v, x: x if v.tape.type_of(x).dtype.kind != "c" else None),
 ]  # fmt: skip
+
+
+def _part(v: View, x: Any, i: int) -> Any:
+    inner = v.inner(x, joined)
+    return None if inner is None else inner[i]
+
+
+def _whole(v: View, x: Any, y: Any) -> Any:
+    z = v.only_inner(x, np.real)
+    return z if z is not None and z == v.only_inner(y, np.imag) else None
 
 
 def _has_shape(v: View, x: Any, shape: Any) -> bool:
@@ -179,8 +192,8 @@ def _computes(out: Tape, term: Term, want: ArrayType) -> bool:
 
 
 def _stands_for(have: Any, want: ArrayType) -> bool:
-    """Whether a value has the dtype and shape of another, and is an array if that is one."""
-    if not isinstance(have, ArrayType) or (have.kind == "array") != (want.kind == "array"):
+    """Whether a value has the dtype and shape of another, is an array if that is one, and promotes likewise."""
+    if not isinstance(have, ArrayType) or any((have.kind == k) != (want.kind == k) for k in ("array", "python")):
         return False
     return (have.shape, have.dtype) == (want.shape, want.dtype)
 

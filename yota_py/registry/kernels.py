@@ -68,11 +68,16 @@ class Lapack:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """Complex numbers of their real and imaginary parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Lapack | Concatenate
+Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Lapack | Join | Concatenate
 
 _emitters: dict[str, Emitter] = {}
 

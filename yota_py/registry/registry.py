@@ -40,7 +40,8 @@ class Primitive:
     """All that is known of one function.
 
     ``kernel`` says what the engine may do with it, ``None`` that it is called in Python; ``lowering`` is the same
-    function written with simpler primitives, played while a tape is lowered; ``cases`` draws test cases. With
+    function written with simpler primitives, played while a tape is lowered; ``parts`` is the same for complex numbers,
+    each given as a ``Parts`` of real ones, as is the result; ``cases`` draws test cases. With
     ``inline`` the lowering is played while the user's function is traced already: for functions whose result's shape
     depends on values, which the lowering guards with ``dispatch.decided``. A ``body`` is traced in the place of a
     call, as any function of the user's is. What ``fails`` raises exceptions for some values of the right shapes and
@@ -58,6 +59,7 @@ class Primitive:
     rule: Rule | None = None
     kernel: Kernel | None = None
     lowering: Callable[..., Any] | None = None
+    parts: Callable[..., Any] | None = None
     cases: list[Cases] = field(default_factory=list)
     raises: Callable[..., Any] | None = None
     decides: Callable[..., Any] | None = None
@@ -176,6 +178,7 @@ def describe(
     *,
     kernel: Kernel | str | Emitter | None = None,
     lowering: Callable[..., Any] | None = None,
+    parts: Callable[..., Any] | None = None,
     inline: bool = False,
     fails: bool = False,
     aliases: Sequence[Callable[..., Any]] = (),
@@ -207,6 +210,7 @@ def describe(
     entry.fails, entry.kernel = entry.fails or fails, engine or entry.kernel
     if lowering is not None:
         entry.lowering, entry.inline = lowering, inline
+    entry.parts = parts or entry.parts
     if cases is not None:
         entry.cases.append(cases)
     methods.update({method: fn} if isinstance(method, str) else method)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from ..base.dispatch import dispatching, find_traced
 from ..base.floating import at_users_line
 from ..base.types import ArrayType, is_sequence, typeof
 from ..errors import RuleError
+
+
+class Parts(NamedTuple):
+    """The real and the imaginary part of a complex value."""
+
+    re: Any
+    im: Any
 
 
 class _Missing:
@@ -172,6 +179,15 @@ def astype(x: Any, dtype: Any) -> Any:
 def as_array(x: Any) -> Any:
     """A number as a 0-d array; an array as it is."""
     return np.asarray(x)
+
+
+@dispatching
+def joined(re: Any, im: Any) -> Any:
+    """The complex number or array with these parts, which are broadcast."""
+    strong = [x.dtype for x in (re, im) if isinstance(x, np.ndarray | np.generic)] or [np.dtype(np.float64)]
+    y = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.result_type(*strong, np.complex64))
+    y.real, y.imag = re, im
+    return y if isinstance(re, np.ndarray) or isinstance(im, np.ndarray) else y[()]
 
 
 def getfield(structure: Any, key: Any) -> Any:

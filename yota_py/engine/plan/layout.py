@@ -56,7 +56,9 @@ class Place:
         start, origin = result.__array_interface__["data"][0], dummy.__array_interface__["data"][0]
         if result.size and not np.may_share_memory(result, dummy):
             return None
-        return replace(self, offset=self.offset + start - origin, shape=result.shape, strides=result.strides)
+        dtype = self.dtype if result.dtype == dummy.dtype else result.dtype.name  # a part of complex numbers
+        offset = self.offset + start - origin
+        return replace(self, offset=offset, shape=result.shape, strides=result.strides, dtype=dtype)
 
 
 def _dummy(place: Place) -> np.ndarray:

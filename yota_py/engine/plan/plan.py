@@ -13,7 +13,7 @@ from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES, Matrices, Product
 from ..kernels.store import LapackSpec, ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Linear, Matmul, Python, PythonCopy, Scatter, Schedule, Step
+from ..schedule.steps import Cluster, Concatenate, Join, Linear, Matmul, Python, PythonCopy, Scatter, Schedule, Step
 from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
 from .nest import Locations, copy_nest, fill_nest, nest_of
 
@@ -273,6 +273,8 @@ class _Planner(Locations):
             self._product(step)
         elif isinstance(step, Linear):
             self._linear(step)
+        elif isinstance(step, Join):
+            self._join(step)
         elif isinstance(step, Concatenate):
             self._concatenate(step)
         else:
@@ -297,6 +299,15 @@ class _Planner(Locations):
                 piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
                 self._copy(source, piece)
             at += source.shape[step.axis]
+
+    def _join(self, step: Join) -> None:
+        """The parts of complex numbers lie beside each other."""
+        target = self.place(step.var)
+        dtype = {"complex128": "float64", "complex64": "float32"}[target.dtype]
+        for i, part in enumerate(step.parts):
+            source = self.place(part) if isinstance(part, Variable) else self.number(part, dtype)
+            half = replace(target, offset=target.offset + i * np.dtype(dtype).itemsize, dtype=dtype)
+            self._copy(source.broadcast(target.shape), half)
 
     def _product(self, step: Matmul) -> None:
         a, b, c = self.place(step.a), self.place(step.b), self.place(step.var)

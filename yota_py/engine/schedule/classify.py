@@ -16,7 +16,7 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Gather, Item, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scatter
+from .steps import Concatenate, Gather, Item, Join, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scatter
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
@@ -36,7 +36,7 @@ def view_base(tape: Tape, op: Call) -> Variable | None:
     if sum(1 for _ in operands(op)) != 1 or not isinstance(op.type, ArrayType):
         return None
     base = tape.type_of(op.args[0])
-    if not isinstance(base, ArrayType) or base.dtype != op.type.dtype:
+    if not isinstance(base, ArrayType) or (base.dtype != op.type.dtype and base.dtype.kind != "c"):
         return None
     return op.args[0] if indexed or _shares_memory(op, base) else None
 
@@ -101,8 +101,10 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
-def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Python:
+def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Join | Concatenate | Python:
     kernel, otherwise = kernel_for(op), Python(var)
+    if isinstance(kernel, kernels.Join) and isinstance(op.type, ArrayType) and op.type.size:
+        return Join(var, (op.args[0], op.args[1]))
     if kernel is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
         return otherwise
     types = [tape.type_of(x) for x in operands(op)]

@@ -100,6 +100,14 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """Complex numbers of their parts, which are variables or numbers."""
+
+    var: Variable
+    parts: tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -123,7 +131,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Concatenate | Python
+Step = Cluster | Matmul | Linear | Join | Concatenate | Python
 
 
 @dataclass(slots=True)

@@ -1,0 +1,127 @@
+"""Complex numbers in compiled programs: in terms of their parts, as NumPy computes them, at special values too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from yota_py import explain, grad, value_and_grad
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
+
+RNG = np.random.default_rng(2)
+
+
+def real(*shape: int) -> Any:
+    return RNG.normal(size=shape)
+
+
+def full(*shape: int) -> Any:
+    return RNG.normal(size=shape) + 1j * RNG.normal(size=shape)
+
+
+LOSSES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "waves": (lambda x: np.sum(np.abs(np.exp(1j * x) + x) ** 2), lambda: (real(20),)),
+    "products": (lambda z, w: np.real(np.sum(z * w * np.conj(z))), lambda: (full(10), full(10))),
+    "quotients": (lambda x, w: np.imag(np.sum(x / w + w / x)), lambda: (real(10), full(10))),
+    "logarithms, roots": (lambda z: np.sum(np.abs(np.log(z) * np.sqrt(z))), lambda: (full(3, 4),)),
+    "trigonometry": (lambda z: np.sum((np.sin(z) * np.cos(z) + np.sinh(z) - np.cosh(z)).real), lambda: (full(3, 4),)),
+    "matrices": (lambda z, w, x: np.sum(np.abs(z @ w @ x)), lambda: (full(4, 5), full(5, 3), real(3, 2))),
+    "stacks": (lambda z, w: np.sum(np.abs(z @ w)), lambda: (full(3, 4, 15), full(3, 15, 16))),
+    "indices": (lambda z: np.sum(np.abs(z[1:] * z[:-1] + z[[0, 0, 2]])), lambda: (full(4),)),
+    "shapes": (lambda z: np.sum(np.abs(z.reshape(2, 3).T * z.reshape(3, 2))), lambda: (full(6),)),
+    "joining": (lambda z, w: np.sum(np.abs(np.concatenate([z, w]) * 2j) ** 3), lambda: (full(6), full(3))),
+    "choices": (lambda z: np.sum(np.abs(np.where(z.real > 0, z, 1 / z))), lambda: (full(6),)),
+    "means": (lambda z: abs(np.mean(z) - np.sum(z, axis=0)[1] * 2), lambda: (full(6, 3),)),
+    "numbers": (lambda z: abs(z * z + 2.0) ** 2, lambda: (complex(*real(2)),)),
+    "single precision": (lambda z: np.sum(np.abs(z * z * np.exp(z))), lambda: (full(6).astype(np.complex64),)),
+    "variance": (lambda z: np.var(z), lambda: (full(6),)),
+    "angles": (lambda z: np.sum(np.angle(z) + np.angle(z, deg=True)), lambda: (full(6),)),
+    "powers": (lambda z: np.sum(np.abs(z**3 + z**-1 + z**2)), lambda: (full(6),)),
+    "equality": (lambda z: np.sum(np.abs(z) * (z == z.conj()) + np.abs(z) * (z != 0)), lambda: (full(6),)),
+    "casts": (lambda x: np.sum(np.abs(x.astype(complex) * 1j + x.astype(np.complex64))), lambda: (real(6),)),
+    "assignments": (lambda z: np.sum(np.abs(assigned(z))), lambda: (full(6),)),
+    "a transfer function": (lambda x: np.sum(np.abs(1 / (1 + 1j * x * np.linspace(0, 3, 9)[:, None])) ** 2),
+                            lambda: (real(4),)),
+}  # fmt: skip
+
+
+def assigned(z: Any) -> Any:
+    y = np.zeros(8, complex)
+    y[1:7] = z * 1j
+    y[0] = z[0] ** 2
+    return y * y[::-1]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_compiled(name: str) -> None:
+    f, draw = LOSSES[name]
+    compiled = value_and_grad(f, tuple(range(len(draw()))))
+    compiled.compile(*draw())
+    assert "NumPy" not in str(explain(compiled)[0].entries[-1])  # no step in Python
+    tolerance = 1e-4 if name in ("single precision", "casts") else 1e-9
+    for _ in range(3):
+        args = draw()
+        value, slopes = compiled(*args)
+        fresh, want = grad(lambda *args: f(*args), *args)
+        assert_allclose(value, fresh, rtol=tolerance)
+        for have, slope in zip(slopes, want, strict=True):
+            assert np.asarray(have).dtype == np.asarray(slope).dtype
+            assert_allclose(have, slope, rtol=tolerance, atol=tolerance)
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e200, -1e-200, 20.0, -700.0]
+POINTS = np.array([complex(a, b) for a in EDGES for b in EDGES])
+
+
+def _run(f: Callable[..., Any], *args: Any) -> Any:
+    program = compile_recorded(record_call(f, args, {}))
+    assert not program.python_steps
+    return program(*args)[0]
+
+
+def _same(a: Any, b: Any) -> Any:
+    """Equal up to rounding, zeros with their signs, NaN with NaN."""
+    with np.errstate(all="ignore"):
+        close = np.abs(a - b) <= 1e-13 * np.abs(b)
+    return (np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b))) | (close & (b != 0))
+
+
+BINARY = [np.add, np.subtract, np.multiply, np.divide]
+UNARY = [np.exp, np.log, np.sqrt, np.sin, np.cos, np.sinh, np.cosh, np.square, np.reciprocal, np.negative, np.conj]
+
+
+@pytest.mark.parametrize("fn", BINARY, ids=lambda fn: fn.__name__)
+def test_arithmetic_at_the_edges(fn: Any) -> None:
+    pairs = [np.meshgrid(POINTS, POINTS[::3]), np.meshgrid(EDGES, POINTS), np.meshgrid(POINTS, EDGES)]
+    with np.errstate(all="ignore"):
+        for a, b in pairs:
+            have, want = _run(fn, a, b), fn(a, b)
+            good = _same(have.real, want.real) & _same(have.imag, want.imag)
+            assert good.all(), [*zip(a[~good], b[~good], have[~good], want[~good], strict=True)][:3]
+
+
+@pytest.mark.parametrize("fn", UNARY, ids=lambda fn: fn.__name__)
+def test_functions_at_the_edges(fn: Any) -> None:
+    """Where both parts are infinite or NaN, C99 leaves much open."""
+    with np.errstate(all="ignore"):
+        z = POINTS[np.isfinite(POINTS.real) | np.isfinite(POINTS.imag)]
+        have, want = _run(fn, z), fn(z)
+    good = _same(have.real, want.real) & _same(have.imag, want.imag)
+    if fn in (np.sin, np.cos, np.sinh, np.cosh):  # the sign of zero beside NaN
+        good |= np.isnan(want.real) & (want.imag == 0) & np.isnan(have.real) & (have.imag == 0)
+        good |= np.isnan(want.imag) & (want.real == 0) & np.isnan(have.imag) & (have.real == 0)
+    assert good.all(), [*zip(z[~good], have[~good], want[~good], strict=True)]
+
+
+def test_results_are_complex_numbers_and_arrays() -> None:
+    z, w = full(3), complex(0.3, -1.2)
+    for f, args in ((lambda z: (z * z, z.real, np.sum(z)), (z,)), (lambda w: (w * w, w.imag, w + 1), (w,))):
+        program = compile_recorded(record_call(f, args, {}))
+        for have, want in zip(program(*args), f(*args), strict=True):
+            assert type(have) is type(want)
+            assert_allclose(have, want)
