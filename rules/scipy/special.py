@@ -107,7 +107,7 @@ def _normal(square: Any) -> Any:
     return np.exp(-0.5 * square) / math.sqrt(2 * math.pi)
 
 
-# ------------------------------------------------------- gamma function and relatives (5.2, 5.15), Bessel (10.29)
+# ------------------------------------------------------- gamma function and relatives (5.2, 5.15)
 
 _polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
 patch(special, "polygamma", _polygamma)
@@ -142,30 +142,12 @@ elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b:
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
-elementwise(special.i0, lambda y, x: special.i1(x), on=[REAL])
-elementwise(np.i0, lambda y, x: special.i1(x), on=[REAL])
-elementwise(special.i1, lambda y, x: (special.i0(x) + special.iv(2, x)) / 2, on=[REAL])
-elementwise(special.j0, lambda y, x: -special.j1(x), on=[REAL])
-elementwise(special.j1, lambda y, x: (special.j0(x) - special.jv(2, x)) / 2, on=[REAL])
 
 
 def _beta_slope(a: Any, b: Any) -> Any:
     return special.digamma(a) - special.digamma(np.add(a, b))
 
 
-def _bessel(fn: Any, sign: int) -> None:
-    """``f(v, x)``: the derivative in x is ``(f(v - 1, x) + sign f(v + 1, x)) / 2``, at zero too; none in the order."""
-
-    def slope(dy: Any, y: Any, v: Any, x: Any) -> Any:
-        return strong_multiply(dy, conj((fn(v - 1, x) + sign * fn(v + 1, x)) / 2))
-
-    vjps(fn, MISSING, slope, cases=lambda s: [
-        case(2, s(3)), case(s.integers(3, low=0, high=4), s(2, 3)), case(1, 0.0),
-    ])  # fmt: skip
-
-
-_bessel(special.jv, -1)
-_bessel(special.iv, 1)
 vjps(_polygamma, MISSING, lambda dy, y, n, x: dy * _polygamma(n + 1, x), cases=lambda s: [
     case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
 ])  # fmt: skip
