@@ -8,7 +8,7 @@ from ..python_math import gamma_of_number, lgamma_of_number
 
 # By the names of the subpackages.
 FILES = {
-    "special": "special special_bessel",
+    "special": "special special_bessel special_polynomials special_integrals special_elliptic",
     "linalg": "linalg",
     "fft": "fft",
     "stats": "stats",
