@@ -49,7 +49,7 @@ def log1p_ratio(u: Any) -> Any:
     return np.where(nowhere, 1, np.log1p(u) / np.where(nowhere, 1, u))[()]
 
 
-def _log1p_ratio(y: Any, u: Any) -> Any:
+def log1p_ratio_slope(y: Any, u: Any) -> Any:
     """``(1 / (1 + u) - log(1 + u) / u) / u``, and near zero its series."""
     near = np.abs(u) < 0.2
     small, large = np.where(near, u, 0), np.where(near, 1, u)
@@ -59,7 +59,7 @@ def _log1p_ratio(y: Any, u: Any) -> Any:
     return np.where(near, series, (1 / (1 + large) - np.log1p(large) / large) / large)
 
 
-family(log1p_ratio, _log1p_ratio, on=[(-0.8, 2.0)], complex=True)
+family(log1p_ratio, log1p_ratio_slope, on=[(-0.8, 2.0)], complex=True)
 # The dilogarithm of 1 - z (25.12.2).
 family(special.spence, lambda y, z: -log1p_ratio(z - 1), on=[POSITIVE], complex=True)
 
