@@ -16,7 +16,7 @@ def trapezoid(integrand: Callable[[Any], Any], low: Any, high: Any, step: float)
     ``low`` and ``high`` may be arrays; the integrand is called with arrays of nodes along a new first axis, which
     is as long as the longest interval needs, but in blocks of bounded memory.
     """
-    low, high = np.asarray(low), np.asarray(high)
+    low, high = np.broadcast_arrays(low, high)
     count = int(np.max((high - low) / step, initial=0)) + 2
     block = max(1, _BLOCK // max(1, low.size))
     total: Any = np.zeros(low.shape)

@@ -109,7 +109,7 @@ def _normal(square: Any) -> Any:
 
 # ------------------------------------------------------- gamma function and relatives (5.2, 5.15)
 
-_polygamma = patch(special, "polygamma")
+polygamma = patch(special, "polygamma")
 
 elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=gamma_of_number)
 
@@ -135,7 +135,7 @@ def rgamma_slope(y: Any, x: Any) -> Any:
 
 
 elementwise(special.rgamma, rgamma_slope, on=[POSITIVE])
-elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])
+elementwise(special.digamma, lambda y, x: polygamma(1, x), on=[POSITIVE])
 elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b: y * _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),
@@ -146,7 +146,7 @@ def _beta_slope(a: Any, b: Any) -> Any:
     return special.digamma(a) - special.digamma(np.add(a, b))
 
 
-vjps(_polygamma, MISSING, lambda dy, y, n, x: dy * _polygamma(n + 1, x), cases=lambda s: [
+vjps(polygamma, MISSING, lambda dy, y, n, x: dy * polygamma(n + 1, x), cases=lambda s: [
     case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
 ])  # fmt: skip
 
