@@ -76,9 +76,9 @@ cumulative((
     lambda k, n, p: beta_in_first(n - k, k + 1, 1 - p), _binomial,
 ), on=[POSITIVE, (5.0, 9.0), (0.2, 0.5)],
     inverses=[(special.bdtrik, 0, 1), (special.bdtrin, 1, 1)])  # fmt: skip
-cumulative((lambda k, n, p: _above_zero(k, beta_in_second(n, k + 1, p)), lambda k, n, p: beta_in_first(n, k + 1, p), _negative),
-           on=[POSITIVE, POSITIVE, (0.2, 0.5)],
-           inverses=[(special.nbdtrik, 0, 1), (special.nbdtrin, 1, 1)])  # fmt: skip
+cumulative((
+    lambda k, n, p: _above_zero(k, beta_in_second(n, k + 1, p)), lambda k, n, p: beta_in_first(n, k + 1, p), _negative,
+), on=[POSITIVE, POSITIVE, (0.2, 0.5)], inverses=[(special.nbdtrik, 0, 1), (special.nbdtrin, 1, 1)])  # fmt: skip
 
 
 def _in_first(a: Any, b: Any, x: Any, rest: Any) -> Any:
@@ -263,6 +263,8 @@ def smirnov_slope(order: int, n: Any, d: Any) -> Any:
 
 vjps(smirnov_slope, None, None,
      lambda dy, y, order, n, d: MISSING if order > 2 else strong_multiply(dy, smirnov_slope(order + 1, n, d)),
-     cases=lambda s: [case(1, 5, s(3, low=0.1, high=0.9)), case(1, np.array([3, 6]), s.number(0.2, 0.8))])  # fmt: skip
+     cases=lambda s: [
+         case(1, 5, s(3, low=0.1, high=0.9)), case(1, np.array([3, 6]), s.number(0.2, 0.8)),
+     ])  # fmt: skip
 cumulative((None, lambda n, d: smirnov_slope(1, n, d)), on=[(2, 7), FRACTION], below=special.smirnov,
            inverses=[(special.smirnovi, 1, 1)])  # fmt: skip

@@ -28,7 +28,7 @@ def exprel_slope(y: Any, x: Any) -> Any:
     """``(exp(x) - exprel(x)) / x``, and near zero its series, of ``x**n / (n! (n + 2))``."""
     near = np.abs(x) < 1
     small, large = np.where(near, x, 0), np.where(near, 1, x)
-    series = 0.0
+    series: Any = 0.0
     for n in range(18, -1, -1):
         series = 1 / (math.factorial(n) * (n + 2)) + small * series
     return np.where(near, series, (np.exp(large) - special.exprel(large)) / large)
