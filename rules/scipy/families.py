@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from yota_py.registry.partials import Pullback as Pullback
 from yota_py.registry.registry import Case, Cases, Sample, case, vjps
 from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
-from ..support import dtype_of
+from ..support import dtype_of, operand
 
 # Of what a case draws for an argument: integers below an integer, else floats of this interval.
 Range = tuple[float, float]
@@ -50,7 +51,18 @@ def chained(dy: Any, slopes: Any) -> Any:
 
 def signed(x: Any) -> Any:
     """Integers of a kind that can be counted down below zero; anything else as it is."""
+    x = operand(x)
     return astype(x, np.dtype(np.int64)) if dtype_of(x).kind in "bu" else x
+
+
+def of_arrays(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of ``vjps`` that is given arrays where its function takes lists."""
+
+    @wraps(formula)
+    def given(dy: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+        return formula(dy, y, *map(signed, args), **kwargs)
+
+    return given
 
 
 def scaled(dy: Any, y: Any, slope: Any, rate: Any) -> Any:

@@ -103,11 +103,14 @@ for _fn, _sign, _part, _turn in [
 
 for _name in ("jvp", "yvp", "kvp", "ivp", "h1vp", "h2vp"):
     _derivative = patch(special, _name)
-    vjps(_derivative, MISSING, lambda dy, y, v, z, n=1, fn=_derivative: strong_multiply(dy, conj(fn(v, z, n + 1))),
-         cases=lambda s: [
-             case(1, s(3, low=0.4)), case(2, s.number(0.4), 2), case(np.array([0, 2]), s(2, 2, low=0.4), n=0),
-             case(1, s(0)), case(1, s(2, low=0.4, dtype=np.complex128)),
-         ])  # fmt: skip
+
+    def _next(dy: Any, y: Any, v: Any, z: Any, n: int = 1, fn: Any = _derivative) -> Any:
+        return strong_multiply(dy, conj(fn(signed(v), z, n + 1)))
+
+    vjps(_derivative, MISSING, _next, cases=lambda s: [
+        case(1, s(3, low=0.4)), case(2, s.number(0.4), 2), case(np.array([0, 2]), s(2, 2, low=0.4), n=0),
+        case(1, s(0)), case(1, s(2, low=0.4, dtype=np.complex128)),
+    ])  # fmt: skip
 
 
 # ------------------------------------------------------------------------------- spherical functions (10.51)

@@ -16,7 +16,7 @@ from yota_py.registry.tangents import conj, strong_multiply
 from ..elementwise import DEGREE
 from ..samples import arrays
 from ..support import quotient
-from .families import FRACTION, POSITIVE, REAL, family
+from .families import FRACTION, POSITIVE, REAL, family, of_arrays
 from .special_integrals import log1p_ratio_slope
 
 SHIFTED = (-0.6, 2.0)
@@ -90,6 +90,7 @@ family(special.cotdg, lambda y, x: -DEGREE * (1 + y * y), on=[POSITIVE])
 family(special.radian, DEGREE, DEGREE / 60, DEGREE / 3600, on=[REAL] * 3)
 
 
+@of_arrays
 def _diric(dy: Any, y: Any, x: Any, n: Any) -> Any:
     """Dirichlet's function is the mean of cosines of ``((n - 1)/2 - k) x``, which have no pole."""
     total = 0.0

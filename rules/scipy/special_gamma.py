@@ -12,7 +12,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, vjps
 from yota_py.registry.tangents import conj, strong_multiply
 
-from .families import POSITIVE, family
+from .families import POSITIVE, family, of_arrays
 from .special import rgamma_slope
 
 digamma = special.digamma
@@ -79,8 +79,8 @@ def _perm_k(y: Any, n: Any, k: Any) -> Any:
 
 
 vjps(_perm,
-     lambda dy, y, n, k, exact=False: strong_multiply(dy, y * (digamma(n + 1) - _perm_k(1, n, k))),
-     lambda dy, y, n, k, exact=False: strong_multiply(dy, _perm_k(y, n, k)),
+     of_arrays(lambda dy, y, n, k, exact=False: strong_multiply(dy, y * (digamma(n + 1) - _perm_k(1, n, k)))),
+     of_arrays(lambda dy, y, n, k, exact=False: strong_multiply(dy, _perm_k(y, n, k))),
      cases=lambda s: [
          case(s(3, low=3, high=6), s(3, low=0.2)), case(s(2, 3, low=3, high=6), s.integers(3, low=0, high=3)),
          case(s.number(3, 6), 2), case(5.0, 2.0, False), case(s(2, low=1, high=3), 4), case(s(0), 1),
@@ -95,7 +95,7 @@ def _comb_slope(slope: Any) -> Any:
         counted = _counts(n, k)
         return strong_multiply(dy, np.where(counted, slope(y, np.where(counted, n, 1), np.where(counted, k, 1)), 0))
 
-    return formula
+    return of_arrays(formula)
 
 
 vjps(_comb, _comb_slope(_binom_n), _comb_slope(_binom_k), cases=lambda s: [
@@ -106,6 +106,7 @@ vjps(_comb, _comb_slope(_binom_n), _comb_slope(_binom_k), cases=lambda s: [
 _factorial = patch(special, "factorial")
 
 
+@of_arrays
 def _factorial_slope(dy: Any, y: Any, n: Any, exact: bool = False, extend: str = "zero") -> Any:
     below = False if extend == "complex" else np.less(n, 0)
     return strong_multiply(dy, conj(np.where(below, 0, y * digamma(np.where(below, 0, n) + 1))))
@@ -117,6 +118,7 @@ vjps(_factorial, _factorial_slope, cases=lambda s: [
 ])  # fmt: skip
 
 
+@of_arrays
 def _multifactorial(dy: Any, y: Any, n: Any, k: Any = 2, exact: bool = False, extend: str = "zero") -> Any:
     """``k**(n/k) gamma(n/k + 1)`` times what does not depend on n."""
     return strong_multiply(dy, conj(y * (np.log(k) + digamma(n / k + 1)) / k))
@@ -129,6 +131,7 @@ vjps(patch(special, "factorialk"), _multifactorial, None, cases=lambda s: [
 ])  # fmt: skip
 
 
+@of_arrays
 def _multigammaln(dy: Any, y: Any, a: Any, d: Any) -> Any:
     slope = digamma(a)
     for j in range(1, int(d)):
@@ -177,12 +180,13 @@ def _riemann(s: Any) -> Any:
     return np.where(left, reflected, _hurwitz_in_s(np.where(left, 2, s), 1))
 
 
+@of_arrays
 def _zeta_in_s(dy: Any, y: Any, x: Any, q: Any = None) -> Any:
     return strong_multiply(dy, conj(_riemann(x) if q is None else _hurwitz_in_s(x, q)))
 
 
 _zeta = patch(special, "zeta")
-vjps(_zeta, _zeta_in_s, lambda dy, y, x, q=None: strong_multiply(dy, -x * _zeta(x + 1, q)), cases=lambda s: [
+vjps(_zeta, _zeta_in_s, of_arrays(lambda dy, y, x, q=None: strong_multiply(dy, -x * _zeta(x + 1, q))), cases=lambda s: [
     case(3, s(3, low=0.5)), case(s(2, 1, low=1.5, high=4), s(3, low=0.5)), case(s.number(1.5, 4)),
     case(np.array([-2.5, 0.4, -1.0, 3.0], np.float32)), case(s(0)),
 ])  # fmt: skip

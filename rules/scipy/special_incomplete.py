@@ -40,7 +40,8 @@ def _from_zero(integrand: Any, scale: Any, end: Any) -> Any:
 def gamma_density(a: Any, x: Any) -> Any:
     """``x**(a - 1) exp(-x) / gamma(a)``, for large a by the deviance and Stirling's series (5.11.1; Loader 2000)."""
     large = np.greater(a, 15)
-    small = np.exp(special.xlogy(np.where(large, 1, a) - 1, x) - x - special.gammaln(np.where(large, 1, a)))
+    b, z = np.where(large, 1, a), np.minimum(x, 1e4)  # where it is zero already
+    small = np.power(z, b - 1) * np.exp(-z - special.gammaln(b))
     b, z = np.where(large, a, 15), np.where(large, np.maximum(x, 1e-300), 15)
     u = 1 / (b * b)
     stirling = (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u * (1 / 1680 - u * (1 / 1188 - u * 691 / 360360))))) / b
@@ -101,8 +102,11 @@ cumulative(
 
 
 def beta_density(a: Any, b: Any, x: Any) -> Any:
-    """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``"""
-    return np.exp(special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b))
+    """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``; large powers by logarithms, as they underflow."""
+    many, more = np.greater(a, 15), np.greater(b, 15)
+    powers = np.power(np.where(many, 1, x), a - 1) * np.power(np.where(more, 1, 1 - x), b - 1)
+    logs = special.xlogy(np.where(many, a - 1, 0), x) + special.xlog1py(np.where(more, b - 1, 0), -x)
+    return powers * np.exp(logs - special.betaln(a, b))
 
 
 def _beta_factor(j: int, k: int, a: Any, b: Any, log: Any, log_rest: Any) -> Any:
