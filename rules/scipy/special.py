@@ -28,6 +28,7 @@ from ..support import (
     rule_of_primitives,
     shape_of,
     stop_gradient,
+    unsupported,
 )
 
 SQRT_2, SQRT_2_PI = math.sqrt(2), math.sqrt(2 / math.pi)
@@ -135,7 +136,15 @@ def rgamma_slope(y: Any, x: Any) -> Any:
 
 
 elementwise(special.rgamma, rgamma_slope, on=[POSITIVE])
-elementwise(special.digamma, lambda y, x: polygamma(1, x), on=[POSITIVE])
+
+
+def _trigamma(y: Any, x: Any) -> Any:
+    if dtype_of(x).kind == "c":
+        raise unsupported("scipy.special.digamma of complex numbers", "SciPy has polygamma of real numbers only")
+    return polygamma(1, x)
+
+
+elementwise(special.digamma, _trigamma, on=[POSITIVE])
 elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b: y * _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),

@@ -176,7 +176,7 @@ family(special.struve, MISSING, _struve(special.struve, -1), on=[ORDER, POSITIVE
 family(special.modstruve, MISSING, _struve(special.modstruve, 1), on=[ORDER, POSITIVE])
 family(special.itstruve0, lambda y, x: special.struve(0, x), on=[POSITIVE])
 family(special.itmodstruve0, lambda y, x: special.modstruve(0, x), on=[POSITIVE])
-family(special.it2struve0, lambda y, x: -np.divide(special.struve(0, x), x), on=[POSITIVE])
+family(special.it2struve0, lambda y, x: -_over_x(special.struve(0, x), x, 2 / math.pi), on=[POSITIVE])
 
 # ---------------------------------------------------------------------------------- Airy functions (9.2, 9.10)
 

@@ -167,7 +167,7 @@ def student_moment(j: int, k: int, n: Any, nc: Any, t: Any) -> Any:
         return wave * 2 / SQRT_2PI
 
     scale = special.gammaln(n / 2) - n / 2 * np.log(n / 2)
-    low, high = -45 / (n + k) - 9 / np.sqrt(n + k), 0.5 * np.log1p(90 / n)
+    low, high = -45 / (n + k) - 9 / np.sqrt(n + k), 0.5 * np.log1p(90 / n) + 7 / np.sqrt(n)
     return trapezoid(integrand, low, high, float(1 / (8 * (2 + np.max(np.sqrt(n) + abs(t), initial=0)))))[()]
 
 

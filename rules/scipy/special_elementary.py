@@ -15,7 +15,7 @@ from yota_py.registry.tangents import conj, strong_multiply
 
 from ..elementwise import DEGREE
 from ..samples import arrays
-from ..support import quotient
+from ..support import zero_over_zero
 from .families import FRACTION, POSITIVE, REAL, family, of_arrays
 from .special_integrals import log1p_ratio_slope
 
@@ -35,8 +35,14 @@ def exprel_slope(y: Any, x: Any) -> Any:
 
 
 family(special.exprel, exprel_slope, on=[REAL])
-family(special.powm1, lambda y, x, p: p * np.power(x, p - 1), lambda y, x, p: np.power(x, p) * np.log(x),
+family(special.powm1, lambda y, x, p: p * np.power(x, p - 1), lambda y, x, p: _power_in_exponent(x, p),
        on=[POSITIVE, REAL])  # fmt: skip
+
+
+def _power_in_exponent(x: Any, p: Any) -> Any:
+    """As of powers: zero at ``0**p`` with p not below zero."""
+    constant = np.logical_and(np.equal(x, 0), np.greater_equal(p, 0))
+    return np.where(constant, 0, np.power(x, p) * np.log(np.where(constant, 1, x)))
 
 
 def _boxcox(log: Any, power: Any) -> Any:
@@ -60,18 +66,22 @@ family(special.inv_boxcox1p, lambda x, y, p: (1 + x) / (1 + p * y), lambda x, y,
 
 # ------------------------------------------------------------------------------------------------------ losses
 
-family(special.huber, lambda y, d, r: np.maximum(np.abs(r) - d, 0), lambda y, d, r: np.clip(r, -d, d),
-       on=[POSITIVE, REAL])  # fmt: skip
+
+
+def _width(d: Any) -> Any:
+    """The width of a loss, which is infinite if it is negative."""
+    return np.where(np.less(d, 0), np.nan, d)
 
 
 def _pseudo_huber(y: Any, d: Any, r: Any) -> Any:
-    """``2 d (s - 1) - r**2 / (d s)`` with ``s = sqrt(1 + q**2)``, ``q = r / d``, without what cancels."""
-    q2 = np.square(quotient(r, d, np.equal(d, 0)))
-    s = np.sqrt(1 + q2)
-    return d * np.square(q2 / (s + 1)) / s
+    """``(h - d)**2 / h`` with ``h = hypot(d, r)``, without what cancels."""
+    h = np.hypot(d, r)
+    return zero_over_zero(np.square(zero_over_zero(r * r, h + _width(d))), h)
 
 
-family(special.pseudo_huber, _pseudo_huber, lambda y, d, r: r / np.sqrt(1 + np.square(quotient(r, d, np.equal(d, 0)))),
+family(special.huber, lambda y, d, r: np.maximum(np.abs(r) - _width(d), 0), lambda y, d, r: np.clip(r, -_width(d), d),
+       on=[POSITIVE, REAL])  # fmt: skip
+family(special.pseudo_huber, _pseudo_huber, lambda y, d, r: r * zero_over_zero(_width(d), np.hypot(d, r)),
        on=[POSITIVE, REAL])  # fmt: skip
 
 if hasattr(special, "softplus"):  # of SciPy 1.16

@@ -121,15 +121,20 @@ def _reduced(phi: Any) -> tuple[Any, Any, Any]:
     return turns, np.sin(rest), np.square(np.cos(rest))
 
 
+def _beyond(turns: Any, rest: Any) -> Any:
+    """``1 - m`` where there are half turns; elsewhere it may be negative."""
+    return np.where(np.equal(turns, 0), 1, rest)
+
+
 def first_in_m(phi: Any, m: Any) -> Any:
     """The derivative of ``ellipkinc`` in m."""
     turns, s, c2 = _reduced(phi)
-    return turns / 3 * rd(0, 1, 1 - m) + s**3 / 6 * rd(c2, 1, 1 - m * s * s)
+    return turns / 3 * rd(0, 1, _beyond(turns, 1 - m)) + s**3 / 6 * rd(c2, 1, 1 - m * s * s)
 
 
 def _second_in_m(y: Any, phi: Any, m: Any) -> Any:
     turns, s, c2 = _reduced(phi)
-    return -turns / 3 * rd(0, 1 - m, 1) - s**3 / 6 * rd(c2, 1 - m * s * s, 1)
+    return -turns / 3 * rd(0, _beyond(turns, 1 - m), 1) - s**3 / 6 * rd(c2, 1 - m * s * s, 1)
 
 
 family(special.ellipkinc, lambda y, phi, m: 1 / np.sqrt(1 - m * np.square(np.sin(phi))),

@@ -79,7 +79,9 @@ def _perm_k(y: Any, n: Any, k: Any) -> Any:
 
 
 vjps(_perm,
-     of_arrays(lambda dy, y, n, k, exact=False: strong_multiply(dy, y * (digamma(n + 1) - _perm_k(1, n, k)))),
+     of_arrays(lambda dy, y, n, k, exact=False: strong_multiply(
+         dy, y * (digamma(np.where(_counts(n, k), n, 1) + 1) - _perm_k(1, n, k))
+     )),
      of_arrays(lambda dy, y, n, k, exact=False: strong_multiply(dy, _perm_k(y, n, k))),
      cases=lambda s: [
          case(s(3, low=3, high=6), s(3, low=0.2)), case(s(2, 3, low=3, high=6), s.integers(3, low=0, high=3)),

@@ -77,6 +77,9 @@ def test_digits(name: str, of_mpmath: Callable[..., Any], i: int, points: list[t
     (lambda t: special.stdtr(3.0, t), 0.0, [2 / math.pi / math.sqrt(3), 0.0]),
     (lambda r: special.huber(1.0, r), 0.0, [0.0, 1.0]),
     (lambda d: special.pseudo_huber(d, 0.0), 1.0, [0.0, 0.0]),
+    (lambda d: special.pseudo_huber(d, 3.0), 0.0, [3.0, -2.0]),
+    (lambda x: special.it2struve0(x), 0.0, [-2 / math.pi, 0.0]),
+    (lambda m: special.ellipkinc(0.3, m), 2.0, [0.005248011832424054, 0.0004914526718587031]),
     (lambda x: special.diric(x, 3), 0.0, [0.0, -2 / 3]),
     (lambda x: special.eval_legendre(0, x) + special.eval_hermite(1, x), 0.3, [2.0, 0.0]),
     (lambda x: special.i0e(x), 0.0, [0.0, 0.5]),
@@ -164,6 +167,19 @@ def test_derivatives_of_legendre_functions_that_come_along() -> None:
     assert_allclose(got, 15 * z, rtol=1e-13)
 
 
+def test_distributions_against_their_densities() -> None:
+    """The derivative in the last argument is the density, also with many degrees of freedom and far from the center."""
+    for f, x, want in [
+        (lambda t: special.nctdtr(300, 10.0, t), 9.0, 0.242300125648008),
+        (lambda t: special.nctdtr(3, 1.0, t), 0.0, 0.3675525969478614 * math.exp(-0.5)),
+        (lambda x: special.chndtr(x, 3, 1000.0), 1000.0, 0.006307831278),
+        (lambda x: special.ncfdtr(3, 4, 100.0, x), 30.0, 0.017074199148),
+        (lambda x: special.chdtr(3, x), 2.0, math.exp(-1) / math.sqrt(math.pi)),
+        (lambda x: special.kolmogorov(x), 1.5, -0.1333072274198802), (lambda d: special.smirnov(5, d), 0.2, -2.456),
+    ]:
+        assert_allclose(gradient(f)(x), want, rtol=1e-8)
+
+
 def test_ends_of_domains() -> None:
     """Derivatives in a parameter are zero where the function does not depend on it, and NaN outside."""
     for x, want in ((0.0, 0.0), (np.inf, 0.0), (-1.0, np.nan), (np.nan, np.nan)):
@@ -172,4 +188,9 @@ def test_ends_of_domains() -> None:
         assert_allclose(gradient(lambda a, x=x: special.betainc(a, 2.0, x))(1.5), want)
     with np.errstate(all="ignore"):
         assert gradient(lambda x: special.gammainc(0.5, x))(0.0) == np.inf
-        assert gradient(lambda x: special.elliprj(1.0, 2.0, x, -1.0))(1.0) != 0
+        assert np.isnan(gradient(lambda x: special.elliprj(1.0, 2.0, x, -1.0))(1.0))  # a principal value
+        assert np.isnan(gradient(lambda r: special.huber(-1.0, r))(3.0))
+    assert gradient(lambda x: special.powm1(x, 3.0))(0.0) == gradient(lambda p: special.powm1(0.0, p))(3.0) == 0
+    assert gradient(lambda n: special.perm(n, 2))(-1.0) == 0
+    with pytest.raises(MissingRuleError, match="digamma of complex"):
+        gradient(lambda z: special.digamma(z).real)(2.0 + 1j)
