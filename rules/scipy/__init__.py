@@ -8,7 +8,8 @@ from ..python_math import gamma_of_number, lgamma_of_number
 
 # By the names of the subpackages.
 FILES = {
-    "special": "special",
+    "special": "special special_bessel special_polynomials special_integrals special_elliptic special_elementary "
+    "special_gamma special_equations special_incomplete special_distributions special_constants",
     "linalg": "linalg",
     "fft": "fft",
     "stats": "stats",

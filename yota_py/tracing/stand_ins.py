@@ -269,9 +269,10 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         result = traced(*args, **kwargs)
         if is_method:
             state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
-        if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
+        if is_method or type(result) not in (np.ndarray, tuple) or _reads_array((*args, *kwargs.values())):
             return result
-        return as_constant(result)  # made from nothing but numbers
+        # Made from nothing but numbers: one array or several.
+        return tuple(map(_as_constant, result)) if type(result) is tuple else as_constant(result)
 
     originals[id(stand_in)] = fn
     return stand_in
@@ -285,6 +286,10 @@ def as_constant(array: np.ndarray) -> Any:
     for trace in state.traces:
         constant = trace.tracer(trace.constant(constant))
     return constant
+
+
+def _as_constant(item: Any) -> Any:
+    return as_constant(item) if type(item) is np.ndarray else item
 
 
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
