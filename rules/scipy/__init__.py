@@ -15,7 +15,7 @@ FILES = {
     "signal": "signal",
     "integrate": "integrate",
     "interpolate": "interpolate",
-    "ndimage": "ndimage",
+    "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
     "spatial": "spatial",
     "sparse": "sparse",
 }

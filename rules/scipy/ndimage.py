@@ -154,9 +154,8 @@ def gaussian_filter1d(
 @made_of_filters(ndimage, "gaussian_filter", lambda s: [
     case(s(3, 4), 0.7), case(s(3, 4), sigma=(0.5, 0.8)), case(s(3, 4), [0.5, 0.8], order=(1, 0)),
     case(s(3, 4), sigma=0.6, mode=("wrap", "nearest")), case(s(3, 2, 3), sigma=0.6, axes=(0, 2), radius=(1, 2)),
-    case(s(3, 4), sigma=(0.0, 0.6)), case(s(3), sigma=0.0), case(s(3, 3, dtype=np.float32), sigma=0.6, truncate=2.0),
-    case(s(4, 3).T, sigma=0.6), case([[1.0, 2.0]], sigma=0.6, mode="constant", cval=1.0), case(s(2, 3), 1, 2),
-    case(s(2, 0), sigma=0.6),
+    case(s(3), sigma=0.0), case(s(3, 3, dtype=np.float32), sigma=(0.0, 0.6), truncate=2.0),
+    case([[1.0, 2.0]], sigma=1, mode="constant", cval=1.0), case(s(2, 0), sigma=0.6),
 ])  # fmt: skip
 def gaussian_filter(
     input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
@@ -180,8 +179,7 @@ def _each(x: Any, output: Any, filters: Any) -> Any:
 
 @made_of_filters(ndimage, "uniform_filter", lambda s: [
     case(s(3, 4)), case(s(3, 4), (2, 3), mode=("wrap", "constant"), cval=1.0), case(s(3, 4), 2, origin=(-1, 0)),
-    case(s(2, 3, 2), 2, axes=(0, 2)), case(s(3, 3), 1), case(s(3, 3, dtype=np.float32), 2), case([[1.0, 2.0]], 2),
-    case(s(3, 3, dtype=complex), 2), case(s(3, 3), output=np.float32),
+    case(s(2, 3, 2, dtype=np.float32), 2, axes=(0, 2)), case([[1.0, 2.0]], 1),
 ])  # fmt: skip
 def uniform_filter(
     input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *,
@@ -209,9 +207,8 @@ def _differences(x: Any, axis: int, output: Any, mode: Any, cval: Any, smooth: l
 
 def _edge_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(3, 4)), case(s(3, 4), 0, mode=("wrap", "mirror")), case(s(2, 3, 2), axis=1, mode="constant", cval=1.0),
-        case(s(4)), case(s(3, 3, dtype=np.float32)), case(s(4, 3).T), case([[1.0, 2.0], [4.0, 3.0]]), case(s(1, 2)),
-        case(s(2, 3, dtype=complex)), case(s(3, 3), output=np.float32),
+        case(s(3, 4), 0, mode=("wrap", "mirror")), case(s(2, 3, 2), axis=1, mode="constant", cval=1.0),
+        case(s(4)), case(s(4, 3, dtype=np.float32).T), case([[1.0, 2.0]]), case(s(2, 3, dtype=complex)),
     ]  # fmt: skip
 
 
@@ -227,8 +224,7 @@ def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect",
 
 @made_of_filters(ndimage, "laplace", lambda s: [
     case(s(3, 4)), case(s(3, 4), mode=("wrap", "nearest")), case(s(2, 3, 2), axes=(0, 2)), case(s(4)),
-    case(s(3, 3), mode="constant", cval=1.0), case(s(3, 3, dtype=np.float32)), case([[1.0, 2.0]]), case(s(2), axes=()),
-    case(s(2, 3, dtype=complex)), case(s(3, 3), output=np.float32),
+    case([[1.0, 2.0]], mode="constant", cval=1.0), case(s(2), axes=()), case(s(3, dtype=np.float32)),
 ])  # fmt: skip
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     x = operand(input)
@@ -250,10 +246,9 @@ def _gaussian_term(x: Any, sigmas: list[Any], cval: Any, order: int, options: An
 
 def _gradient_cases(s: Sample) -> Iterable[Case]:
     return [
-        case(s(3, 4), sigma=0.6), case(s(3, 4), sigma=(0.5, 0.7), mode=("wrap", "nearest"), truncate=3.0), case(s(4), 0.6),
-        case(s(2, 3, 2), sigma=0.6, axes=(0, 2)), case(s(3, 3), sigma=0.6, mode="constant", cval=1.0),
-        case(s(3, 3, dtype=np.float32), sigma=0.6), case([[1.0, 2.0], [0.0, 3.0]], sigma=0.6),
-        case(s(3, 3), sigma=0.6, output=np.float32),
+        case(s(3, 2), sigma=(0.5, 0.7), mode=("wrap", "nearest"), truncate=3.0), case(s(3), 0.6),
+        case(s(2, 2, 2), sigma=0.4, axes=(0, 2)), case([[1.0, 2.0], [0.0, 4.0]], sigma=0.4, mode="constant", cval=1.0),
+        case(s(3, dtype=np.float32), sigma=0.6),
     ]  # fmt: skip
 
 

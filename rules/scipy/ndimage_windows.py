@@ -111,16 +111,13 @@ vjps(windowed, _spread, lambda dy, y, x, w: windowed(conj(x), dy), cases=lambda 
 ])  # fmt: skip
 
 
-def windows(
-    x: Any, footprint: np.ndarray, axes: Sequence[int], modes: Sequence[str], cval: Any, origins: Sequence[int]
-) -> Any:
+def windows(x: Any, footprint: np.ndarray, modes: Sequence[str], cval: Any, origins: Sequence[int]) -> Any:
     """What each element's window has of ``x``, on a new last axis: where ``footprint``, which has as many axes, is true."""
     shape = shape_of(x)
     flat, inside = np.zeros((), int), np.ones((), bool)
-    for axis, n in enumerate(shape):
-        k, origin, mode = footprint.shape[axis], origins[axis], modes[axis]
-        start = -(k // 2) - origin
-        at = positions(n, start, n + k, mode)[np.arange(n)[:, None] + np.nonzero(footprint)[axis]]
+    for axis, (n, k, where) in enumerate(zip(shape, footprint.shape, np.nonzero(footprint), strict=True)):
+        start = -(k // 2) - origins[axis]
+        at = positions(n, start, start + n + k, modes[axis])[np.arange(n)[:, None] + where]
         at = np.reshape(at, (n,) + (1,) * (len(shape) - axis - 1) + (-1,))
         flat, inside = flat * n + at, inside & (at >= 0)
     seen = np.ravel(x)[np.where(inside, flat, 0)]
@@ -160,7 +157,7 @@ def filter_of(owner: Any, name: str, cases: Cases) -> Callable[[B], Callable[...
 
     def register(body: B) -> Callable[..., Any]:
         fn = valued(owner, name, cases)(body)
-        describe(fn, instead=lambda *args, **kwargs: _written(fn, args, kwargs))
+        describe(fn, instead=lambda *args, **kwargs: written(fn, args, kwargs))
         return fn
 
     return register
@@ -173,7 +170,7 @@ def made_of_filters(owner: Any, name: str, cases: Cases) -> Callable[[B], Callab
     def register(body: B) -> Callable[..., Any]:
         @wraps(body)
         def form(*args: Any, **kwargs: Any) -> Any:
-            result = _written(body, args, kwargs)
+            result = written(body, args, kwargs)
             return body(*args, **kwargs) if result is NotImplemented else result
 
         expanded(fn, cases=cases)(form)
@@ -182,7 +179,7 @@ def made_of_filters(owner: Any, name: str, cases: Cases) -> Callable[[B], Callab
     return register
 
 
-def _written(fn: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
+def written(fn: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
     """A call that writes its result into ``output``; ``NotImplemented`` if that is no array."""
     call = signature_of(fn).bind(*args, **kwargs)
     if not isinstance(output := call.arguments.get("output"), np.ndarray):
