@@ -14,7 +14,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, nondiff, vjps
 from yota_py.registry.tangents import astype
 
-from ..indices import unindex
+from ..indices import getitem, unindex
 from ..support import axis_of, dtype_of, operand, shape_of
 from .ndimage_windows import filter_of, valued
 
@@ -25,8 +25,8 @@ def _regions(labels: Any, index: Any) -> tuple[Any, Any, int]:
     """Which region each pixel is of (the last one: of none), which one each element of ``index`` asks for, how many."""
     labels, index = np.ravel(operand(labels)), np.ravel(operand(index))
     known = np.sort(index)
-    at = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-    return np.where(known[at] == labels, at, len(known)), np.searchsorted(known, index), len(known) + 1
+    at = np.minimum(np.searchsorted(known, labels), shape_of(known)[0] - 1)
+    return np.where(getitem(known, at) == labels, at, shape_of(known)[0]), np.searchsorted(known, index), shape_of(known)[0] + 1
 
 
 def _of_regions(x: Any, labels: Any, index: Any, of_one: Callable[..., Any], of_all: Callable[..., Any]) -> Any:
@@ -40,10 +40,10 @@ def _of_regions(x: Any, labels: Any, index: Any, of_one: Callable[..., Any], of_
     if index is None or np.isscalar(index):
         inside = np.greater(labels, 0) if index is None else np.equal(labels, index)
         return of_one(x, astype(inside, np.dtype(float)))
-    if not len(np.ravel(operand(index))):
+    if 0 in shape_of(operand(index)):
         return np.zeros(shape_of(operand(index)))
     region, asked, n = _regions(labels, index)
-    return np.reshape(of_all(np.ravel(x), region, n)[asked], shape_of(operand(index)))
+    return np.reshape(getitem(of_all(np.ravel(x), region, n), asked), shape_of(operand(index)))
 
 
 def _totals(x: Any, region: Any, n: int) -> Any:
@@ -61,7 +61,7 @@ def _centred(x: Any, inside: Any) -> Any:
 
 def _all_centred(x: Any, region: Any, n: int) -> Any:
     counts = np.maximum(_totals(np.ones(shape_of(x)), region, n), 1)
-    d = x - (_totals(x, region, n) / counts)[region]
+    d = x - getitem(_totals(x, region, n) / counts, region)
     return _totals(d * d, region, n) / counts
 
 
@@ -112,10 +112,10 @@ def _shared(dy: Any, y: Any, input: Any, labels: Any = None, index: Any = None) 
     shape = np.broadcast_shapes(shape_of(x), shape_of(operand(labels)))
     region, asked, n = _regions(np.broadcast_to(operand(labels), shape), index)
     first = np.searchsorted(np.sort(asked), np.arange(n - 1))  # of those that ask for one region
-    extreme = np.append(np.ravel(y)[np.argsort(asked)][np.minimum(first, len(asked) - 1)], np.nan)
-    hit = astype(np.equal(np.ravel(np.broadcast_to(x, shape)), extreme[region]), np.dtype(float))
+    extreme = np.append(getitem(np.ravel(y), getitem(np.argsort(asked), np.minimum(first, shape_of(asked)[0] - 1))), np.nan)
+    hit = astype(np.equal(np.ravel(np.broadcast_to(x, shape)), getitem(extreme, region)), np.dtype(float))
     back = _totals(np.ravel(dy), asked, n) / np.maximum(_totals(hit, region, n), 1)
-    return np.reshape(np.multiply(hit, back[region]), shape)
+    return np.reshape(np.multiply(hit, getitem(back, region)), shape)
 
 
 minimum, maximum = patch(ndimage, "minimum"), patch(ndimage, "maximum")

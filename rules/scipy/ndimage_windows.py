@@ -126,7 +126,10 @@ def windows(x: Any, footprint: np.ndarray, modes: Sequence[str], cval: Any, orig
 
 def normalized(value: Any, n: int) -> list[Any]:
     """An option for each of ``n`` axes."""
-    return list(_ni_support._normalize_sequence(value, n))
+    if isinstance(value, str) or not (shape := shape_of(value)):
+        return [value] * n
+    _ni_support._normalize_sequence([0] * shape[0], n)  # raises what it does
+    return [value[i] for i in range(n)]
 
 
 def axes_list(axes: Any, ndim: int) -> list[int]:
@@ -181,7 +184,10 @@ def made_of_filters(owner: Any, name: str, cases: Cases) -> Callable[[B], Callab
 
 def written(fn: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
     """A call that writes its result into ``output``; ``NotImplemented`` if that is no array."""
-    call = signature_of(fn).bind(*args, **kwargs)
+    try:
+        call = signature_of(fn).bind(*args, **kwargs)
+    except TypeError:
+        return NotImplemented  # the call raises it
     if not isinstance(output := call.arguments.get("output"), np.ndarray):
         return NotImplemented
     call.arguments["output"] = output.dtype
