@@ -62,8 +62,8 @@ def _basis(t: Any, points: Any, k: int, nu: int) -> list[Any]:
 @primitive
 def spread(dy: Any, t: Any, points: Any, k: int, nu: int, extrapolate: bool, n: int) -> Any:
     """The adjoint of ``spline`` in its ``n`` coefficients."""
-    flat = points.ravel()
-    dy = dy.reshape((flat.size, *dy.shape[points.ndim :]))
+    flat = np.ravel(points)
+    dy = np.reshape(dy, (flat.size, *np.shape(dy)[np.ndim(points) :]))
     if not extrapolate:
         dy = np.where(np.reshape(_outside(t, flat, k), (-1,) + (1,) * (dy.ndim - 1)), 0, dy)
     first, out = _intervals(t, flat, k) - k, np.zeros((n, *dy.shape[1:]), dy.dtype)
@@ -77,7 +77,6 @@ def _de_boor(t: Any, c: Any, points: Any, k: int, nu: int, extrapolate: bool) ->
     n, rest = shape_of(t)[0] - k - 1, (1,) * (len(shape_of(c)) - 1)
     c = c[:n]
     for d in range(nu):
-        span = t[k + 1 : k + n] - t[1 + d : n] if False else None
         if k - d <= 0:
             return np.zeros((*shape_of(points), *shape_of(c)[1:]))
         lengths = t[k + 1 : n + k - d] - t[d + 1 : n]

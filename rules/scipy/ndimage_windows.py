@@ -13,12 +13,12 @@ from scipy.ndimage import _ni_support
 
 from yota_py.base.dispatch import dispatching
 from yota_py.base.signatures import signature_of
-from yota_py.registry.composites import B, expanded, rule_of_body
+from yota_py.registry.composites import B, expanded
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import Cases, Pullback, case, describe, rrule, vjps
+from yota_py.registry.registry import Cases, case, describe, vjps
 from yota_py.registry.tangents import conj
 
-from ..support import shape_of
+from ..support import pulled_back_by, shape_of
 
 OUTSIDE = -1
 
@@ -145,11 +145,7 @@ def valued(owner: Any, name: str, cases: Cases, **options: Any) -> Callable[[B],
     fn = patch(owner, name)
 
     def register(body: B) -> Callable[..., Any]:
-        @wraps(body)
-        def rule(wanted: Any, /, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
-            return fn(*args, **kwargs), lambda dy: rule_of_body(body, args, kwargs, wanted)[1](dy)
-
-        rrule(fn, selective=True, cases=cases, **options)(rule)
+        pulled_back_by(fn, body, cases=cases, **options)
         return fn
 
     return register

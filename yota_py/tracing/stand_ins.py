@@ -289,7 +289,7 @@ def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable
             return fn(self, *args, **kwargs)
         if finds((*args, *kwargs.values())):
             return traced(self, *args, **kwargs)
-        if not any(is_traced(getattr(self, name, None)) for name in held):
+        if find_traced(getattr(self, name, None) for name in held) is None:
             return fn(self, *args, **kwargs)
         entry = entries.get(traced)  # a primitive would find nothing traced among these arguments
         return (traced if entry is None or entry.body is None else entry.body)(self, *args, **kwargs)
