@@ -133,14 +133,14 @@ def nd_coefficients(values: Any, grid: Any, k: Any) -> Any:
 
 def _nd_coefficients(values: Any, grid: Any, k: int) -> Any:
     """One system after the other: the library solves all at once, by iteration."""
-    for axis, x in enumerate(grid):
+    for axis, x in enumerate(map(wide, grid)):
         matrix = spline(_not_a_knot(x, k), np.eye(shape_of(x)[0]), x, k, 0, True)
         values = np.moveaxis(_solve(matrix, np.moveaxis(values, axis, 0)), 0, axis)
     return values
 
 
 pulled_back_by(nd_coefficients, _nd_coefficients, cases=lambda s: [
-    case(s(4, 5), (np.arange(4), np.arange(5)), 3), case(s(2, 3, 2), (np.arange(2), np.arange(3)), 1),
+    case(s(4, 3), (np.arange(4), np.arange(3)), 1), case(s(2, 3, 2), (np.arange(2), np.arange(3)), 1),
 ])  # fmt: skip
 
 
