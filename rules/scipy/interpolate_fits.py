@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from scipy import interpolate
-from scipy.interpolate import BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, UnivariateSpline
+from scipy.interpolate import BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, PPoly, UnivariateSpline
 
 from yota_py.base.dispatch import find_traced, original, shadow
 from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import case, primitive
+from yota_py.registry.registry import case, primitive, vjps
 from yota_py.registry.tangents import astype
 
 from ..support import dtype_of, inexact, operand, pulled_back_by, shape_of, unsupported
@@ -155,20 +155,61 @@ def make_lsq_spline(
 patch(interpolate, "make_interp_spline", make_interp_spline)
 patch(interpolate, "make_lsq_spline", make_lsq_spline)
 
+
+def refused(name: str) -> Any:
+    def body(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise unsupported(f"{name} of a spline that is made of traced values", "Make another one of stop_gradient of them")
+
+    return body
+
+
+@primitive
+def smoothed(y: Any, x: Any, w: Any, lam: Any) -> Any:
+    """Coefficients of the smoothing spline of a given penalty."""
+    return _make_smoothing_spline(x, y, w, lam)._c
+
+
+def _smoothed_adjoint(dy: Any, y: Any, data: Any, x: Any, w: Any, lam: Any) -> Any:
+    """The fit is linear in the data: its matrix is that of unit vectors."""
+    return np.tensordot(smoothed(np.eye(shape_of(data)[0]), x, w, lam), dy, (0, 0))
+
+
+vjps(smoothed, _smoothed_adjoint, cases=lambda s: [
+    case(s(6), np.arange(6), None, 1), case(s(6, 2), np.arange(6), np.arange(1, 7), 2)])  # fmt: skip
+
+
+def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> Any:
+    plain = _make_smoothing_spline(*shadow((x, y, w, lam)), axis=axis)
+    if find_traced((x, y, w, lam)) is None:
+        return plain
+    if lam is None:
+        raise unsupported("make_smoothing_spline with lam=None, which chooses it by the data,", "Give lam")
+    x, y = _floats(x), np.moveaxis(_floats(y), axis, 0)
+    t = np.concatenate([*[x[:1]] * 3, x, *[x[-1:]] * 3])
+    return made(BSpline, _t=t, _c=smoothed(y, x, w, lam), k=3, extrapolate=plain.extrapolate, axis=plain.axis)
+
+
+_make_smoothing_spline = interpolate.make_smoothing_spline
+patch(interpolate, "make_smoothing_spline", make_smoothing_spline)
+for _cls, _name in ((PPoly, "solve"), (PPoly, "extend"), (BSpline, "insert_knot")):
+    patch(_cls if _name != "extend" else PPoly.__mro__[1], _name, refused(_name), holds=("_c", "_x", "_t"))
+
 # --------------------------------------------------------------------------------------------- FITPACK's interface
 
 
-def _fitted(plain_t: Any, x: Any, y: Any, w: Any, k: int, smoothing: Any, given_knots: bool) -> tuple[Any, Any, int]:
-    """Knots, coefficients and degree; only where the knots do not depend on ``y``."""
-    t, moved = plain_t, find_traced((x,)) is not None
-    x, y = _floats(x), _floats(y)
-    if given_knots:
-        return t, _padded(least_squares(y, x, t, np.ones(shape_of(x)) if w is None else _floats(w), k), k), k
-    if smoothing != 0:
+def _fitted(t: Any, x: Any, y: Any, w: Any, k: int, smoothing: Any, inner: Any, ends: Sequence[Any]) -> Any:
+    """Knots, coefficients and degree; only where the knots do not depend on ``y``: all, or ``inner`` ones are given."""
+    moves, x, y = find_traced((x, inner, *ends)) is not None, _floats(x), _floats(y)
+    if inner is None and smoothing != 0:
         raise unsupported("a smoothing spline of FITPACK, whose knots depend on the data,",
                           "Interpolate (s=0), give the knots, or use make_lsq_spline")
-    t = _not_a_knot(x, k) if moved else t
-    return t, _padded(interpolating(y, x, t, k, (), ()), k), k
+    if moves:
+        low, high = (np.reshape(own if end is None else _floats(end), (1,)) for own, end in zip((x[:1], x[-1:]), ends, strict=True))
+        inner_knots = _not_a_knot(x, k)[k + 1 : -k - 1] if inner is None else _floats(inner)
+        t = np.concatenate([*[low] * (k + 1), inner_knots, *[high] * (k + 1)])
+    if inner is None:
+        return t, _padded(interpolating(y, x, t, k, (), ()), k), k
+    return t, _padded(least_squares(y, x, t, np.ones(shape_of(x)) if w is None else _floats(w), k), k), k
 
 
 def _padded(c: Any, k: int) -> Any:
@@ -183,12 +224,12 @@ def splrep(
     full_output: Any = 0, per: Any = 0, quiet: Any = 1,
 ) -> Any:  # fmt: skip
     plain = _splrep(*shadow((x, y, w, xb, xe, k, task, s, t, full_output, per, quiet)))
-    if find_traced((x, y, w)) is None:
+    if find_traced((x, y, w, xb, xe, t)) is None:
         return plain
     if full_output or per or task > 0:
         raise unsupported("splrep with full_output, per or task=1", "Use make_interp_spline")
     smoothing = s if s is not None else 0 if w is None else 1
-    return _fitted(plain[0], x, y, w, k, smoothing, task == -1 or t is not None)
+    return _fitted(plain[0], x, y, w, k, smoothing, t, (xb, xe))
 
 
 patch(interpolate, "splrep", splrep)
@@ -258,7 +299,7 @@ for _name, _sign in (("splder", 1), ("splantider", -1)):
 # ------------------------------------------------------------------------------------------ objects of FITPACK's
 
 
-def _initialised(cls: type, smoothing: Any, given_knots: bool) -> None:
+def _initialised(cls: type) -> None:
     plain = cls.__init__  # type: ignore[misc]
 
     def body(*args: Any, **kwargs: Any) -> None:
@@ -267,17 +308,15 @@ def _initialised(cls: type, smoothing: Any, given_knots: bool) -> None:
         call = signature_of(plain).bind(*args, **kwargs)
         call.apply_defaults()
         given = call.arguments
-        s = smoothing if smoothing is not None else given["s"]
-        t, c, k = self._eval_args
-        t, c, k = _fitted(t, given["x"], given["y"], given["w"], k, s, given_knots)
-        self._eval_args = t, c, k
+        t, _, k = self._eval_args
+        self._eval_args = _fitted(t, given["x"], given["y"], given["w"], k, given.get("s", 0), given.get("t"), given["bbox"])
 
     patch(cls, "__init__", body)
 
 
-_initialised(InterpolatedUnivariateSpline, 0, False)
-_initialised(LSQUnivariateSpline, 0, True)
-_initialised(UnivariateSpline, None, False)
+_initialised(InterpolatedUnivariateSpline)
+_initialised(LSQUnivariateSpline)
+_initialised(UnivariateSpline)
 
 
 def _spline_object(s: Any) -> Any:
@@ -303,13 +342,6 @@ def _derived(self: Any, nu: int, ext: int) -> Any:
     return UnivariateSpline._from_tck(_of_tck(nu, self._eval_args), ext=ext)
 
 
-def _refused(name: str) -> Any:
-    def body(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise unsupported(f"{name} of a spline that is made of traced values", "Compute it of make_interp_spline's")
-
-    return body
-
-
 _HELD = ("_eval_args",)
 patch(UnivariateSpline, "derivative", lambda self, n=1: _derived(self, n, 1 if self.ext == 3 else self.ext), holds=_HELD)
 patch(UnivariateSpline, "antiderivative", lambda self, n=1: _derived(self, -n, self.ext), holds=_HELD)
@@ -318,4 +350,4 @@ patch(UnivariateSpline, "get_coeffs", lambda self: self._eval_args[1][: len(self
 patch(UnivariateSpline, "get_knots", lambda self: self._eval_args[0][self._eval_args[2] : -self._eval_args[2] or None],
       holds=_HELD)  # fmt: skip
 for _name in ("get_residual", "roots", "set_smoothing_factor", "derivatives"):
-    patch(UnivariateSpline, _name, _refused(_name), holds=_HELD)
+    patch(UnivariateSpline, _name, refused(_name), holds=_HELD)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import interpolate
-from scipy.interpolate import RegularGridInterpolator, interp1d
+from scipy.interpolate import RectBivariateSpline, RegularGridInterpolator, interp1d
 
 from yota_py.base.dispatch import find_traced, shadow
 from yota_py.base.signatures import signature_of
@@ -19,7 +19,7 @@ from yota_py.registry.tangents import astype
 
 from ..indices import getitem
 from ..support import along, dtype_of, inexact, operand, pulled_back_by, shape_of, unsupported
-from .interpolate_fits import _not_a_knot, _solve, make_interp_spline
+from .interpolate_fits import _not_a_knot, _solve, make_interp_spline, refused
 from .interpolate_splines import _call as spline_value
 from .interpolate_splines import spline
 
@@ -262,3 +262,56 @@ def interpn(
 
 _plain_interpn = interpolate.interpn
 patch(interpolate, "interpn", interpn)
+
+
+# --------------------------------------------------------------------------------------------- FITPACK's, of two axes
+
+
+def _init_rect(*args: Any, **kwargs: Any) -> None:
+    self = args[0]
+    _plain_init_rect(*shadow(args), **shadow(kwargs))
+    call = signature_of(_plain_init_rect).bind(*args, **kwargs)
+    call.apply_defaults()
+    given = call.arguments
+    if given["s"] != 0 or any(end is not None for end in given["bbox"]):
+        raise unsupported("RectBivariateSpline with s or bbox, of traced values,", "Use s=0 and no bbox")
+    c, knots = wide(given["z"]), []
+    for axis, k in enumerate(self.degrees):
+        x = np.ravel(wide(given["xy"[axis]]))
+        knots.append(_not_a_knot(x, k))
+        matrix = spline(knots[axis], np.eye(shape_of(x)[0]), x, k, 0, True)
+        c = np.moveaxis(_solve(matrix, np.moveaxis(c, axis, 0)), 0, axis)
+    self.tck = (*knots, np.ravel(c))
+
+
+_plain_init_rect = RectBivariateSpline.__init__
+patch(RectBivariateSpline, "__init__", _init_rect)
+BivariateBase = RectBivariateSpline.__mro__[2]
+
+
+def _rect_object(s: Any) -> Any:
+    return RectBivariateSpline(np.arange(5.0), np.arange(6.0), s(5, 6))
+
+
+@expanded(patch(BivariateBase, "__call__", holds=("tck",)), cases=lambda s: [
+    case(_rect_object(s), np.sort(s(3, low=-1.0, high=5.0)), np.sort(s(2, low=0.1, high=4.9))),
+    case(_rect_object(s), s(3, low=0.1, high=3.9), s(3, low=0.1, high=4.9), grid=False),
+    case(_rect_object(s), s.number(0.1, 3.9), s(3, low=0.1, high=4.9), 1, 0, False), case(_rect_object(s), 0.3, s.number(1.0, 2.0)),
+])  # fmt: skip
+def _call_rect(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+    """Beyond the ends, what is there."""
+    x, y, (tx, ty, c), degrees = wide(x), wide(y), self.tck, self.degrees
+    if not grid:
+        x, y = np.broadcast_arrays(x, y)
+    shape, bases = shape_of(x), []
+    for points, t, k, nu in ((x, tx, degrees[0], dx), (y, ty, degrees[1], dy)):
+        n = shape_of(t)[0] - k - 1
+        bases.append(spline(t, np.eye(n), np.clip(np.ravel(points), t[k], t[n]), k, nu, True))
+    table = np.reshape(c, (shape_of(bases[0])[1], shape_of(bases[1])[1]))
+    if grid:
+        return np.matmul(np.matmul(bases[0], table), np.transpose(bases[1]))
+    return np.reshape(np.sum(np.multiply(np.matmul(bases[0], table), bases[1]), axis=1), shape)
+
+
+for _cls, _name in ((BivariateBase, "partial_derivative"), (RectBivariateSpline.__mro__[1], "integral"), (BivariateBase, "get_residual")):
+    patch(_cls, _name, refused(_name), holds=("tck",))
