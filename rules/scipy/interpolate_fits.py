@@ -1,8 +1,8 @@
 """Splines of ``scipy.interpolate`` that are fitted to data, with FITPACK's interface too.
 
 The coefficients solve a linear system, A c = y with A the B-splines' values at the data, or its normal equations; the
-pullback is that of this system, written out. Knots are the library's own; where they are made of the data's places, they
-have their derivatives.
+pullback is that of this system, written out. Knots are the library's own; where they are made of the data's places,
+they have their derivatives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from scipy import interpolate
 from scipy.interpolate import BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, PPoly, UnivariateSpline
 
-from yota_py.base.dispatch import find_traced, original, shadow
+from yota_py.base.dispatch import find_traced, shadow
 from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
@@ -33,7 +33,7 @@ Orders = tuple[int, ...]
 
 @primitive
 def interpolating(y: Any, x: Any, t: Any, k: int, left: Orders, right: Orders) -> Any:
-    """Coefficients of the spline through points; the first and last of ``y`` are derivatives of these orders at the ends."""
+    """Coefficients of the spline through points; first and last of ``y`` are derivatives at the ends."""
     n = len(y) - len(right)
     ends = [[*zip(left, y, strict=False)] or None, [*zip(right, y[n:], strict=True)] or None]
     return _make_interp_spline(x, y[len(left) : n], k, t, bc_type=ends, check_finite=False).c
@@ -158,7 +158,7 @@ patch(interpolate, "make_lsq_spline", make_lsq_spline)
 
 def refused(name: str) -> Any:
     def body(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise unsupported(f"{name} of a spline that is made of traced values", "Make another one of stop_gradient of them")
+        raise unsupported(f"{name} of a spline that is made of traced values", "Make one of stop_gradient of them")
 
     return body
 
@@ -204,7 +204,8 @@ def _fitted(t: Any, x: Any, y: Any, w: Any, k: int, smoothing: Any, inner: Any, 
         raise unsupported("a smoothing spline of FITPACK, whose knots depend on the data,",
                           "Interpolate (s=0), give the knots, or use make_lsq_spline")
     if moves:
-        low, high = (np.reshape(own if end is None else _floats(end), (1,)) for own, end in zip((x[:1], x[-1:]), ends, strict=True))
+        own = zip((x[:1], x[-1:]), ends, strict=True)
+        low, high = (np.reshape(at if end is None else _floats(end), (1,)) for at, end in own)
         inner_knots = _not_a_knot(x, k)[k + 1 : -k - 1] if inner is None else _floats(inner)
         t = np.concatenate([*[low] * (k + 1), inner_knots, *[high] * (k + 1)])
     if inner is None:
@@ -220,8 +221,8 @@ _splrep = interpolate.splrep
 
 
 def splrep(
-    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0, s: Any = None, t: Any = None,
-    full_output: Any = 0, per: Any = 0, quiet: Any = 1,
+    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0, s: Any = None,
+    t: Any = None, full_output: Any = 0, per: Any = 0, quiet: Any = 1,
 ) -> Any:  # fmt: skip
     plain = _splrep(*shadow((x, y, w, xb, xe, k, task, s, t, full_output, per, quiet)))
     if find_traced((x, y, w, xb, xe, t)) is None:
@@ -258,8 +259,9 @@ _KNOTS = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 3])
 
 
 @expanded(patch(interpolate, "splev"), cases=lambda s: [
-    *(case(s(4, low=-1.0, high=4.0), (_KNOTS, s(6), 3), der, ext) for der, ext in ((0, 0), (1, 0), (0, 1), (0, 3), (2, 1))),
-    case(s(2, 2, low=0.1), (_KNOTS, s(10), 3)), case(s.number(0.1, 2.0), (_KNOTS, s(6), 3)), case([0.3, 1.2], (_KNOTS, s(6), 3)),
+    *(case(s(4, low=-1.0, high=4.0), (_KNOTS, s(6), 3), *how) for how in ((0, 0), (1, 0), (0, 1), (0, 3), (2, 1))),
+    case(s(2, 2, low=0.1), (_KNOTS, s(10), 3)), case(s.number(0.1, 2.0), (_KNOTS, s(6), 3)),
+    case([0.3, 1.2], (_KNOTS, s(6), 3)),
     case(s(3, low=0.1), (_KNOTS, [s(6), s(6)], 3)), case(s(3, low=0.1), BSpline(_KNOTS / 1.0, s(6), 3)),
 ])  # fmt: skip
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
@@ -277,7 +279,8 @@ def _integral(a: Any, b: Any, tck: Any) -> Any:
 
 
 @expanded(patch(interpolate, "splint"), cases=lambda s: [
-    case(s.number(0.1, 0.9), s.number(1.2, 2.9), (_KNOTS, s(6), 3)), case(s.number(-1.0, -0.1), 2.0, (_KNOTS, s(10), 3)),
+    case(s.number(0.1, 0.9), s.number(1.2, 2.9), (_KNOTS, s(6), 3)),
+    case(s.number(-1.0, -0.1), 2.0, (_KNOTS, s(10), 3)),
 ])  # fmt: skip
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     return _integral(a, b, tck)
@@ -290,10 +293,16 @@ def _of_tck(nu: int, tck: Any) -> Any:
     return differentiated(operand(t), operand(c), k, nu)
 
 
+def _deriving(plain: Any, sign: int) -> Any:
+    def of_tck(tck: Any, n: int = 1) -> Any:
+        holds = (tck._t, tck._c) if isinstance(tck, BSpline) else tck
+        return plain(tck, n) if find_traced(holds) is None else _of_tck(sign * n, tck)
+
+    return of_tck
+
+
 for _name, _sign in (("splder", 1), ("splantider", -1)):
-    _plain = getattr(interpolate, _name)
-    patch(interpolate, _name, lambda tck, n=1, plain=_plain, sign=_sign: plain(tck, n) if find_traced(
-        (tck if isinstance(tck, tuple) else (tck._t, tck._c))) is None else _of_tck(sign * n, tck))
+    patch(interpolate, _name, _deriving(getattr(interpolate, _name), _sign))
 
 
 # ------------------------------------------------------------------------------------------ objects of FITPACK's
@@ -309,7 +318,8 @@ def _initialised(cls: type) -> None:
         call.apply_defaults()
         given = call.arguments
         t, _, k = self._eval_args
-        self._eval_args = _fitted(t, given["x"], given["y"], given["w"], k, given.get("s", 0), given.get("t"), given["bbox"])
+        s, inner = given.get("s", 0), given.get("t")
+        self._eval_args = _fitted(t, given["x"], given["y"], given["w"], k, s, inner, given["bbox"])
 
     patch(cls, "__init__", body)
 
@@ -343,10 +353,10 @@ def _derived(self: Any, nu: int, ext: int) -> Any:
 
 
 _HELD = ("_eval_args",)
-patch(UnivariateSpline, "derivative", lambda self, n=1: _derived(self, n, 1 if self.ext == 3 else self.ext), holds=_HELD)
-patch(UnivariateSpline, "antiderivative", lambda self, n=1: _derived(self, -n, self.ext), holds=_HELD)
-patch(UnivariateSpline, "get_coeffs", lambda self: self._eval_args[1][: len(self._eval_args[0]) - self._eval_args[2] - 1],
+patch(UnivariateSpline, "derivative", lambda self, n=1: _derived(self, n, 1 if self.ext == 3 else self.ext),
       holds=_HELD)  # fmt: skip
+patch(UnivariateSpline, "antiderivative", lambda self, n=1: _derived(self, -n, self.ext), holds=_HELD)
+patch(UnivariateSpline, "get_coeffs", lambda self: self._eval_args[1][: -self._eval_args[2] - 1], holds=_HELD)
 patch(UnivariateSpline, "get_knots", lambda self: self._eval_args[0][self._eval_args[2] : -self._eval_args[2] or None],
       holds=_HELD)  # fmt: skip
 for _name in ("get_residual", "roots", "set_smoothing_factor", "derivatives"):

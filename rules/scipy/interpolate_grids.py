@@ -1,5 +1,5 @@
-"""Interpolation on lines and regular grids of ``scipy.interpolate``. What is not smooth has the slopes of the piece that
-the library takes; where it takes the nearest point, only the values have derivatives."""
+"""Interpolation on lines and regular grids of ``scipy.interpolate``. What is not smooth has the slopes of the piece
+that the library takes; where it takes the nearest point, only the values have derivatives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from .interpolate_splines import _call as spline_value
 from .interpolate_splines import spline
 
 DOUBLE = np.dtype(float)
-_searched = nondiff(primitive(lambda x, points, side="left": np.searchsorted(x, points, side)))
+
+
+@nondiff
+@primitive
+def _searched(x: Any, points: Any, side: Any = "left") -> Any:
+    return np.searchsorted(x, points, side)
 
 
 def wide(x: Any) -> Any:
@@ -95,7 +100,8 @@ def finished(self: Any, y: Any, shape: tuple[int, ...], lead: int = 0) -> Any:
     """Rows of values in the shape of the points and of the data's other axes, at the place of the data's own axis."""
     front = shape_of(y)[:lead]
     y, at = np.reshape(y, (*front, *shape, *self._y_extra_shape)), self._y_axis
-    return y if not at or not shape else np.moveaxis(y, range(lead, lead + len(shape)), range(lead + at, lead + at + len(shape)))
+    n = len(shape)
+    return np.moveaxis(y, range(lead, lead + n), range(lead + at, lead + at + n)) if at and n else y
 
 
 def _objects_1d(s: Any) -> list[Any]:
@@ -103,13 +109,19 @@ def _objects_1d(s: Any) -> list[Any]:
     x = np.array([0.0, 3.0, 1.0, 4.5, 6.0])
     return [
         *(interp1d(x, s(5), kind) for kind in kinds), interp1d(x, s(5, 2), axis=0), interp1d(x, s(2, 5), "cubic"),
-        interp1d(x, s(5), bounds_error=False, fill_value=(1.0, 2.0)), interp1d(x, s(5), "cubic", fill_value="extrapolate"),
-        interp1d(x, s(5, dtype=complex)), interp1d(x, s(5), "next", fill_value="extrapolate"), interp1d(x, s.integers(5, high=9)),
+        interp1d(x, s(5), bounds_error=False, fill_value=(1.0, 2.0)),
+        interp1d(x, s(5), "cubic", fill_value="extrapolate"),
+        interp1d(x, s(5, dtype=complex)), interp1d(x, s(5), "next", fill_value="extrapolate"),
+        interp1d(x, s.integers(5, high=9)),
     ]
 
 
-@expanded(patch(Base1D, "__call__", holds=("_y", "x", "xi", "yi", "c", "_fill_value_below", "_fill_value_above")), cases=lambda s: [
-    *(case(f, s(2, low=0.1, high=5.9)) for f in _objects_1d(s)), *(case(f, s(2, 2, low=0.1, high=5.9)) for f in _objects_1d(s)[9:11]),
+_HELD = ("_y", "x", "xi", "yi", "c", "_fill_value_below", "_fill_value_above")
+
+
+@expanded(patch(Base1D, "__call__", holds=_HELD), cases=lambda s: [
+    *(case(f, s(2, low=0.1, high=5.9)) for f in _objects_1d(s)),
+    *(case(f, s(2, 2, low=0.1, high=5.9)) for f in _objects_1d(s)[9:11]),
     *(case(f, s(3, low=-2.0, high=8.0)) for f in _objects_1d(s)[11:13]), case(_objects_1d(s)[0], s.number(0.1, 5.0)),
     case(_objects_1d(s)[10], s.number(0.1, 5.0)), case(_objects_1d(s)[0], [0.5, 1.5]), case(_objects_1d(s)[0], s(0)),
     case(_objects_1d(s)[0], s(2, low=0.1, high=5.9, dtype=np.float32)),
@@ -178,13 +190,16 @@ def _grid_object(s: Any, method: str = "linear", **options: Any) -> Any:
     return RegularGridInterpolator((np.arange(4.0), np.array([0.0, 1.0, 2.5, 3.0, 4.0])), s(4, 5), method, **options)
 
 
-@expanded(patch(RegularGridInterpolator, "__call__", holds=("_values", "_grid", "_spline", "fill_value")), cases=lambda s: [
+@expanded(patch(RegularGridInterpolator, "__call__", holds=("_values", "_grid", "fill_value")), cases=lambda s: [
     *(case(_grid_object(s, m), s(3, 2, low=0.1, high=2.9)) for m in ("linear", "nearest", "cubic", "slinear")),
-    case(_grid_object(s), (s(3, low=0.1, high=2.9), s(2, 1, low=0.1, high=2.9))), case(_grid_object(s), s(2, low=0.1, high=2.9)),
-    case(_grid_object(s, bounds_error=False), s(4, 2, low=0.1, high=2.9)), case(_grid_object(s), [[0.5, 1.2], [0.2, 0.1]]),
+    case(_grid_object(s), (s(3, low=0.1, high=2.9), s(2, 1, low=0.1, high=2.9))),
+    case(_grid_object(s), s(2, low=0.1, high=2.9)),
+    case(_grid_object(s, bounds_error=False), s(4, 2, low=0.1, high=2.9)),
+    case(_grid_object(s), [[0.5, 1.2], [0.2, 0.1]]),
     case(_grid_object(s, bounds_error=False, fill_value=None), s(4, 2, low=-1.0, high=6.0)),
     case(_grid_object(s, bounds_error=False, fill_value=2.0), s(4, 2, low=-1.0, high=6.0)),
-    case(_grid_object(s, "cubic"), s(2, 2, low=0.1, high=2.9), nu=(1, 0)), case(_grid_object(s), s(2, 2, low=0.1), method="nearest"),
+    case(_grid_object(s, "cubic"), s(2, 2, low=0.1, high=2.9), nu=(1, 0)),
+    case(_grid_object(s), s(2, 2, low=0.1), method="nearest"),
     case(RegularGridInterpolator((np.arange(3.0)[::-1],), s(3, 2)), s(3, 1, low=0.1, high=1.9)),
     case(RegularGridInterpolator((np.arange(2.0),) * 3, s(2, 2, 2)), s(2, 3, low=0.1, high=0.9)),
     case(RegularGridInterpolator((np.arange(3.0),), s(3, dtype=complex)), s(2, 1, low=0.1, high=1.9)),
@@ -211,7 +226,8 @@ def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any
     elif self._spline is not None and method == self.method:
         y = _tensor(self._spline, self._grid, lines, nu)
     else:
-        raise unsupported(f"RegularGridInterpolator with method={method!r}", "Use 'linear', 'slinear', 'cubic' or 'quintic'")
+        others = "Use 'linear', 'nearest', or make one of method 'slinear', 'cubic' or 'quintic'"
+        raise unsupported(f"RegularGridInterpolator with method={method!r}", others)
     rest = shape_of(self._values)[ndim:]
     if not self.bounds_error and self.fill_value is not None:
         y = np.where(np.reshape(beyond, (-1,) + (1,) * len(rest)), self.fill_value, y)
@@ -296,7 +312,8 @@ def _rect_object(s: Any) -> Any:
 @expanded(patch(BivariateBase, "__call__", holds=("tck",)), cases=lambda s: [
     case(_rect_object(s), np.sort(s(3, low=-1.0, high=5.0)), np.sort(s(2, low=0.1, high=4.9))),
     case(_rect_object(s), s(3, low=0.1, high=3.9), s(3, low=0.1, high=4.9), grid=False),
-    case(_rect_object(s), s.number(0.1, 3.9), s(3, low=0.1, high=4.9), 1, 0, False), case(_rect_object(s), 0.3, s.number(1.0, 2.0)),
+    case(_rect_object(s), s.number(0.1, 3.9), s(3, low=0.1, high=4.9), 1, 0, False),
+    case(_rect_object(s), 0.3, s.number(1.0, 2.0)),
 ])  # fmt: skip
 def _call_rect(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
     """Beyond the ends, what is there."""
@@ -313,5 +330,6 @@ def _call_rect(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool =
     return np.reshape(np.sum(np.multiply(np.matmul(bases[0], table), bases[1]), axis=1), shape)
 
 
-for _cls, _name in ((BivariateBase, "partial_derivative"), (RectBivariateSpline.__mro__[1], "integral"), (BivariateBase, "get_residual")):
+for _name in ("partial_derivative", "get_residual", "integral"):
+    _cls = RectBivariateSpline.__mro__[1] if _name == "integral" else BivariateBase
     patch(_cls, _name, refused(_name), holds=("tck",))

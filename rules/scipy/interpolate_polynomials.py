@@ -1,10 +1,11 @@
-"""Polynomials through points of ``scipy.interpolate``: of Newton's form, with derivatives as data, and of Lagrange's."""
+"""Polynomials through points of ``scipy.interpolate``: of Newton's form, also with derivatives, and Lagrange's."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy import interpolate
 from scipy.interpolate import BarycentricInterpolator, KroghInterpolator
 
 from yota_py.base.dispatch import find_traced, shadow
@@ -13,7 +14,7 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, primitive
 
-from ..support import pulled_back_by, shape_of
+from ..support import pulled_back_by, shape_of, unsupported
 from .interpolate_grids import EVALUATED, finished, wide
 
 # ---------------------------------------------------------------------------------------------------- Newton's form
@@ -27,6 +28,7 @@ def _init_krogh(*args: Any, **kwargs: Any) -> None:
     self.xi, yi = wide(given["xi"]), np.moveaxis(wide(given["yi"]), self._y_axis, 0)
     x, self.yi = self.xi, np.reshape(yi, (self.n, -1))
     c: list[Any] = [self.yi[0]]
+    before: list[Any] = []
     for k in range(1, self.n):
         s = 0
         while s < k and x[k - s - 1] == x[k]:
@@ -34,8 +36,8 @@ def _init_krogh(*args: Any, **kwargs: Any) -> None:
         row = self.yi[k] / float(np.prod(np.arange(1.0, s + 1)))
         rows = [row]
         for i in range(k - s):
-            rows.append(((c[i] if s == 0 else rows_before[i + 1]) - rows[i]) / (x[i] - x[k]))
-        rows_before = rows
+            rows.append(((c[i] if s == 0 else before[i + 1]) - rows[i]) / (x[i] - x[k]))
+        before = rows
         c.append(rows[k - s])
     self.c = np.concatenate([np.stack(c), np.zeros((1, self.r))])
 
@@ -109,6 +111,17 @@ def _barycentric(self: Any, points: Any, most: int) -> list[Any]:
     return [_through(points, x, part) for part in values]
 
 
+_plain_lagrange = interpolate.lagrange
+
+
+def lagrange(x: Any, w: Any) -> Any:
+    if find_traced((x, w)) is not None:
+        raise unsupported("lagrange, whose result is an np.poly1d,", "Use BarycentricInterpolator")
+    return _plain_lagrange(x, w)
+
+
+patch(interpolate, "lagrange", lagrange)
+
 # ------------------------------------------------------------------------------------------------------------ calls
 
 _FORMS = {KroghInterpolator: _newton, BarycentricInterpolator: _barycentric}
@@ -129,8 +142,10 @@ def _objects(s: object) -> list[object]:
     draw: Any = s
     x = np.array([0.0, 1.0, 1.5, 3.0])
     return [
-        KroghInterpolator(x, draw(4)), KroghInterpolator([0, 0, 1, 1, 1], draw(5)), KroghInterpolator(x, draw(2, 4), axis=1),
-        BarycentricInterpolator(x, draw(4)), BarycentricInterpolator(x, draw(4, 2)), BarycentricInterpolator(x, draw(4, dtype=complex)),
+        KroghInterpolator(x, draw(4)), KroghInterpolator([0, 0, 1, 1, 1], draw(5)),
+        KroghInterpolator(x, draw(2, 4), axis=1),
+        BarycentricInterpolator(x, draw(4)), BarycentricInterpolator(x, draw(4, 2)),
+        BarycentricInterpolator(x, draw(4, dtype=complex)),
     ]
 
 

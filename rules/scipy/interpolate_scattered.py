@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 from scipy import interpolate
-from scipy.interpolate import CloughTocher2DInterpolator, LinearNDInterpolator, NearestNDInterpolator, Rbf, RBFInterpolator
+from scipy.interpolate import (
+    CloughTocher2DInterpolator,
+    LinearNDInterpolator,
+    NearestNDInterpolator,
+    Rbf,
+    RBFInterpolator,
+)
 from scipy.spatial import Delaunay, cKDTree
 
 from yota_py.base.dispatch import find_traced, shadow
@@ -17,7 +23,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive
 
 from ..indices import getitem
-from ..support import operand, shape_of, unsupported
+from ..support import dtype_of, operand, shape_of, unsupported
 from .interpolate_grids import wide
 
 # ----------------------------------------------------------------------------------- triangles, and the nearest point
@@ -110,7 +116,8 @@ def _call_linear(self: Any, *args: Any) -> Any:
 
 
 @expanded(patch(NearestNDInterpolator, "__call__", holds=("points", "values")), cases=lambda s: [
-    case(NearestNDInterpolator(_square(s), s(5)), s(3, 2)), case(NearestNDInterpolator(_square(s), s(5, 2), rescale=True), s(2, 2)),
+    case(NearestNDInterpolator(_square(s), s(5)), s(3, 2)),
+    case(NearestNDInterpolator(_square(s), s(5, 2), rescale=True), s(2, 2)),
 ])  # fmt: skip
 def _call_nearest(self: Any, *args: Any, **options: Any) -> Any:
     if options.get("distance_upper_bound") is not None:
@@ -130,7 +137,7 @@ def griddata(
     if find_traced((points, values, xi, fill_value)) is None:
         return _plain_griddata(points, values, xi, method, fill_value, rescale)
     rows = points if isinstance(points, tuple) else operand(points)
-    if isinstance(rows, tuple) and len(rows) > 1 or not isinstance(rows, tuple) and len(shape_of(rows)) > 1 and shape_of(rows)[-1] > 1:
+    if len(rows) > 1 if isinstance(rows, tuple) else len(shape_of(rows)) > 1 and shape_of(rows)[-1] > 1:
         if method == "nearest":
             return NearestNDInterpolator(points, values, rescale=rescale)(xi)
         if method == "linear":
@@ -139,7 +146,8 @@ def griddata(
         raise unsupported(f"griddata with method={method!r}", "Use method='linear' or RBFInterpolator")
     line = np.ravel(wide(rows[0] if isinstance(rows, tuple) else rows))
     fill = "extrapolate" if method == "nearest" else fill_value
-    return interpolate.interp1d(line, values, method, 0, bounds_error=False, fill_value=fill)(xi[0] if isinstance(xi, tuple) else xi)
+    f = interpolate.interp1d(line, values, method, 0, bounds_error=False, fill_value=fill)
+    return f(xi[0] if isinstance(xi, tuple) else xi)
 
 
 patch(interpolate, "griddata", griddata)
@@ -174,7 +182,8 @@ def _kernels(name: str, x: Any, y: Any, epsilon: Any) -> Any:
 
 
 def _monomials(x: Any, powers: np.ndarray) -> Any:
-    return np.stack([np.prod(np.stack([x[:, i] ** int(p) for i, p in enumerate(row)]), axis=0) for row in powers], axis=1)
+    columns = [[x[:, i] ** int(p) for i, p in enumerate(row)] for row in powers]
+    return np.stack([np.prod(np.stack(column), axis=0) for column in columns], axis=1)
 
 
 def _init_rbf(*args: Any, **kwargs: Any) -> None:
@@ -196,7 +205,7 @@ def _init_rbf(*args: Any, **kwargs: Any) -> None:
     right = np.reshape(d, (n, -1))
     if m:
         p = _monomials((y - self._shift) / self._scale, self.powers)
-        matrix = np.concatenate([np.concatenate([matrix, p], 1), np.concatenate([np.transpose(p), np.zeros((m, m))], 1)])
+        matrix = np.block([[matrix, p], [np.transpose(p), np.zeros((m, m))]])
         right = np.concatenate([right, np.zeros((m, shape_of(right)[1]))])
     self._coeffs = np.linalg.solve(matrix, right)
 
@@ -211,7 +220,8 @@ def _rbf_object(s: Any, **options: Any) -> Any:
 
 @expanded(patch(RBFInterpolator, "__call__", holds=("_coeffs", "y")), cases=lambda s: [
     *(case(_rbf_object(s, kernel=kernel, epsilon=0.8), s(3, 2)) for kernel in (*SMOOTH, *KERNELS)),
-    case(_rbf_object(s, degree=-1, kernel="gaussian", epsilon=1.2), s(2, 2)), case(_rbf_object(s, degree=2, smoothing=0.1), s(2, 2)),
+    case(_rbf_object(s, degree=-1, kernel="gaussian", epsilon=1.2), s(2, 2)),
+    case(_rbf_object(s, degree=2, smoothing=0.1), s(2, 2)),
     case(RBFInterpolator(s(4, 1), s(4, 2)), s(3, 1)), case(RBFInterpolator(s(4, 1), s(4, dtype=complex)), s(3, 1)),
 ])  # fmt: skip
 def _call_rbf(self: Any, x: Any) -> Any:
@@ -224,8 +234,8 @@ def _call_rbf(self: Any, x: Any) -> Any:
     if len(self.powers):
         basis = np.concatenate([basis, _monomials((x - self._shift) / self._scale, self.powers)], axis=1)
     coefficients = self._coeffs
-    if shape_of(coefficients)[1:] != (columns := (int(np.prod(self.d_shape, dtype=int)),)):  # complex ones as pairs
-        coefficients = coefficients[:, : 2 * columns[0] : 2] + 1j * coefficients[:, 1::2]
+    if np.dtype(self.d_dtype).kind == "c" and dtype_of(coefficients).kind != "c":  # the library has pairs of real ones
+        coefficients = coefficients[:, ::2] + 1j * coefficients[:, 1::2]
     return np.reshape(np.matmul(basis, coefficients), (shape_of(x)[0], *self.d_shape))
 
 
@@ -259,9 +269,8 @@ def _init_old_rbf(*args: Any, **kwargs: Any) -> None:
 def _old_basis(self: Any, x: Any) -> Any:
     """The functions of the old class: as the new ones, with other signs and ``epsilon`` the other way round."""
     name = {"thin_plate": "thin_plate_spline"}.get(self.function, self.function)
-    epsilon, sign = (1 / self.epsilon, 1) if name in SMOOTH else (1.0, 1)
-    if name in ("multiquadric", "linear", "quintic"):
-        sign = -1
+    epsilon = 1 / self.epsilon if name in SMOOTH else 1.0
+    sign = -1 if name in ("multiquadric", "linear", "quintic") else 1
     return np.multiply(sign, _kernels(name, np.transpose(x), np.transpose(self.xi), epsilon))
 
 
@@ -270,8 +279,10 @@ patch(Rbf, "__init__", _init_old_rbf)
 
 
 @expanded(patch(Rbf, "__call__", holds=("nodes", "xi", "epsilon")), cases=lambda s: [
-    *(case(Rbf(s(5), s(5), s(5), function=f), s(3), s(3)) for f in ("multiquadric", "inverse", "gaussian", "linear", "thin_plate")),
-    case(Rbf(s(4), s(4), function="cubic", smooth=0.1), s(2, 2)), case(Rbf(s(4), s(4, 2), mode="N-D", epsilon=0.5), s(3)),
+    *(case(Rbf(s(5), s(5), s(5), function=f), s(3), s(3))
+      for f in ("multiquadric", "inverse", "gaussian", "linear", "thin_plate")),
+    case(Rbf(s(4), s(4), function="cubic", smooth=0.1), s(2, 2)),
+    case(Rbf(s(4), s(4, 2), mode="N-D", epsilon=0.5), s(3)),
 ])  # fmt: skip
 def _call_old_rbf(self: Any, *args: Any) -> Any:
     args = tuple(map(wide, args))

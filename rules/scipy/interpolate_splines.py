@@ -6,18 +6,16 @@ Practical Guide to Splines", chapters IX to XIV.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from scipy import interpolate
 from scipy.interpolate import BSpline
 
-from yota_py.base.dispatch import find_traced, shadow
+from yota_py.base.dispatch import shadow
 from yota_py.registry.composites import expanded, rule_of_body
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive, vjps
-from yota_py.registry.tangents import MISSING, as_array, astype, conj, strong_multiply
+from yota_py.registry.tangents import as_array, astype, conj, strong_multiply
 
 from ..indices import getitem
 from ..support import dtype_of, inexact, operand, shape_of
@@ -110,10 +108,11 @@ def _knots(k: int) -> Any:
 
 vjps(
     spline, lambda dy, y, *args: _of_knots(dy, *args),
-    lambda dy, y, t, c, points, *how: spread(dy, t, points, *how, shape_of(c)[0]),
+    lambda dy, y, t, c, points, k, nu, extrapolate: spread(dy, t, points, k, nu, extrapolate, shape_of(c)[0]),
     lambda dy, y, *args: _of_points(dy, *args),
     cases=lambda s: [
-        *(case(np.arange(2.0 * k + 4) + s(2 * k + 4, low=0.0, high=0.3), s(k + 3), s(3, low=k + 0.4, high=k + 2.6), k, nu, True)
+        *(case(np.arange(2.0 * k + 4) + s(2 * k + 4, low=0.0, high=0.3), s(k + 3), s(3, low=k + 0.4, high=k + 2.6),
+               k, nu, True)
           for k, nu in ((1, 0), (2, 0), (2, 1), (3, 0), (3, 2))),
         case(np.arange(8.0) + s(8, low=0.0, high=0.3), s(4, 2), s(2, 2, low=3.4, high=4.0), 3, 0, False),
         case(np.arange(6.0) + s(6, low=0.0, high=0.3), s(3, dtype=complex), s(3, low=2.4, high=3.0), 2, 0, True),
@@ -142,7 +141,8 @@ def _objects(s: Any) -> list[Any]:
 
 @expanded(patch(BSpline, "__call__", holds=("_c", "_t")), cases=lambda s: [
     *(case(b, s(2, low=0.1, high=2.9)) for b in _objects(s)), case(_objects(s)[0], s(2, 2, low=-1.0, high=4.0), 1),
-    case(_objects(s)[0], s.number(0, 3)), case(_objects(s)[4], s(3, low=-4.0, high=9.0)), case(_objects(s)[0], [0.3, 1.2]),
+    case(_objects(s)[0], s.number(0, 3)), case(_objects(s)[4], s(3, low=-4.0, high=9.0)),
+    case(_objects(s)[0], [0.3, 1.2]),
 ])  # fmt: skip
 def _call(self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     t, k = self._t, self.k
@@ -190,7 +190,8 @@ patch(BSpline, "antiderivative", _antiderivative, holds=("_c", "_t"))
 
 
 @expanded(patch(BSpline, "integrate", holds=("_c", "_t")), cases=lambda s: [
-    *(case(b, s.number(0.1, 1.0), s.number(1.1, 2.9)) for b in _objects(s)[:4]), case(_objects(s)[0], 2.5, s.number(0.1, 2.0)),
+    *(case(b, s.number(0.1, 1.0), s.number(1.1, 2.9)) for b in _objects(s)[:4]),
+    case(_objects(s)[0], 2.5, s.number(0.1, 2.0)),
     case(_objects(s)[4], s.number(-3.0, 3.0), s.number(7.2, 12.0)), case(_objects(s)[3], s.number(0.1, 1.0), 5.0),
     case(_objects(s)[0], s.number(-1.0, -0.1), s.number(3.1, 5.0)),
 ])  # fmt: skip

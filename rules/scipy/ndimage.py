@@ -40,7 +40,8 @@ def _line_cases(s: Sample) -> Iterable[Case]:
         case(s(5, dtype=np.float32), s(3)), case(s(3, 4).T, s(6)[::2]), case(s(5), [1.0, -2.0]), case([1.0, 2.0], s(3)),
         case(s(4), s(3), output=np.float32), case(s(4), s(3), output="f8"), case(s(4), s(3), -1, None, "constant", 2.0),
         case(s(0), s(3)), case(s(2, 0), s(3)),
-        case(s(4, dtype=complex), s(3)), case(s(4), s(3, dtype=complex)), case(s(3, dtype=complex), s(2, dtype=complex)),
+        case(s(4, dtype=complex), s(3)), case(s(4), s(3, dtype=complex)),
+        case(s(3, dtype=complex), s(2, dtype=complex)),
         case(s(4, dtype=complex), s(3), mode="constant", cval=1 + 2j), case(s.integers(4, high=9), s(3), output=float),
     ]  # fmt: skip
 
@@ -130,7 +131,7 @@ def gaussian_kernel(sigma: Any, order: int, radius: int) -> Any:
     phi = np.exp(np.multiply(-0.5 / variance, x**2))
     q: list[Any] = [1.0]  # the coefficients of a polynomial
     for _ in range(order):
-        slope = [i * c for i, c in enumerate(q)][1:] + [0.0, 0.0]
+        slope = [*[i * c for i, c in enumerate(q)][1:], 0.0, 0.0]
         q = [a - b for a, b in zip(slope, [0.0, *(np.divide(c, variance) for c in q)], strict=True)]
     return sum(c * x**i for i, c in enumerate(q)) * phi / np.sum(phi)
 
@@ -231,10 +232,15 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return _sum_over(x, output, mode, axes, lambda i, output, m: correlate1d(x, [1, -2, 1], i, output, m, cval, 0))
 
 
+def _over(x: Any, output: Any, mode: Any, axes: Any, term: Any) -> list[Any]:
+    """A term for each axis."""
+    chosen = axes_list(axes, len(shape_of(x)))
+    return [term(i, output, m) for i, m in zip(chosen, normalized(mode, len(chosen)), strict=True)]
+
+
 def _sum_over(x: Any, output: Any, mode: Any, axes: Any, term: Any) -> Any:
     """The sum of a term for each axis; the image itself if there is none."""
-    chosen = axes_list(axes, len(shape_of(x)))
-    terms = [term(i, output, m) for i, m in zip(chosen, normalized(mode, len(chosen)), strict=True)]
+    terms = _over(x, output, mode, axes, term)
     return sum(terms[1:], terms[0]) if terms else _each(x, output, [])
 
 
@@ -254,8 +260,9 @@ def _gradient_cases(s: Sample) -> Iterable[Case]:
 
 @made_of_filters(ndimage, "gaussian_laplace", _gradient_cases)
 def gaussian_laplace(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
-) -> Any:
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None,
+    **kwargs: Any,
+) -> Any:  # fmt: skip
     x = operand(input)
     chosen = axes_list(axes, len(shape_of(x)))
     sigmas: list[Any] = [0] * len(shape_of(x))
@@ -266,11 +273,11 @@ def gaussian_laplace(
 
 @made_of_filters(ndimage, "gaussian_gradient_magnitude", _gradient_cases)
 def gaussian_gradient_magnitude(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any
-) -> Any:
+    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None,
+    **kwargs: Any,
+) -> Any:  # fmt: skip
     """The root of the sum of squares, whose slope is zero where it is zero. All axes are smoothed."""
     x = operand(input)
     term = _gaussian_term(x, normalized(sigma, len(shape_of(x))), cval, 1, kwargs)
-    slopes: list[Any] = []
-    _sum_over(x, output, mode, axes, lambda *at: slopes.append(term(*at)) or 0)
+    slopes = _over(x, output, mode, axes, term)
     return np.linalg.norm(np.stack(slopes), axis=0) if slopes else _each(x, output, [])

@@ -26,7 +26,8 @@ def _regions(labels: Any, index: Any) -> tuple[Any, Any, int]:
     labels, index = np.ravel(operand(labels)), np.ravel(operand(index))
     known = np.sort(index)
     at = np.minimum(np.searchsorted(known, labels), shape_of(known)[0] - 1)
-    return np.where(getitem(known, at) == labels, at, shape_of(known)[0]), np.searchsorted(known, index), shape_of(known)[0] + 1
+    n = shape_of(known)[0]
+    return np.where(getitem(known, at) == labels, at, n), np.searchsorted(known, index), n + 1
 
 
 def _of_regions(x: Any, labels: Any, index: Any, of_one: Callable[..., Any], of_all: Callable[..., Any]) -> Any:
@@ -70,7 +71,8 @@ def _region_cases(s: Sample) -> Iterable[Case]:
     return [
         case(s(3, 4)), case(s(3, 4), labels), case(s(3, 4), labels, 2), case(s(3, 4), labels, [1, 3]),
         case(s(3, 4), labels, np.array([[2, 1], [1, 3]])), case(s(3, 4), labels=labels, index=range(1, 4)),
-        case(s(3, 4, dtype=np.float32), labels, [2, 1]), case(s(4, 3).T, labels, 1), case([1.0, 2.0, 4.0], [1, 1, 2], [2, 1]),
+        case(s(3, 4, dtype=np.float32), labels, [2, 1]), case(s(4, 3).T, labels, 1),
+        case([1.0, 2.0, 4.0], [1, 1, 2], [2, 1]),
         case(s(3, 4), labels - 1, [-1, 1]), case(s(4), labels, [1, 2]), case(s(3, 4), labels > 0),
     ]  # fmt: skip
 
@@ -112,7 +114,8 @@ def _shared(dy: Any, y: Any, input: Any, labels: Any = None, index: Any = None) 
     shape = np.broadcast_shapes(shape_of(x), shape_of(operand(labels)))
     region, asked, n = _regions(np.broadcast_to(operand(labels), shape), index)
     first = np.searchsorted(np.sort(asked), np.arange(n - 1))  # of those that ask for one region
-    extreme = np.append(getitem(np.ravel(y), getitem(np.argsort(asked), np.minimum(first, shape_of(asked)[0] - 1))), np.nan)
+    at = getitem(np.argsort(asked), np.minimum(first, shape_of(asked)[0] - 1))
+    extreme = np.append(getitem(np.ravel(y), at), np.nan)
     hit = astype(np.equal(np.ravel(np.broadcast_to(x, shape)), getitem(extreme, region)), np.dtype(float))
     back = _totals(np.ravel(dy), asked, n) / np.maximum(_totals(hit, region, n), 1)
     return np.reshape(np.multiply(hit, getitem(back, region)), shape)

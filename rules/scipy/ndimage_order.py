@@ -44,8 +44,9 @@ def _line_cases(s: Sample) -> Iterable[Case]:
 def _of_line(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
     @filter_of(ndimage, name, _line_cases)
     def body(
-        input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
-    ) -> Any:
+        input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0,
+        origin: int = 0,
+    ) -> Any:  # fmt: skip
         x = operand(input)
         return pick(_windows(x, size, None, mode, cval, origin, axis_of(axis, len(shape_of(x)))), axis=-1)
 
@@ -55,7 +56,8 @@ def _of_line(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
 def _cases(s: Sample) -> Iterable[Case]:
     cross = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]])
     return [
-        case(s(3, 4), size=3), case(s(3, 4), (2, 3), mode=("wrap", "constant"), cval=0.3), case(s(4, 3).T, footprint=cross),
+        case(s(3, 4), size=3), case(s(3, 4), (2, 3), mode=("wrap", "constant"), cval=0.3),
+        case(s(4, 3).T, footprint=cross),
         case(s(3, 3), footprint=[[1, 0], [1, 1]], origin=(-1, 0), mode="mirror"), case(s(4), 3),
         case(s(2, 3, 2), size=2, axes=(0, 2)), case(s(3, 3, dtype=np.float32), 2), case([[1.0, 3.0, 2.0]], 2),
         case(s(3, 3), size=(1, 2), output=np.float32), case(s(2, 3, 2), footprint=[[1, 0], [1, 1]], axes=(1, 2)),
@@ -74,7 +76,7 @@ def _of_window(name: str, pick: Callable[..., Any], cases: Cases = _cases) -> Ca
 
 
 def _ranked(seen: Any, rank: int) -> Any:
-    """The element of this rank; the library takes the least and the greatest for what they are, which tied ones share."""
+    """The element of this rank; the least and the greatest are shared by tied ones."""
     n = shape_of(seen)[-1]
     rank += n if rank < 0 else 0
     if rank in (0, n - 1):
@@ -100,7 +102,8 @@ def _rank_cases(*ranks: Any) -> Callable[[Sample], Iterable[Case]]:
     return lambda s: [
         case(s(3, 4), rank, size=2) for rank in ranks
     ] + [
-        case(s(3, 4), a, footprint=[[1, 0], [1, 1]], mode="wrap", origin=-1), case(s(5), b, 3, mode="constant", cval=0.2),
+        case(s(3, 4), a, footprint=[[1, 0], [1, 1]], mode="wrap", origin=-1),
+        case(s(5), b, 3, mode="constant", cval=0.2),
         case(s(2, 3, 2), a, size=2, axes=(0, 2)), case(s(3, 3, dtype=np.float32), c, 2), case([[1.0, 3.0, 2.0]], a, 2),
     ]  # fmt: skip
 
@@ -136,14 +139,15 @@ def _shaped(x: Any, size: Any, footprint: Any, structure: Any, mode: Any, cval: 
 def _grey_cases(s: Sample) -> Iterable[Case]:
     return [
         *[*_cases(s)][:-1], case(s(3, 4), None, None, s(2, 3)), case(s(4), None, [1, 0, 1], s(3), mode="wrap"),
-        case(s(3, 4), None, None, s(3, 2), None, "constant", 0.2, (1, -1)), case(s(2, 2, 3), None, [[1, 1]], axes=(1, 2)),
+        case(s(3, 4), None, None, s(3, 2), None, "constant", 0.2, (1, -1)),
+        case(s(2, 2, 3), None, [[1, 1]], axes=(1, 2)),
     ]  # fmt: skip
 
 
 @filter_of(ndimage, "grey_erosion", _grey_cases)
 def grey_erosion(
-    input: Any, size: Any = None, footprint: Any = None, structure: Any = None, output: Any = None, mode: Any = "reflect",
-    cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
+    input: Any, size: Any = None, footprint: Any = None, structure: Any = None, output: Any = None,
+    mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
     seen, shape = _shaped(operand(input), size, footprint, structure, mode, cval, origin, axes)
     return np.min(seen - shape, axis=-1)
@@ -151,8 +155,8 @@ def grey_erosion(
 
 @filter_of(ndimage, "grey_dilation", _grey_cases)
 def grey_dilation(
-    input: Any, size: Any = None, footprint: Any = None, structure: Any = None, output: Any = None, mode: Any = "reflect",
-    cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
+    input: Any, size: Any = None, footprint: Any = None, structure: Any = None, output: Any = None,
+    mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
     """The structure is turned round, and so is the window."""
     x = operand(input)
@@ -172,7 +176,8 @@ def _morphology(name: str, form: Callable[..., Any]) -> None:
     """A function of the image ``x``, ``erode`` and ``dilate``; the last one that runs makes the result's dtype."""
 
     @made_of_filters(ndimage, name, lambda s: [
-        case(s(3, 3), size=2), case(s(4), 3, mode="wrap"), case(s(3, 3), None, None, s(2, 2), cval=0.3, mode="constant"),
+        case(s(3, 3), size=2), case(s(4), 3, mode="wrap"),
+        case(s(3, 3), None, None, s(2, 2), cval=0.3, mode="constant"),
         case([[1.0, 3.0, 2.0]], footprint=[[1, 1]]), case(s(2, 3, dtype=np.float32), 2),
     ])  # fmt: skip
     def body(

@@ -1,6 +1,6 @@
 """Images between their pixels: splines of ``scipy.ndimage``, with derivatives in the image and in the coordinates.
 
-An image is filtered to coefficients c (which is linear, and a solve with the matrix of the splines' values at the pixels),
+An image is filtered to coefficients c (which is linear: a solve with the matrix of the splines' values at the pixels),
 and sampled: the sum of c[i] B(x - i), with B the centred B-spline of this order. Unser, Aldroubi & Eden 1993, "B-spline
 signal processing". Where slopes jump (order 0 and 1, edges), they are those to the right.
 """
@@ -136,7 +136,8 @@ def _taps(c: Any, n: int, order: int, mode: str) -> Any:
 def _weights(c: Any, order: int, nu: int = 0) -> Any:
     """How much they count, or derivatives of that (de Boor 1978, "A Practical Guide to Splines", chapter X)."""
     c = c + 0.5 * (order % 2 == 0)
-    u, w = c - np.floor(c), [np.ones(np.shape(c))]
+    u = c - np.floor(c)
+    w: list[Any] = [np.ones(np.shape(c))]
     for d in range(1, order - nu + 1):
         before = [0.0, *w, 0.0]
         w = [((u + (d - j)) * before[j] + (j + 1 - u) * before[j + 1]) / d for j in range(d + 1)]
@@ -152,7 +153,10 @@ vjps(_weights, lambda dy, y, c, order, nu=0: np.sum(np.multiply(dy, _weights(c, 
 def _sampled(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """An image at points, whose coordinates are of one shape."""
     c, pad = _coefficients(x, order, mode, cval, prefilter)
-    ndim, flat, beyond, factors, nowhere = len(coordinates), 0, False, [], False
+    ndim, factors = len(coordinates), []
+    flat: Any = 0
+    beyond: Any = False
+    nowhere: Any = False
     for axis, (n, point) in enumerate(zip(shape_of(c), coordinates, strict=True)):
         point = _inside(point + pad, n, mode)
         at, weights = _taps(point, n, order, mode), _weights(point, order)
@@ -171,7 +175,8 @@ def _sampled(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: An
 def _sampled_by_axis(x: Any, lines: Sequence[Any], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """An image at the points of a grid, by the coordinates along each axis."""
     y, pad = _coefficients(x, order, mode, cval, prefilter)
-    ndim, nowhere = len(lines), False
+    ndim = len(lines)
+    nowhere: Any = False
     for axis, line in enumerate(lines):
         n = shape_of(y)[axis]
         line = _inside(line + pad, n, mode)
@@ -191,11 +196,15 @@ def _sample_cases(s: Sample) -> Iterable[Case]:
     yield from [case(s(3, 4), s(2, 3, low=-1.0, high=4.0), order=order, mode=mode)
                 for mode, order in (("constant", 3), ("mirror", 1), ("grid-constant", 1), ("reflect", 2))]  # fmt: skip
     yield from [
-        case(s(5), s(6, low=-4.0, high=9.0), order=0, mode="wrap"), case(s(6), s(4, low=0.0, high=5.0), order=4), case(s(6), s(4, low=0.0, high=5.0), order=5, mode="mirror"),
-        case(s(3, 4), s(2, 2, 2, low=0.0, high=2.0), order=3, prefilter=False), case(s(2, 2, 3), s(3, 4, low=0.0, high=1.0)),
+        case(s(5), s(6, low=-4.0, high=9.0), order=0, mode="wrap"), case(s(6), s(4, low=0.0, high=5.0), order=4),
+        case(s(6), s(4, low=0.0, high=5.0), order=5, mode="mirror"),
+        case(s(3, 4), s(2, 2, 2, low=0.0, high=2.0), order=3, prefilter=False),
+        case(s(2, 2, 3), s(3, 4, low=0.0, high=1.0)),
         case(s(5, dtype=np.float32), s(3, low=0.0, high=4.0)), case([[1.0, 2.0], [0.0, 3.0]], [[0.2], [0.6]]),
-        case(s(4, dtype=complex), s(3, low=0.0, high=3.0)), case(s(4), s(3, low=0.0, high=3.0), np.float32, 1, "nearest"),
-        case(s(1), s(3), mode="mirror"), case(s(1), s(3), order=1, mode="reflect"), case(s(4, 3).T, s(2, 1, low=0.1, high=2.0)),
+        case(s(4, dtype=complex), s(3, low=0.0, high=3.0)),
+        case(s(4), s(3, low=0.0, high=3.0), np.float32, 1, "nearest"),
+        case(s(1), s(3), mode="mirror"), case(s(1), s(3), order=1, mode="reflect"),
+        case(s(4, 3).T, s(2, 1, low=0.1, high=2.0)),
         case(s(4), s(0)),
     ]  # fmt: skip
 
@@ -259,7 +268,8 @@ def _affine_cases(s: Sample) -> Iterable[Case]:
     return [
         *(case(s(3, 4), s(2, 2, low=0.2, high=0.4), s(2, low=0.2, high=0.4), order=order, mode=mode, cval=0.7)
           for mode, order in (("constant", 1), ("constant", 3), ("grid-wrap", 2))),
-        case(s(3, 4), s(2, 3, low=0.2, high=0.4), mode="reflect"), case(s(3, 3), matrix=turn, offset=0.3, output_shape=(2, 4)),
+        case(s(3, 4), s(2, 3, low=0.2, high=0.4), mode="reflect"),
+        case(s(3, 3), matrix=turn, offset=0.3, output_shape=(2, 4)),
         case(s(3, 3), matrix=[[0.9, 0.1, 0.3], [0.2, 0.8, 0.1], [0, 0, 1]], order=1), case(s(4), [0.7], 0.4),
         case(s(3, 4), s(2, low=0.5, high=0.9), s(2)), case(s(4), matrix=[[0.7]], offset=[0.4]),
         case(s(3, 3, dtype=np.float32), matrix=turn), case(s(3, 3, dtype=complex), matrix=turn, prefilter=False),
@@ -279,7 +289,8 @@ def affine_transform(
         m, at = m[:n, :n], m[:n, n]
     at = [at[i] if shape_of(at) else at for i in range(n)]
     if len(shape_of(m)) == 1:
-        return _sampled_by_axis(x, [m[i] * (np.arange(shape[i]) + at[i] / m[i]) for i in range(n)], order, mode, cval, prefilter)
+        lines = [m[i] * (np.arange(shape[i]) + at[i] / m[i]) for i in range(n)]
+        return _sampled_by_axis(x, lines, order, mode, cval, prefilter)
     grid = np.indices(shape).astype(float)
     points = [sum((m[i, j] * grid[j] for j in range(n)), at[i]) for i in range(n)]  # in the library's order
     return _sampled(x, points, order, mode, cval, prefilter)

@@ -73,7 +73,8 @@ def _outside(dy: Any, y: Any, x: Any, cval: Any, axis: int, before: int, after: 
 vjps(
     continued, lambda dy, y, x, cval, axis, *how: folded(dy, shape_of(x)[axis], axis, *how), _outside,
     cases=lambda s: [
-        case(s(3), 0.5, 0, 2, 4, "constant"), case(s(3, 2), 0.5, 0, 3, 7, "mirror"), case(s(2, 3), 0.5, 1, 4, 0, "wrap"),
+        case(s(3), 0.5, 0, 2, 4, "constant"), case(s(3, 2), 0.5, 0, 3, 7, "mirror"),
+        case(s(2, 3), 0.5, 1, 4, 0, "wrap"),
         case(s(3), 0.5, 0, -1, 3, "reflect"), case(s(1), 0.5, 0, 2, 2, "mirror"), case(s(4), 0.5, 0, 3, -2, "constant"),
     ],
 )  # fmt: skip
@@ -112,7 +113,7 @@ vjps(windowed, _spread, lambda dy, y, x, w: windowed(conj(x), dy), cases=lambda 
 
 
 def windows(x: Any, footprint: np.ndarray, modes: Sequence[str], cval: Any, origins: Sequence[int]) -> Any:
-    """What each element's window has of ``x``, on a new last axis: where ``footprint``, which has as many axes, is true."""
+    """What each element's window has of ``x``, on a new last axis: where ``footprint``, of as many axes, is true."""
     shape = shape_of(x)
     flat, inside = np.zeros((), int), np.ones((), bool)
     for axis, (n, k, where) in enumerate(zip(shape, footprint.shape, np.nonzero(footprint), strict=True)):
