@@ -275,7 +275,7 @@ def _integral(a: Any, b: Any, tck: Any) -> Any:
     ta, ca, ka = differentiated(t, np.concatenate([c, np.zeros(missing)]) if missing else c, k, -1)
     start, stop = t[k], t[shape_of(t)[0] - k - 1]
     ends = [spline(ta, ca, np.clip(astype(operand(end), np.dtype(float)), start, stop), ka, 0, True) for end in (a, b)]
-    return (ends[1] - ends[0])[()]
+    return (ends[1] - ends[0]).item()  # a number of Python's
 
 
 @expanded(patch(interpolate, "splint"), cases=lambda s: [

@@ -208,10 +208,9 @@ def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any
     ndim, method = len(self._grid), method or self.method
     points = _coordinates(xi, ndim)
     shape = shape_of(points)
-    if find_traced((self._grid,)) is None:
-        plain = object.__new__(RegularGridInterpolator)
-        plain._grid, plain.bounds_error = self._grid, False
-        plain._prepare_xi(shadow(xi))  # raises what it does
+    plain = object.__new__(RegularGridInterpolator)
+    plain._grid, plain.bounds_error = shadow(self._grid), False
+    plain._prepare_xi(shadow(xi))  # raises what it does
     lines = [np.reshape(points[..., i], (-1,)) for i in range(ndim)]
     beyond = False
     for line, x in zip(lines, self._grid, strict=True):
