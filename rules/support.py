@@ -13,6 +13,8 @@ from yota_py.base.dispatch import dispatching, original
 from yota_py.base.types import ArrayType, typeof
 from yota_py.errors import MissingRuleError
 from yota_py.registry.applied import apply_rule
+from yota_py.registry.composites import rule_of_body
+from yota_py.registry.partials import Wanted
 from yota_py.registry.registry import Pullback as Pullback
 from yota_py.registry.registry import Rule, case, nondiff, rrule
 from yota_py.registry.tangents import as_array, astype
@@ -36,6 +38,16 @@ def rule_of_primitives(fn: Callable[..., Any], **options: Any) -> Callable[[Rule
 def rule_of(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     """``(y, pullback)`` of another function, to build a rule on it; while a trace runs, it may be its stand-in."""
     return apply_rule(original(fn), args, kwargs, None)
+
+
+def pulled_back_by(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> None:
+    """Register a function whose value is its own and whose pullback is that of a body; ``options`` as in ``rrule``."""
+
+    @wraps(body)
+    def rule(wanted: Wanted, /, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+        return fn(*args, **kwargs), lambda dy: rule_of_body(body, args, kwargs, wanted)[1](dy)
+
+    rrule(fn, selective=True, **options)(rule)
 
 
 def given(**kwargs: Any) -> dict[str, Any]:

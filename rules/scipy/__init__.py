@@ -15,8 +15,9 @@ FILES = {
     "stats": "stats",
     "signal": "signal",
     "integrate": "integrate",
-    "interpolate": "interpolate",
-    "ndimage": "ndimage",
+    "interpolate": "interpolate interpolate_splines interpolate_fits interpolate_grids interpolate_scattered "
+    "interpolate_polynomials",
+    "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
     "spatial": "spatial",
     "sparse": "sparse",
 }

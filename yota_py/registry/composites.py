@@ -134,6 +134,8 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     calls = (find_traced((args, kwargs)) if part is None else part).calls
     wanted = [i for i, x in enumerate(args) if _is_active(x)]
     if not wanted or (entry is not None and entry.nondiff):
+        if fn is operator.getitem and (traced := find_traced(values[1:])) is not None:  # a plain array would convert it
+            return _part(traced.__yota_record__(fn, values, keywords), calls, active=False)
         return _part(fn(*values, **keywords), calls, active=False)
     y, pullback = apply_rule(fn, values, keywords, None, wanted)
     result = _part(y, calls)

@@ -26,7 +26,7 @@ from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
 from ..registry.patches import finders, holding, makers, open_modules, patched, show, shown, shown_always
-from ..registry.registry import listeners, methods
+from ..registry.registry import entries, listeners, methods
 from .disguise import BY_ORIGINAL
 
 Owner: TypeAlias = ModuleType | type
@@ -301,9 +301,12 @@ def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable
     def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.traces or state.suspended:
             return fn(self, *args, **kwargs)
-        if finds((*args, *kwargs.values())) or any(is_traced(self.__dict__.get(name)) for name in held):
+        if finds((*args, *kwargs.values())):
             return traced(self, *args, **kwargs)
-        return fn(self, *args, **kwargs)
+        if find_traced(getattr(self, name, None) for name in held) is None:
+            return fn(self, *args, **kwargs)
+        entry = entries.get(traced)  # a primitive would find nothing traced among these arguments
+        return (traced if entry is None or entry.body is None else entry.body)(self, *args, **kwargs)
 
     originals[id(stand_in)] = fn
     return stand_in
