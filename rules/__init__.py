@@ -13,6 +13,7 @@ from . import (  # noqa: F401 - they register what they have
     einsum,
     elementwise,
     flat,
+    fourier,
     indexing,
     joining,
     layout,
