@@ -104,7 +104,9 @@ def _grid_cases(complex: bool, planar: bool) -> Callable[[Sample], Iterable[Case
 
 
 def _on_axes(fn: Any, steps: Callable[[Any, Any, Any, Any], Any], planar: bool, complex: bool, real: int) -> None:
-    def body(a: Any, s: Any = None, axes: Any = (-2, -1) if planar else None, norm: Any = None, out: None = None) -> Any:
+    ahead = (-2, -1) if planar else None
+
+    def body(a: Any, s: Any = None, axes: Any = ahead, norm: Any = None, out: None = None) -> Any:
         a = operand(a)
         return steps(a, *_cook_nd_args(np.broadcast_to(0.0, shape_of(a)), s, axes, real), norm)
 

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from yota_py.base.dispatch import decided, find_traced, is_traced
 from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Index, Unindex, View
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rrule, vjps
+from yota_py.registry.registry import Case, Sample, case, describe, rrule, vjps
 from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -271,4 +271,3 @@ _inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.fla
 _inline(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(_mask(condition))))
 _inline(np.unique, _unique)
 
-methods["choose"] = np.choose  # which has no rule, as it says

@@ -116,8 +116,8 @@ for _name, _fn, _complex in (
 
 
 # ------------------------------------------------------------------------ cosine and sine transforms
-# Orthogonalized, the matrices of types 1 and 4 are symmetric, and those of types 2 and 3 each other's transposes. Without
-# that, an element at the ends counts for two of them: on entry for type 1 and 3, in the result for type 1 and 2.
+# Orthogonalized, the matrices of types 1 and 4 are symmetric, and those of types 2 and 3 each other's transposes.
+# Without that, an element at the ends counts for two of them: on entry for type 1 and 3, in the result for type 1 and 2.
 
 _TRANSPOSED = {1: 1, 2: 3, 3: 2, 4: 4}
 
@@ -165,7 +165,9 @@ def _real_transform(name: str, end: int) -> None:
 
     vjps(whole, formula, cases=_real_grids)
 
-    def inverse(x: Any, type: int = 2, s: Any = None, axes: Any = None, norm: Any = None, *options: Any, **named: Any) -> Any:
+    def inverse(
+        x: Any, type: int = 2, s: Any = None, axes: Any = None, norm: Any = None, *options: Any, **named: Any
+    ) -> Any:
         return whole(x, _TRANSPOSED[type], s, axes, SWAPPED[norm], *options[:2],
                      **({"orthogonalize": options[2]} if len(options) > 2 else {}), **named)  # fmt: skip
 
@@ -196,7 +198,8 @@ def _hankel(name: str) -> None:
     fn = patch(fft, name)
     vjps(fn, lambda dy, y, a, dln, mu, offset=0.0, bias=0.0: fn(dy, dln, mu, offset, bias), MISSING, MISSING, MISSING,
          MISSING, cases=lambda s: [
-        case(s(4), dln=0.3, mu=1), case(s(5), dln=0.2, mu=0, offset=0.1), case([1.0, 2.0, 0.5], dln=0.25, mu=1.5, bias=-0.3),
+        case(s(4), dln=0.3, mu=1), case(s(5), dln=0.2, mu=0, offset=0.1),
+        case([1.0, 2.0, 0.5], dln=0.25, mu=1.5, bias=-0.3),
         case(s(2, 4), dln=0.3, mu=2, offset=0.1, bias=0.2),
     ])  # fmt: skip
 
