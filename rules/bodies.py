@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.lib import (
     _arraysetops_impl,
     _function_base_impl,
     _histograms_impl,
+    _index_tricks_impl,
     _nanfunctions_impl,
     _polynomial_impl,
     _shape_base_impl,
@@ -26,7 +26,7 @@ from .support import operand, promoted, shape_of
 
 open_to_traces(
     fromnumeric, function_base, numeric, shape_base, _arraysetops_impl, _function_base_impl, _histograms_impl,
-    _nanfunctions_impl, _polynomial_impl, _shape_base_impl, _twodim_base_impl,
+    _index_tricks_impl, _nanfunctions_impl, _polynomial_impl, _shape_base_impl, _twodim_base_impl,
 )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ _seen_through(np.corrcoef, _table)
 _ABOVE = np.array([True, False, True, False])
 _seen_through(np.piecewise, lambda s: [
     case(s(4), [_ABOVE, ~_ABOVE], [np.sin, lambda x: x * x]), case(s(4), [_ABOVE], [0.5, np.exp]),
-    case(s(4), _ABOVE, [np.negative]), case(s(), [True, False], [np.cos, 1.0]), case(s(2, 2), [_ABOVE.reshape(2, 2)], [np.abs, 1]),
+    case(s(4), _ABOVE, [np.negative]), case(s(), [True, False], [np.cos, 1.0]),
     case(s(4), [_ABOVE], [lambda x, a: a * x, 2], 3.0), case(s(4, dtype=np.float32), [_ABOVE], [np.square]),
 ])  # fmt: skip
 
@@ -122,7 +122,8 @@ _seen_through(np.trim_zeros, lambda s: [
     case(s(4)), case(s(3), "f"), case(s(2, 2), axis=0), case(s(3, dtype=np.float32), "b"), case(s(0)),
 ])  # fmt: skip
 _seen_through(np.apply_along_axis, lambda s: [
-    case(np.sum, 0, s(3, 2)), case(lambda x: x * x[0], 1, s(2, 3)), case(lambda x, a, b=1: a * x + b, -1, s(2, 2), 3.0, b=2.0),
+    case(np.sum, 0, s(3, 2)), case(lambda x: x * x[0], 1, s(2, 3)),
+    case(lambda x, a, b=1: a * x + b, -1, s(2, 2), 3.0, b=2.0),
     case(np.outer, 0, s(2, 2), np.ones(2)), case(np.prod, 1, s(2, 3, 2)), case(lambda x: 2.0 * x[0], 0, s(3)),
     case(np.sort, 0, s(3, 2, dtype=np.float32)),
 ])  # fmt: skip
@@ -139,6 +140,11 @@ _seen_through(np.geomspace, lambda s: [
 _seen_through(np.vander, lambda s: [
     case(s(3)), case(s(2), 3, True), case(s(2, dtype=np.float32)), case(s(2, dtype=complex), 3), case(s(2), 1),
 ])  # fmt: skip
+
+for _fn in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from):
+    _seen_through(_fn, lambda s: [case(s(3, 3)), case(s(2, 2, dtype=np.float32))])
+patch(np, "kaiser", through(np.kaiser))
+patch(np, "fromfunction", through(np.fromfunction))
 
 # ------------------------------------------------------------------------------ without NaN
 

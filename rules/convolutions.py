@@ -20,13 +20,13 @@ _MODES = {0: "valid", 1: "same", 2: "full", "v": "valid", "s": "same", "f": "ful
 def _pair_cases(s: Sample) -> Iterable[Case]:
     for n, m in ((5, 3), (2, 5), (4, 4), (1, 3), (5, 2)):
         yield from (case(s(n), s(m), mode) for mode in ("full", "same", "valid"))
-    yield from (case(s(4, dtype=complex), s(3), "same"), case(s(2), s(4, dtype=complex), "full"), case(s(3), [1.0, 2.0]))
+    yield from (case(s(4, dtype=complex), s(3), "same"), case(s(2), s(4, dtype=complex), "full"))
     yield from (case(s(4, dtype=complex), s(3, dtype=complex), mode="valid"), case(s(3, dtype=np.float32), s(2)))
     yield from (case(s(6)[::2], s(4)[::-1], "full"), case(s(3, dtype=np.float32), s(2, dtype=np.float32), "same"))
 
 
 def _whole(dy: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
-    """The cotangent with zeros for what the mode leaves out; with ``turned`` operands a shorter first one counts back."""
+    """The cotangent with zeros for what the mode leaves out; ``turned`` ones are reversed if the first is shorter."""
     n, m = shape_of(a)[0], shape_of(v)[0]
     short = min(n, m)
     mode = _MODES.get(mode, mode)
@@ -51,7 +51,8 @@ def _lines(*xs: Any) -> tuple[Any, ...]:
 
 
 _pair(np.convolve, lambda dy, a, v: np.correlate(dy, v, "valid"), lambda dy, a, v: np.correlate(dy, a, "valid"), "full")
-_pair(np.correlate, lambda dy, a, v: np.convolve(dy, v, "valid"), lambda dy, a, v: np.correlate(a, dy, "valid"), "valid")
+_pair(np.correlate, lambda dy, a, v: np.convolve(dy, v, "valid"), lambda dy, a, v: np.correlate(a, dy, "valid"),
+      "valid")  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------- sums in bins
@@ -74,7 +75,8 @@ vjps(np.bincount, None, _weights, cases=lambda s: [
 @rrule(np.choose, method="choose", cases=lambda s: [
     case(np.array([0, 1, 1]), [s(3), s(3)]), case(np.array([[0], [1]]), (s(3), s(2, 3))), case(1, [s(2), s(3, 1)]),
     case(np.array([0, 3, -1]), [s(3), s(3)], mode="wrap"), case(np.array([0, 3, -1]), [s(3), s.number()], None, "clip"),
-    case(np.array([0, 1]), s(2, 2)), case(np.array([[0], [1]]), s(2, 2)), case(np.array([1, 0]), [s(2), s(2, dtype="f4")]),
+    case(np.array([0, 1]), s(2, 2)), case(np.array([[0], [1]]), s(2, 2)),
+    case(np.array([1, 0]), [s(2), s(2, dtype="f4")]),
 ])  # fmt: skip
 def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> tuple[Any, Pullback]:
     """From each position the element of the array that is chosen there."""

@@ -8,12 +8,15 @@ way round. Transforms of real numbers leave out half of the spectrum, whose elem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.fft._pocketfft import _cook_nd_args
 
+from yota_py.base.dispatch import find_traced
 from yota_py.registry.composites import composite
+from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, vjps
 from yota_py.registry.tangents import conj
 
@@ -154,3 +157,18 @@ def _shift(fn: Any, sign: int) -> None:
 
 _shift(np.fft.fftshift, 1)
 _shift(np.fft.ifftshift, -1)
+
+
+def frequencies(plain: Any) -> Any:
+    """A stand-in for ``fftfreq`` or ``rfftfreq``: whole numbers over the length of the window, which may be traced."""
+
+    def stand_in(n: Any, d: Any = 1.0, **options: Any) -> Any:
+        if find_traced((d,)) is None:
+            return plain(n, d, **options)
+        return np.multiply(np.rint(plain(n) * n), np.divide(1.0, n * d))
+
+    return wraps(plain)(stand_in)
+
+
+for _name in ("fftfreq", "rfftfreq"):
+    patch(np.fft, _name, frequencies(getattr(np.fft, _name)))

@@ -18,7 +18,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, vjps
 from yota_py.registry.tangents import MISSING, conj
 
-from ..fourier import SWAPPED, resized, weighted
+from ..fourier import SWAPPED, frequencies, resized, weighted
 from ..support import operand, shape_of
 
 
@@ -117,7 +117,7 @@ for _name, _fn, _complex in (
 
 # ------------------------------------------------------------------------ cosine and sine transforms
 # Orthogonalized, the matrices of types 1 and 4 are symmetric, and those of types 2 and 3 each other's transposes.
-# Without that, an element at the ends counts for two of them: on entry for type 1 and 3, in the result for type 1 and 2.
+# Without that, an element at the ends counts for two: on entry for types 1 and 3, in the result for types 1 and 2.
 
 _TRANSPOSED = {1: 1, 2: 3, 3: 2, 4: 4}
 
@@ -216,3 +216,7 @@ def _shift(name: str) -> None:
 
 _shift("fftshift")
 _shift("ifftshift")
+
+
+for _name in ("fftfreq", "rfftfreq"):
+    patch(fft, _name, frequencies(getattr(fft, _name)))

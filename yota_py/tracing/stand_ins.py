@@ -260,8 +260,10 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         result = traced(*args, **kwargs)
         if is_method:
             state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
-        if is_method or type(result) is not np.ndarray or _reads_array((*args, *kwargs.values())):
+        if is_method or type(result) not in (np.ndarray, tuple) or _reads_array((*args, *kwargs.values())):
             return result
+        if type(result) is tuple:
+            return tuple(as_constant(x) if type(x) is np.ndarray else x for x in result)
         return as_constant(result)  # made from nothing but numbers
 
     originals[id(stand_in)] = fn
@@ -306,7 +308,8 @@ def _reads_array(values: Any) -> bool:
 # Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
 for _module, _names in (
     (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
-         "hanning hamming blackman bartlett kaiser"),
+         "hanning hamming blackman bartlett kaiser "
+         "indices diag_indices tril_indices triu_indices mask_indices ix_ unravel_index ravel_multi_index"),
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():
