@@ -22,6 +22,7 @@ from . import (  # noqa: F401 - they register what they have
     layout,
     linalg,
     lists,
+    mapping,
     norms,
     power,
     quantiles,

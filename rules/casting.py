@@ -229,16 +229,9 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any)
     return _stand_ins["asanyarray"](a, dtype, "".join(wanted) or None)
 
 
-def _as_strided(x: Any, *args: Any, **kwargs: Any) -> Any:
-    if find_traced((x,)) is not None:
-        raise unsupported("np.lib.stride_tricks.as_strided", "Use slices, or sliding_window_view")
-    return _plain_as_strided(x, *args, **kwargs)
-
-
-_plain_require, _plain_as_strided = np.require, np.lib.stride_tricks.as_strided
+_plain_require = np.require
 _stand_ins: dict[str, Callable[..., Any]] = {}
 patch(np, "require", _require)
-patch(np.lib.stride_tricks, "as_strided", _as_strided)
 patch(np, "array", _array)
 _AS: list[tuple[str, int, str | None]] = [
     ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 0, "F"),
