@@ -24,6 +24,7 @@ from . import (  # noqa: F401 - they register what they have
     lists,
     mapping,
     norms,
+    polynomials,
     power,
     quantiles,
     raising,

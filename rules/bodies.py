@@ -62,7 +62,8 @@ for _module in (_function_base_impl, _arraysetops_impl, _shape_base_impl, functi
     patch(_module, "_array_converter", _Converted)
 
 
-def _seen_through(fn: Any, cases: Cases) -> None:
+def seen_through(fn: Any, cases: Cases) -> None:
+    """Trace a function through its own code."""
     expanded(fn, cases=cases)(through(fn._implementation))
 
 
@@ -70,11 +71,11 @@ _WEIGHTS = np.array([1.0, 2.0, 0.5, 1.5])
 
 # ------------------------------------------------------------------------------ differences, slopes
 
-_seen_through(np.ediff1d, lambda s: [
+seen_through(np.ediff1d, lambda s: [
     case(s(4)), case(s(2, 3)), case(s(4), s(2), s(1)), case(s(3), to_begin=s.number()), case(s(1)), case(s(0)),
     case(s(3, dtype=np.float32), to_end=1.0),
 ])  # fmt: skip
-_seen_through(np.unwrap, lambda s: [
+seen_through(np.unwrap, lambda s: [
     case(s(5, low=-9.0, high=9.0)), case(s(2, 4, low=-9.0, high=9.0), axis=0), case(s(5, low=-3, high=3), period=2.0),
     case(s(5, low=-9.0, high=9.0), 4.0), case(s(4, low=-9.0, high=9.0, dtype=np.float32)), case(s(1)),
     case(s(2, 4, low=-3, high=3), 1.5, -1, period=2),
@@ -83,8 +84,8 @@ _running: Cases = lambda s: [  # noqa: E731
     case(s(4)), case(s(2, 3), axis=1), case(s(2, 3), axis=0, include_initial=True), case(s(3, dtype=np.float32)),
     case(s(3, dtype="f4"), dtype=np.float64),
 ]  # fmt: skip
-_seen_through(np.cumulative_sum, _running)
-_seen_through(np.cumulative_prod, _running)
+seen_through(np.cumulative_sum, _running)
+seen_through(np.cumulative_prod, _running)
 
 # ------------------------------------------------------------------------------ covariances
 
@@ -92,17 +93,17 @@ _table: Cases = lambda s: [  # noqa: E731
     case(s(4)), case(s(2, 4), s(4)), case(s(4, 2), rowvar=False), case(s(4, 2), s(4, 1), False),
     case(s(2, 3, dtype=complex)), case(s(3, 2, dtype=np.float32).T),
 ]  # fmt: skip
-_seen_through(np.cov, lambda s: [
+seen_through(np.cov, lambda s: [
     *_table(s), case(s(2, 4), bias=True), case(s(2, 4), ddof=0), case(s(2, 4), fweights=[1, 2, 1, 3]),
     case(s(2, 4), None, True, True, None, [1, 2, 1, 1], s(4, low=0.5)),
     case(s(2, 4), aweights=_WEIGHTS, ddof=0), case(s(2, 4, dtype=np.float32), dtype=np.float32),
 ])  # fmt: skip
-_seen_through(np.corrcoef, _table)
+seen_through(np.corrcoef, _table)
 
 # ------------------------------------------------------------------------------ choices
 
 _ABOVE = np.array([True, False, True, False])
-_seen_through(np.piecewise, lambda s: [
+seen_through(np.piecewise, lambda s: [
     case(s(4), [_ABOVE, ~_ABOVE], [np.sin, lambda x: x * x]), case(s(4), [_ABOVE], [0.5, np.exp]),
     case(s(4), _ABOVE, [np.negative]), case(s(), [True, False], [np.cos, 1.0]),
     case(s(4), [_ABOVE], [lambda x, a: a * x, 2], 3.0), case(s(4, dtype=np.float32), [_ABOVE], [np.square]),
@@ -110,39 +111,55 @@ _seen_through(np.piecewise, lambda s: [
 
 # ------------------------------------------------------------------------------ joining, shapes
 
-_seen_through(np.insert, lambda s: [
+seen_through(np.insert, lambda s: [
     case(s(4), 2, s.number()), case(s(3, 2), 1, s(2), 0), case(s(2, 3), [0, 0], s(2, 2), axis=1),
     case(s(2, 2), 3, s(3)), case(s(3), slice(0, 2), s(2)), case(s(3, dtype=np.float32), _ABOVE[:3], 2.0),
 ])  # fmt: skip
-_seen_through(np.resize, lambda s: [
+seen_through(np.resize, lambda s: [
     case(s(4), (2, 3)), case(s(2, 3), 4), case(s(3), (0,)), case(s(2, 3), (3, 2)), case(s(0), (2,)), case(s(), (2, 2)),
 ])  # fmt: skip
-_seen_through(np.unstack, lambda s: [case(s(3)), case(s(2, 3), axis=1), case(s(2, 3, 2), axis=-1), case(s(0, 2))])
-_seen_through(np.trim_zeros, lambda s: [
+seen_through(np.unstack, lambda s: [case(s(3)), case(s(2, 3), axis=1), case(s(2, 3, 2), axis=-1), case(s(0, 2))])
+seen_through(np.trim_zeros, lambda s: [
     case(s(4)), case(s(3), "f"), case(s(2, 2), axis=0), case(s(3, dtype=np.float32), "b"), case(s(0)),
 ])  # fmt: skip
-_seen_through(np.apply_along_axis, lambda s: [
+seen_through(np.apply_along_axis, lambda s: [
     case(np.sum, 0, s(3, 2)), case(lambda x: x * x[0], 1, s(2, 3)),
     case(lambda x, a, b=1: a * x + b, -1, s(2, 2), 3.0, b=2.0),
     case(np.outer, 0, s(2, 2), np.ones(2)), case(np.prod, 1, s(2, 3, 2)), case(lambda x: 2.0 * x[0], 0, s(3)),
     case(np.sort, 0, s(3, 2, dtype=np.float32)),
 ])  # fmt: skip
-_seen_through(np.apply_over_axes, lambda s: [
+seen_through(np.apply_over_axes, lambda s: [
     case(np.sum, s(2, 3), [0, 1]), case(np.mean, s(2, 3, 2), (0, -1)), case(np.max, s(2, 3), 1),
+])  # fmt: skip
+
+# ------------------------------------------------------------------------------ histograms
+
+_X, _EDGES = np.array([1, 5, 4, 7]), np.array([0, 3, 6, 10])
+_weighted: Cases = lambda s: [  # noqa: E731
+    case(_X, 3, None, None, s(4)), case(_X, _EDGES, None, True, s(4, low=0.5)), case(_X, 2, (0, 6), None, s(4)),
+]  # fmt: skip
+seen_through(np.histogram, lambda s: [
+    *_weighted(s), case(s(5), 3), case(s(5), 3, density=True), case(_X, _EDGES, weights=s(4, dtype=complex).real),
+])  # fmt: skip
+seen_through(np.histogram2d, lambda s: [
+    case(_X, _X[::-1], 2, None, None, s(4)), case(_X, _X, (_EDGES, 2), None, True, s(4, low=0.5)),
+])  # fmt: skip
+seen_through(np.histogramdd, lambda s: [
+    case((_X, _X[::-1]), 2, None, None, s(4)), case(np.stack([_X, _X], 1), (2, _EDGES), None, True, s(4, low=0.5)),
 ])  # fmt: skip
 
 # ------------------------------------------------------------------------------ sequences of numbers
 
-_seen_through(np.geomspace, lambda s: [
+seen_through(np.geomspace, lambda s: [
     case(s.number(0.5), 4.0, 4), case(s(2, low=0.5), 9.0, 3, axis=1), case(-1.0, s.number(-4.0, -3.0), 3, False),
     case(s(low=0.5), 2.0, 1), case(1.0, 3.0, 4, dtype=np.float32),
 ])  # fmt: skip
-_seen_through(np.vander, lambda s: [
+seen_through(np.vander, lambda s: [
     case(s(3)), case(s(2), 3, True), case(s(2, dtype=np.float32)), case(s(2, dtype=complex), 3), case(s(2), 1),
 ])  # fmt: skip
 
 for _fn in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from):
-    _seen_through(_fn, lambda s: [case(s(3, 3)), case(s(2, 2, dtype=np.float32))])
+    seen_through(_fn, lambda s: [case(s(3, 3)), case(s(2, 2, dtype=np.float32))])
 patch(np, "kaiser", through(np.kaiser))
 patch(np, "fromfunction", through(np.fromfunction))
 
@@ -152,9 +169,9 @@ _gaps: Cases = lambda s: [  # noqa: E731
     case(s(4)), case(np.where(_ABOVE, np.nan, s(4))), case(np.where(_ABOVE, s(3, 4), np.nan), 0), case(s(2, 3), axis=1),
     case(s(3, dtype=np.float32)), case(s(3, dtype=complex)), case(np.full(2, np.nan)),
 ]  # fmt: skip
-_seen_through(np.nancumsum, _gaps)
-_seen_through(np.nancumprod, _gaps)
-_seen_through(np.nanprod, lambda s: [
+seen_through(np.nancumsum, _gaps)
+seen_through(np.nancumprod, _gaps)
+seen_through(np.nanprod, lambda s: [
     *_gaps(s), case(s(2, 3), 1, None, None, True), case(s(2, 3), axis=0, where=s.mask(2, 3)), case(s(3), initial=2.0),
 ])  # fmt: skip
 
@@ -162,8 +179,10 @@ _seen_through(np.nanprod, lambda s: [
 
 _sets: Cases = lambda s: [case(s(4), s(3)), case(s(3), s(0))]  # noqa: E731
 for _fn in (np.union1d, np.setdiff1d, np.setxor1d, np.intersect1d):
-    _seen_through(_fn, lambda s, fn=_fn: [
+    seen_through(_fn, lambda s, fn=_fn: [
         *_sets(s), *([] if fn is np.union1d else [case(s(3), np.array([9.0, 0.5]), assume_unique=True)]),
     ])  # fmt: skip
-_seen_through(np.unique_values, lambda s: [case(s(4)), case(s(2, 2))])
-_seen_through(np.sort_complex, lambda s: [case(s(3)), case(s(3, dtype=complex)), case(s(2, dtype=np.float32))])
+for _fn in (np.unique_all, np.unique_counts, np.unique_inverse):
+    seen_through(_fn, lambda s: [case(s(3)), case(s(2, 2))])
+seen_through(np.unique_values, lambda s: [case(s(4)), case(s(2, 2))])
+seen_through(np.sort_complex, lambda s: [case(s(3)), case(s(3, dtype=complex)), case(s(2, dtype=np.float32))])

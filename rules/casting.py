@@ -11,7 +11,7 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
-from yota_py.registry.composites import composite
+from yota_py.registry.composites import composite, expanded
 from yota_py.registry.kernels import Map, named
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
@@ -32,6 +32,13 @@ nondiff(np.ones_like, kernel=Map(named(lambda k, x: k.const(1, x)), integers=Tru
 nondiff(np.empty_like, kernel=_zeros)
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
+
+
+@expanded(np.astype, cases=lambda s: [
+    case(s(3), np.float32), case(s(2, 2), complex), case(s(3), np.float64, copy=False),
+])  # fmt: skip
+def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
 
 
 def _real_astype(x: Any, dtype: Any) -> Any:

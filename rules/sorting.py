@@ -109,8 +109,24 @@ def _interp_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@rrule(np.interp, cases=_interp_cases)
-def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> tuple[Any, Pullback]:
+def _periodic(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """One period of the line, with a neighbour of the next on either side."""
+    if period is None:
+        return NotImplemented
+    if np.ndim(xp) != 1 or np.ndim(fp) != 1 or np.shape(xp) != np.shape(fp) or np.equal(period, 0):
+        np.interp([0.0], np.zeros(np.shape(xp)), np.zeros(np.shape(fp)), period=decided(period))  # raises as NumPy does
+    width = np.abs(period)
+    places = np.remainder(operand(xp), width)
+    order = np.argsort(places)
+    places, values = places[order], getitem(operand(fp), order)
+    places = np.concatenate((places[-1:] - width, places, places[:1] + width))
+    return np.interp(np.remainder(operand(x), width), places, np.concatenate((values[-1:], values, values[:1])))
+
+
+@rrule(np.interp, instead=_periodic, cases=_interp_cases)
+def interp_rule(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> tuple[Any, Pullback]:
     """``interp``: piecewise linear, with the right-hand slope at a grid point; outside, the ends are constant."""
     x, xp, fp = operand(x), operand(xp), operand(fp)
     n = shape_of(xp)[0]
