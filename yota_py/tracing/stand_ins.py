@@ -200,8 +200,11 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
                 make = _method_gate if isinstance(owner, type) else _gate
                 if place in _gates:
                     _retired.append(_gates[place])
-                fn = original(getattr(owner, name))
-                _gates[place] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                declared = vars(owner)[name]
+                of_class = isinstance(declared, classmethod)
+                fn = original(declared.__func__ if of_class else getattr(owner, name))
+                gate: Any = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                _gates[place] = gate = classmethod(gate) if of_class else gate
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
@@ -272,7 +275,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
 
 def as_constant(array: np.ndarray) -> Any:
     """An array that is known to be the same next time, as it stands on the tapes of all traces."""
-    if state.suspended:
+    if state.suspended or array.dtype.hasobject:
         return array
     constant: Any = array
     for trace in state.traces:
