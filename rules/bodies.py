@@ -13,6 +13,7 @@ from numpy.lib import (
     _index_tricks_impl,
     _nanfunctions_impl,
     _polynomial_impl,
+    _scimath_impl,
     _shape_base_impl,
     _twodim_base_impl,
 )
@@ -26,7 +27,7 @@ from .support import operand, promoted, shape_of
 
 open_to_traces(
     fromnumeric, function_base, numeric, shape_base, _arraysetops_impl, _function_base_impl, _histograms_impl,
-    _index_tricks_impl, _nanfunctions_impl, _polynomial_impl, _shape_base_impl, _twodim_base_impl,
+    _index_tricks_impl, _nanfunctions_impl, _polynomial_impl, _scimath_impl, _shape_base_impl, _twodim_base_impl,
 )  # fmt: skip
 
 
@@ -158,8 +159,8 @@ seen_through(np.vander, lambda s: [
     case(s(3)), case(s(2), 3, True), case(s(2, dtype=np.float32)), case(s(2, dtype=complex), 3), case(s(2), 1),
 ])  # fmt: skip
 
-for _fn in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from):
-    seen_through(_fn, lambda s: [case(s(3, 3)), case(s(2, 2, dtype=np.float32))])
+for _from in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from):
+    seen_through(_from, lambda s: [case(s(3, 3)), case(s(2, 2, dtype=np.float32))])
 patch(np, "kaiser", through(np.kaiser))
 patch(np, "fromfunction", through(np.fromfunction))
 
@@ -175,14 +176,22 @@ seen_through(np.nanprod, lambda s: [
     *_gaps(s), case(s(2, 3), 1, None, None, True), case(s(2, 3), axis=0, where=s.mask(2, 3)), case(s(3), initial=2.0),
 ])  # fmt: skip
 
+# ------------------------------------------------------------------------------ complex where reals end
+
+for _name in ("sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh"):
+    seen_through(getattr(np.emath, _name), lambda s: [
+        case(np.array([0.3, 0.8])), case(np.array([-1.7, 0.5])), case(np.array([0.4], np.float32)),
+    ])  # fmt: skip
+seen_through(np.emath.logn, lambda s: [case(3, s(2)), case(s.number(1.5), np.array([0.5, 2.0]))])
+seen_through(np.emath.power, lambda s: [case(s(2), 2.5), case(s(2, low=0.5), s(2)), case(s(2, low=0.5), -2)])
+
 # ------------------------------------------------------------------------------ sets
 
 _sets: Cases = lambda s: [case(s(4), s(3)), case(s(3), s(0))]  # noqa: E731
-for _fn in (np.union1d, np.setdiff1d, np.setxor1d, np.intersect1d):
-    seen_through(_fn, lambda s, fn=_fn: [
-        *_sets(s), *([] if fn is np.union1d else [case(s(3), np.array([9.0, 0.5]), assume_unique=True)]),
-    ])  # fmt: skip
-for _fn in (np.unique_all, np.unique_counts, np.unique_inverse):
-    seen_through(_fn, lambda s: [case(s(3)), case(s(2, 2))])
+_operations: Any = (np.union1d, np.setdiff1d, np.setxor1d, np.intersect1d)
+for _set in _operations:
+    seen_through(_set, _sets)
+for _set in (np.unique_all, np.unique_counts, np.unique_inverse):
+    seen_through(_set, lambda s: [case(s(3)), case(s(2, 2))])
 seen_through(np.unique_values, lambda s: [case(s(4)), case(s(2, 2))])
 seen_through(np.sort_complex, lambda s: [case(s(3)), case(s(3, dtype=complex)), case(s(2, dtype=np.float32))])

@@ -37,7 +37,7 @@ nondiff(np.empty_like, kernel=_zeros)
 @expanded(np.astype, cases=lambda s: [
     case(s(3), np.float32), case(s(2, 2), complex), case(s(3), np.float64, copy=False),
 ])  # fmt: skip
-def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def _of_dtype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return x.astype(dtype, copy=copy)
 
 

@@ -40,14 +40,15 @@ def _whole(dy: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
 def _pair(fn: Any, of_first: Any, of_second: Any, default: str) -> None:
     """A function of two sequences: the formulas take the cotangent of mode "full" and the other sequence."""
     turned = fn is np.correlate
-    vjps(fn, lambda dy, y, a, v, mode=default: of_first(_whole(dy, *_lines(a, v), mode, turned), *_lines(a, v)),
-         lambda dy, y, a, v, mode=default: of_second(_whole(dy, *_lines(a, v), mode, turned), *_lines(a, v)),
-         cases=_pair_cases)  # fmt: skip
 
+    def formula(of_one: Any) -> Any:
+        def wanted(dy: Any, y: Any, a: Any, v: Any, mode: Any = default) -> Any:
+            a, v = (np.atleast_1d(operand(x)) for x in (a, v))  # numbers count as sequences of one
+            return of_one(_whole(dy, a, v, mode, turned), a, v)
 
-def _lines(*xs: Any) -> tuple[Any, ...]:
-    """Numbers count as sequences of one."""
-    return tuple(np.atleast_1d(operand(x)) for x in xs)
+        return wanted
+
+    vjps(fn, formula(of_first), formula(of_second), cases=_pair_cases)
 
 
 _pair(np.convolve, lambda dy, a, v: np.correlate(dy, v, "valid"), lambda dy, a, v: np.correlate(dy, a, "valid"), "full")
@@ -90,4 +91,4 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> tuple
             index = np.minimum(np.maximum(index, 0), last)
         return None, gather([unbroadcast(np.where(np.equal(index, i), dy, 0), x) for i, x in enumerate(arrays)])
 
-    return np.choose(a, choices, mode=mode), pullback
+    return np.choose(a, choices, mode=mode), pullback  # type: ignore[call-overload]

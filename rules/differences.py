@@ -48,7 +48,8 @@ def _slopes(f: Any, axis: int, width: Any, edge_order: int) -> Any:
     if edge_order == 1:
         first, last = np.divide(np.subtract(at[1], at[0]), h), np.divide(np.subtract(at[5], at[4]), after)
     else:
-        first, last = _parabola(*at[:3], h, k, -1), _parabola(*at[3:], before, after, 1)
+        (a, b, c), (d, e, f_) = at[:3], at[3:]
+        first, last = _parabola(a, b, c, h, k, -1), _parabola(d, e, f_, before, after, 1)
     y = np.concatenate((first, inside, last), axis)
     return y if dtype_of(y) == dtype_of(f) else astype(y, dtype_of(f))
 

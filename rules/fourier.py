@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from numpy.fft._pocketfft import _cook_nd_args
+from numpy.fft._pocketfft import _cook_nd_args  # type: ignore[attr-defined]
 
 from yota_py.base.dispatch import find_traced
 from yota_py.registry.composites import composite
@@ -23,7 +23,7 @@ from yota_py.registry.tangents import conj
 from .indices import unindex
 from .support import dtype_of, operand, shape_of
 
-SWAPPED: dict[Any, str] = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+SWAPPED: dict[Any, Any] = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def resized(dx: Any, x: Any) -> Any:
@@ -106,7 +106,7 @@ def _grid_cases(complex: bool, planar: bool) -> Callable[[Sample], Iterable[Case
     return draw
 
 
-def _on_axes(fn: Any, steps: Callable[[Any, Any, Any, Any], Any], planar: bool, complex: bool, real: int) -> None:
+def _on_axes(fn: Any, steps: Callable[..., Any], planar: bool, complex: bool, real: int) -> None:
     ahead = (-2, -1) if planar else None
 
     def body(a: Any, s: Any = None, axes: Any = ahead, norm: Any = None, out: None = None) -> Any:

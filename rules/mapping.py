@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib._function_base_impl import _parse_gufunc_signature
+from numpy.lib._function_base_impl import _parse_gufunc_signature  # type: ignore[attr-defined]
 from numpy.lib.stride_tricks import as_strided
 
 from yota_py.base.dispatch import dispatching, is_traced

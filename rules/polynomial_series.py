@@ -36,8 +36,8 @@ def by_steps(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 expanded(by_steps, cases=lambda s: [
-    case(polynomial.polyval, s(2), s(3)), case(chebyshev.chebval, s.number(), s(3)), case(laguerre.lagint, s(2), 1, 0.5),
-    case(hermite_e.hermemul, s(2), s(2)), case(hermite.hermweight, s(2)),
+    case(polynomial.polyval, s(2), s(3)), case(chebyshev.chebval, s.number(), s(3)),
+    case(laguerre.lagint, s(2), 1, 0.5), case(hermite_e.hermemul, s(2), s(2)), case(hermite.hermweight, s(2)),
 ])(lambda fn, *args, **kwargs: through(fn)(*args, **kwargs))  # fmt: skip
 
 

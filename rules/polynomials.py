@@ -36,7 +36,8 @@ seen_through(np.poly, lambda s: [case(s(3)), case(s(1)), case(s(2, dtype=complex
 def _polymul(a1: Any, a2: Any) -> Any:
     """Without the zeros in front, as the objects have it that NumPy makes of both."""
     both = [np.trim_zeros(np.atleast_1d(operand(a.coeffs if isinstance(a, np.poly1d) else a)), "f") for a in (a1, a2)]
-    y = np.convolve(*(x if shape_of(x)[0] else np.zeros(1) for x in both))
+    a, b = (x if shape_of(x)[0] else np.zeros(1) for x in both)
+    y: Any = np.convolve(a, b)
     return np.poly1d(y) if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d) else y
 
 
@@ -83,7 +84,7 @@ def _polyfit(
 ) -> tuple[Any, Pullback]:
     """Of c = argmin |A c - b| with the residuals r = b - A c (Golub & Pereyra 1973): with G = (A* A)^-1 and g = A G dc,
     db = g and dA = r (G dc)* - g c*; here A and b are powers and values times weights."""
-    c = np.polyfit(x, y, deg, rcond, full, w, cov)
+    c = np.polyfit(x, y, deg, rcond, full, w, cov)  # type: ignore[call-overload]
 
     def pullback(dc: Any) -> tuple[Any, ...]:
         places, values = inexact(x), inexact(y)

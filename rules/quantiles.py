@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.lib._function_base_impl import _QuantileMethods
+from numpy.lib._function_base_impl import _QuantileMethods  # type: ignore[attr-defined]
 
 from yota_py.base.dispatch import dispatching
 from yota_py.registry.registry import Case, Sample, case, nondiff, rrule

@@ -48,17 +48,12 @@ def has_state_in_c(cls: type) -> bool:
 
 def is_watchable(value: Any) -> bool:
     """Whether a value is an object all of whose state are attributes."""
-    if type(value) in (types.SimpleNamespace, np.vectorize, np.poly1d) or _is_polynomial(type(value)):
+    if type(value) in (types.SimpleNamespace, np.vectorize):
         return True
     if is_proxy(value):
         return False
     held = hasattr(value, "__dict__") or hasattr(value, "__slots__")
     return held and not (has_state_in_c(type(value)) or is_library(type(value).__module__))
-
-
-def _is_polynomial(cls: type) -> bool:
-    """Whether a class is one of NumPy's polynomials, which are imported late."""
-    return cls.__module__.startswith("numpy.polynomial.") and hasattr(cls, "basis_name")
 
 
 def is_plain(cls: type) -> bool:

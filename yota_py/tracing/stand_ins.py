@@ -177,7 +177,7 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _IMPORT: tuple[Owner, str] = sys.modules["_frozen_importlib"], "_find_and_load"
-_gates: dict[tuple[Owner, str], Callable[..., Any]] = {_IMPORT: _importing(getattr(*_IMPORT))}
+_gates: dict[tuple[Owner, str], Any] = {_IMPORT: _importing(getattr(*_IMPORT))}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
