@@ -38,5 +38,6 @@ from . import (  # noqa: F401 - they register what they have
 )  # fmt: skip
 
 on_import("cmath", "yota_py.rules.complex_math")
+on_import("numpy.ma", "yota_py.rules.masked")
 on_import("numpy.polynomial", "yota_py.rules.polynomial_series")
 on_import("numpy.testing", "yota_py.rules.assertions")
