@@ -312,7 +312,7 @@ def _reads_array(values: Any) -> bool:
 for _module, _names in (
     (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
          "hanning hamming blackman bartlett kaiser "
-         "indices diag_indices tril_indices triu_indices mask_indices ix_ unravel_index ravel_multi_index"),
+         "indices diag_indices tril_indices triu_indices mask_indices ix_ unravel_index ravel_multi_index bincount"),
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():

@@ -321,7 +321,8 @@ class Trace(Recorder):
             site = self.origin()
             with locks.tables:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
-            if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
+        if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch
+            with locks.tables:
                 self._foreign[id(answer)] = (answer, answer, self.constant(answer))  # type: ignore[assignment]
         return answer
 
