@@ -17,7 +17,6 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.fft as sf
 import scipy.integrate as si
 import scipy.interpolate as sip
 import scipy.linalg as sl

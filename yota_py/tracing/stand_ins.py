@@ -275,7 +275,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
 
 def as_constant(array: np.ndarray) -> Any:
     """An array that is known to be the same next time, as it stands on the tapes of all traces."""
-    if state.suspended or array.dtype.hasobject:
+    if state.suspended or (state.through and array.dtype.hasobject):  # series of series
         return array
     constant: Any = array
     for trace in state.traces:
