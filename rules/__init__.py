@@ -5,22 +5,29 @@ from yota_py.registry.registry import on_import
 from . import (  # noqa: F401 - they register what they have
     assignment,
     blocks,
+    bodies,
     casting,
     casts,
     complex,
+    convolutions,
     decompositions,
     determinants,
+    differences,
     einsum,
     elementwise,
     flat,
+    fourier,
     indexing,
     joining,
     layout,
     linalg,
     lists,
+    mapping,
     norms,
     parts,
+    polynomials,
     power,
+    quantiles,
     raising,
     reductions,
     scipy,
@@ -32,4 +39,6 @@ from . import (  # noqa: F401 - they register what they have
 )  # fmt: skip
 
 on_import("cmath", "yota_py.rules.complex_math")
+on_import("numpy.ma", "yota_py.rules.masked")
+on_import("numpy.polynomial", "yota_py.rules.polynomial_series")
 on_import("numpy.testing", "yota_py.rules.assertions")

@@ -11,17 +11,18 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.errors import LostDerivativeError
+from yota_py.registry.composites import composite, expanded
 from yota_py.registry.kernels import Map, named
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
-from yota_py.registry.tangents import as_array, astype, stacked
+from yota_py.registry.tangents import add, as_array, astype, stacked
 from yota_py.registry.writes import asked, check_range, spare
 from yota_py.tape.operations import user_site
 
 from . import parts
 from .flat import opened
 from .layout import either_order, lies_in, order_of
-from .support import Pullback, dtype_of, promoted, unsupported
+from .support import Pullback, dtype_of, promoted, shape_of, unsupported
 
 _plain_array, _plain_arange = np.array, np.arange
 
@@ -32,6 +33,13 @@ nondiff(np.ones_like, kernel=Map(named(lambda k, x: k.const(1, x)), integers=Tru
 nondiff(np.empty_like, kernel=_zeros)
 
 # --------------------------------------------------------------------------------------- dtypes and kinds
+
+
+@expanded(np.astype, cases=lambda s: [
+    case(s(3), np.float32), case(s(2, 2), complex), case(s(3), np.float64, copy=False),
+])  # fmt: skip
+def _of_dtype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
 
 
 def _real_astype(x: Any, dtype: Any) -> Any:
@@ -230,16 +238,9 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any)
     return _stand_ins["asanyarray"](a, dtype, "".join(wanted) or None)
 
 
-def _as_strided(x: Any, *args: Any, **kwargs: Any) -> Any:
-    if find_traced((x,)) is not None:
-        raise unsupported("np.lib.stride_tricks.as_strided", "Use slices, or sliding_window_view")
-    return _plain_as_strided(x, *args, **kwargs)
-
-
-_plain_require, _plain_as_strided = np.require, np.lib.stride_tricks.as_strided
+_plain_require = np.require
 _stand_ins: dict[str, Callable[..., Any]] = {}
 patch(np, "require", _require)
-patch(np.lib.stride_tricks, "as_strided", _as_strided)
 patch(np, "array", _array)
 _AS: list[tuple[str, int, str | None]] = [
     ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 0, "F"),
@@ -320,21 +321,46 @@ def _linspace_lowering(
 
 @rrule(np.linspace, lowering=_linspace_lowering, cases=lambda s: [
     case(s.number(), s.number(), 5), case(s(3), s(3), 4), case(s(3), s(2, 1), num=4),
-    case(s.number(), 2.0, 4, endpoint=False), case(s(3), 1.0, 4, axis=-1),
-    case(s.number(), s.number(), 1), case(s.number(), s.number(), 0),
+    case(s.number(), 2.0, 4, endpoint=False), case(s(3), 1.0, 4, axis=-1), case(s(2), s(2), 3, False, True),
+    case(s.number(), s.number(), 1), case(s.number(), s.number(), 0), case(s.number(), 1.0, 4, True, True),
+    case(s.number(), 2.0, 3, True, False, np.float32), case(s(2, dtype=complex), 1.0, 3, True, False, None, 1),
 ])  # fmt: skip
 def _linspace(
-    start: Any, stop: Any, *rest: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> tuple[Any, Pullback]:
-    count, closed = rest[0] if rest else num, rest[1] if len(rest) > 1 else endpoint
-    y = np.linspace(start, stop, count, closed, dtype=dtype, axis=axis)
-    t = np.linspace(0.0, 1.0, count, closed)
+    """Means of the ends with weights that do not depend on them; the step is a part of their difference."""
+    y = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
+    t, parts = np.linspace(0.0, 1.0, num, endpoint), num - 1 if endpoint else num
 
     def pullback(dy: Any) -> Sequence[Any]:
-        last = np.moveaxis(dy, axis, -1)
-        return np.sum(last * (1 - t), axis=-1), np.sum(last * t, axis=-1)
+        dy, dstep = dy if retstep else (dy, None)
+        ends = None, None
+        if dy is not None:
+            last = np.moveaxis(dy, axis, -1)
+            ends = np.sum(last * (1 - t), axis=-1), np.sum(last * t, axis=-1)
+        if dstep is not None:
+            step = np.divide(dstep, parts or np.nan)  # of a single number there is none
+            ends = add(ends[0], -step), add(ends[1], step)
+        return ends
 
     return y, pullback
+
+
+@composite(np.logspace, cases=lambda s: [
+    case(s.number(0.0, 0.5), 1.0, 4), case(s(2), s(2), 3), case(0.5, s.number(), 3, False), case(0.0, 1.0, 3, base=2.0),
+    case(0.5, 1.0, 3, True, s.number(1.5)), case(s(2), 1.0, 3, axis=1), case(s(2), s(2), 3, True, s(2, low=1.5)),
+    case(0.5, 1.5, 3, dtype=np.float32), case(s(), 1.0, 1), case(s(2), 1.0, 2, True, s(2, low=1.5), None, -1),
+])  # fmt: skip
+def _logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Powers of a base, whose axes are those of the ends with one more for the numbers."""
+    if ndim := len(shape_of(base)):
+        ndim = len(np.broadcast_shapes(shape_of(start), shape_of(stop), shape_of(base)))
+        start, stop, base = (np.reshape(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x)) for x in (start, stop, base))
+        base = np.expand_dims(base, axis)
+    y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else astype(y, np.dtype(dtype))
 
 
 def _arange(*args: Any, **kwargs: Any) -> Any:

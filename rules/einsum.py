@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import case
+from yota_py.registry.registry import case, nondiff
 from yota_py.registry.tangents import as_array, astype, is_inexact
 
 from .linalg import contraction
@@ -188,3 +188,6 @@ def _einsum(subscripts: Any, *operands: Any, out: None = None, optimize: Any = F
         return y
     zeros = [np.broadcast_to(0.0, shape_of(x)) for x in xs]  # along some paths NumPy gives an array, and not a number
     return as_array(y) if isinstance(np.einsum(subscripts, *zeros, optimize=optimize), np.ndarray) else y
+
+
+nondiff(np.einsum_path, immediate=True, cases=lambda s: [case("ij,jk->ik", s(2, 3), s(3, 2))])

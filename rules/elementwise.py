@@ -157,14 +157,21 @@ elementwise(bell, lambda y, x: -y * np.tanh(x / 2), kernel=_bell, on=[REAL])
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions
 
+def _from_one(x: Any) -> Any:
+    """``sqrt(1 - x**2)``, on the cuts of complex numbers on the same side as the functions: signs of zeros are kept."""
+    if np.iscomplexobj(x):
+        return np.sqrt(-(x - 1)) * np.sqrt(1 + x)
+    return np.sqrt((1 - x) * (1 + x))
+
+
 elementwise(np.sin, lambda y, x: np.cos(x), kernel="sin", on=[REAL], python="sin", raises=at_infinity,
             complex=parts.sin)  # fmt: skip
 elementwise(np.cos, lambda y, x: -np.sin(x), kernel="cos", on=[REAL], python="cos", raises=at_infinity,
             complex=parts.cos)  # fmt: skip
 elementwise(np.tan, lambda y, x: 1 + y * y, kernel="tan", on=[UNIT], python="tan", raises=at_infinity, complex=True)
-elementwise(np.arcsin, lambda y, x: np.divide(1, np.sqrt((1 - x) * (1 + x))), kernel="arcsin", on=[UNIT], python="asin",
+elementwise(np.arcsin, lambda y, x: np.divide(1, _from_one(x)), kernel="arcsin", on=[UNIT], python="asin",
             raises=lambda y, x: abs(x) > 1, complex=True)  # fmt: skip
-elementwise(np.arccos, lambda y, x: np.divide(-1, np.sqrt((1 - x) * (1 + x))), kernel="arccos", on=[UNIT],
+elementwise(np.arccos, lambda y, x: np.divide(-1, _from_one(x)), kernel="arccos", on=[UNIT],
             python="acos", raises=lambda y, x: abs(x) > 1, complex=True)  # fmt: skip
 elementwise(np.arctan, lambda y, x: np.divide(1, 1 + x * x), kernel="arctan", on=[UNIT], python="atan", complex=True)
 elementwise(np.arctan2, lambda y, b, a: zero_over_zero(a, a * a + b * b),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from yota_py.base.dispatch import decided, find_traced, is_traced
+from yota_py.base.dispatch import decided, find_traced
 from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Index, Unindex, View
-from yota_py.registry.registry import Case, Sample, case, describe, methods, rrule, vjps
+from yota_py.registry.registry import Case, Sample, case, describe, rrule, vjps
 from yota_py.registry.tangents import astype
 
 from .indices import getitem, lowered_getitem, lowered_unindex, unindex
@@ -25,7 +25,6 @@ from .support import (
     given,
     operand,
     shape_of,
-    unsupported,
 )  # fmt: skip
 
 
@@ -245,15 +244,38 @@ def _mask(x: Any) -> Any:
     return decided(x if dtype_of(x).kind == "b" else np.not_equal(x, 0))
 
 
+def _unique_rows(ar: Any, axis: int | None, equal_nan: bool, wanted: Sequence[bool]) -> Any:
+    """The rows along an axis, or the elements, in order, the first of equal ones; and where they stand, which of them
+    each is, how many there are."""
+    lines = np.ravel(ar) if axis is None else np.moveaxis(ar, axis, 0)
+    n = shape_of(lines)[0]
+    rows = np.reshape(lines, (n, math.prod(shape_of(lines)[1:])))
+    order = np.lexsort(np.transpose(rows)[::-1]) if shape_of(rows)[1] else np.arange(n)
+    inorder = rows[order]
+    other = np.not_equal(inorder[1:], inorder[:-1])
+    if equal_nan and axis is None:
+        other = np.logical_and(other, np.logical_not(np.isnan(inorder[:-1])))
+    other = other[:, 0] if axis is None else np.any(other, axis=1)
+    first = np.append(np.ones(min(n, 1), bool), decided(other))
+    starts = np.flatnonzero(first)
+    places = np.cumsum(first) - 1
+    inverse = np.take(places, np.argsort(order))
+    values = lines[np.take(order, starts)]
+    results = (
+        values if axis is None else np.moveaxis(values, 0, axis), np.take(order, starts),
+        np.reshape(inverse, shape_of(ar)) if axis is None else inverse, np.diff(np.append(starts, n)),
+    )  # fmt: skip
+    chosen = tuple(x for x, keep in zip(results, (True, *wanted), strict=True) if keep)
+    return chosen if len(chosen) > 1 else chosen[0]
+
+
 def _unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
     """Sorted, and of equal elements the first; all NaNs are one."""
     if return_index or return_inverse or return_counts or (axis is not None and len(shape_of(ar)) != 1):
-        if not (is_traced(ar) and ar._carries()):
-            return NotImplemented
-        raise unsupported("np.unique along an axis or with further results", "Sort, and compare neighbours")
+        return _unique_rows(ar, axis, equal_nan, (return_index, return_inverse, return_counts))
     if axis is not None:
         axis_of(axis, 1)
     x = np.sort(np.ravel(ar))
@@ -271,4 +293,3 @@ _inline(np.compress, lambda condition, a, axis=None, out=None: np.take(a, np.fla
 _inline(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(_mask(condition))))
 _inline(np.unique, _unique)
 
-methods["choose"] = np.choose  # which has no rule, as it says

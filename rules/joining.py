@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib import _arraypad_impl
 
 from yota_py.base.dispatch import decided, find_traced
 from yota_py.base.types import ArrayType, typeof
 from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Concatenate
-from yota_py.registry.patches import patch
+from yota_py.registry.patches import open_to_traces, patch, through
 from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import as_array, astype, listed
 
@@ -279,12 +280,27 @@ def _pad_index(shape: tuple[int, ...], pad_width: Any, mode: str, options: dict[
     widths = _widths(pad_width, len(shape))
     if mode == "constant":
         return tuple(slice(before, before + n) for n, (before, _) in zip(shape, widths, strict=True))
-    if mode not in _BY_INDEX or options.get("reflect_type", "even") != "even":
-        raise unsupported(f"np.pad with mode={mode!r}", f"Modes with a rule: constant, {', '.join(_BY_INDEX)}")
+    if not _has_formula(mode, options):
+        raise unsupported(f"np.pad with mode={mode!r} in a rule", f"Modes with one: constant, {', '.join(_BY_INDEX)}")
     return np.ix_(*(np.pad(np.arange(n), width, mode=mode) for n, width in zip(shape, widths, strict=True)))  # type: ignore[call-overload]
 
 
-@composite(np.pad, cases=lambda s: [
+def _has_formula(mode: Any, options: dict[str, Any]) -> bool:
+    return isinstance(mode, str) and (
+        mode == "constant" or (mode in _BY_INDEX and options.get("reflect_type", "even") == "even")
+    )
+
+
+def _pad_through(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    """Ramps, statistics, odd reflections and functions: NumPy's own steps."""
+    return NotImplemented if _has_formula(mode, options) else padded_by_numpy(array, pad_width, mode, **options)
+
+
+open_to_traces(_arraypad_impl)
+padded_by_numpy = through(np.pad._implementation)  # type: ignore[attr-defined]
+
+
+@composite(np.pad, instead=_pad_through, cases=lambda s: [
     case(s(3), 2), case(s(2, 3), 1), case(s(3), (0, 2)), case(s(2, 3), ((1, 0), (0, 2))),
     case(s(3), 1, constant_values=2.5),
     case(s(2, 3), ((1, 1), (2, 0)), "constant", constant_values=((1.0, 2.0), (3.0, 4.0))), case(s(3), 0),
@@ -311,6 +327,8 @@ def _pad_stand_in(array: Any, pad_width: Any, mode: Any = "constant", **options:
     array, values = listed(array), listed(values)
     if find_traced((array,)) is not None:
         array = operand(array)
+    if not _has_formula(mode, options) and find_traced((array, *options.values())) is not None:
+        return padded_by_numpy(array, pad_width, mode, **options)
     if mode != "constant" or find_traced((values,)) is None:
         return _plain_pad(array, pad_width, mode, **options)
     padded = as_array(array)

@@ -12,7 +12,7 @@ import numpy as np
 
 from yota_py.base.dispatch import find_traced
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import case, primitive, rrule, scalar_rule, vjps
+from yota_py.registry.registry import case, nondiff, primitive, rrule, scalar_rule, vjps
 
 from .samples import numbers
 from .support import Pullback, zero_over_zero
@@ -72,6 +72,11 @@ def _product(items: Sequence[Any], start: Any = 1) -> Any:
 vjps(_modf, lambda dy, y, x: dy[0], cases=numbers((-2.0, 2.0)))
 vjps(_ldexp, lambda dy, y, x, exponent: dy * 2.0**exponent, None,
      cases=lambda s: [case(s.number(), 3), case(s.number(), -2)])  # fmt: skip
+
+vjps(patch(math, "frexp"), lambda dy, y, x: dy[0] * 2.0 ** -y[1], cases=numbers((0.6, 0.9)))
+scalar_rule(patch(math, "remainder"), 1, lambda y, a, b: -np.rint(a / b), cases=numbers((-2.0, 2.0), (0.5, 3.0)))
+scalar_rule(patch(math, "nextafter"), 1, None, cases=numbers((-2.0, 2.0), (0.5, 3.0)))
+nondiff(patch(math, "ulp"), cases=numbers((-2.0, 2.0)))
 
 patch(math, "log", _log_with_base)
 patch(math, "hypot", _hypot)

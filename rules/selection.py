@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Map
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, rrule, vjps
-from yota_py.registry.tangents import is_inexact
+from yota_py.registry.tangents import as_array, astype, is_inexact
 
 from . import parts
 from .elementwise import REAL
+from .joining import parts_of
 from .samples import arrays
-from .support import NOTHING, dtype_of, strong
+from .support import NOTHING, dtype_of, operand, promoted, shape_of, strong
 
 _pair = arrays(REAL, REAL)
 
@@ -60,6 +62,28 @@ def _where_stand_in(condition: Any, *choices: Any) -> Any:
 
 
 patch(np, "where", _where_stand_in)
+
+
+_ABOVE = np.array([True, False, True])
+
+
+@composite(np.select, cases=lambda s: [
+    case([_ABOVE, ~_ABOVE], [s(3), s(3)]), case([_ABOVE], [s(3)], s.number()), case([_ABOVE], [s.number()], s(3)),
+    case([_ABOVE, np.ones(3, bool)], [s(3), s(2, 1)]), case([_ABOVE], [s(3, dtype=np.float32)], 0.5),
+    case([_ABOVE[:, None], _ABOVE], [1.5, s(3, dtype=complex)], 2), case([_ABOVE, ~_ABOVE], s(2, 3), s(2, 1)),
+    case([np.array(True)], [s()], 1.0), case((s.mask(2, 3), s.mask(3)), (s(3), s(2, 1))),
+])  # fmt: skip
+def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The last choice first: those before it are put over it."""
+    conditions, choices = parts_of(condlist)[0], parts_of(choicelist)[0]
+    if len(conditions) != len(choices) or not conditions or any(dtype_of(c).kind != "b" for c in conditions):
+        np.select([np.zeros(1, dtype_of(c)) for c in conditions], [0.0] * len(choices))  # raises what NumPy raises
+    shapes = [*map(shape_of, choices), shape_of(default)]
+    shape = np.broadcast_shapes(*map(shape_of, conditions), *shapes)
+    y = astype(operand(default), promoted(*choices, default))
+    for mask, choice in zip(conditions[::-1], choices[::-1], strict=True):
+        y = np.where(mask, astype(choice, dtype_of(y)), y)
+    return as_array(y) if shape_of(y) == shape else np.broadcast_to(y, shape)
 
 
 def _bounds(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Sorting and what is read off sorted values: medians and quantiles, interpolation, searches."""
+"""Sorting and what is read off sorted values: interpolation, searches. Quantiles stand in ``quantiles.py``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ import numpy as np
 from yota_py.base.dispatch import decided, dispatching
 from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case, describe, nondiff, rrule
-from yota_py.registry.tangents import astype, conj, is_inexact
+from yota_py.registry.tangents import conj
 
 from .indexing import take_along_axis
 from .indices import getitem, unindex
 from .support import (
-    Axis,
     Pullback,
-    axes_of,
-    count_along,
     dtype_of,
     given,
-    kept_shape,
     operand,
     shape_of,
-    unsupported,
 )  # fmt: skip
 
 
@@ -102,104 +97,6 @@ describe(np.histogram_bin_edges, lowering=_bin_edges, inline=True, cases=lambda 
 ])  # fmt: skip
 
 
-# --------------------------------------------------------------------------------- medians, quantiles
-
-
-def _lines(a: Any, axis: Axis) -> tuple[Any, Pullback]:
-    """The array with the axes that are reduced as one last axis, and the way back."""
-    shape = shape_of(a)
-    axes = axes_of(axis, len(shape))
-    last = tuple(range(len(shape) - len(axes), len(shape)))
-    moved = np.moveaxis(a, axes, last)
-    lines = np.reshape(moved, (*shape_of(moved)[: len(shape) - len(axes)], count_along(shape, axes)))
-    return lines, lambda dx: (np.moveaxis(np.reshape(dx, shape_of(moved)), last, axes),)
-
-
-def _shared(dy: Any, y: Any, lines: Any) -> Any:
-    """The cotangents of elements ``y`` of each line, shared equally by all elements that are equal to them."""
-    same = np.equal(lines[..., None, :], y[..., None])
-    ties = np.sum(np.where(same, 1.0, 0.0), axis=-1)
-    return np.sum(np.where(same, np.divide(dy, np.maximum(ties, 1))[..., None], 0), axis=-2)
-
-
-def _quantile_pullback(a: Any, q: Any, axis: Axis, dy: Any) -> tuple[Any, Any]:
-    """Cotangents of ``a`` and ``q``: a quantile lies on the line between the two nearest elements."""
-    lines, from_lines = _lines(a, axis)
-    *rest, n = shape_of(lines)
-    if not n:
-        return np.zeros(shape_of(a), dtype_of(a)), None
-    levels = np.ravel(q)
-    place = np.multiply(levels, n - 1)
-    below = astype(np.minimum(np.floor(place), max(n - 2, 0)), np.dtype(np.intp))
-    part = np.subtract(place, below)
-    ordered = np.sort(lines, -1)
-    low, high = (getitem(ordered, (Ellipsis, i)) for i in (below, np.minimum(np.add(below, 1), n - 1)))
-    each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
-    dlines = _shared(each * (1 - part), low, lines) + _shared(each * part, high, lines)
-    da = from_lines(dlines)[0]
-    if not is_inexact(q):
-        return da, None
-    slope = np.multiply(each, np.subtract(high, low)) * (n - 1)
-    return da, np.reshape(np.sum(slope, axis=tuple(range(len(rest)))), shape_of(q))
-
-
-def _quantile_cases(s: Sample, scale: float) -> Iterable[Case]:
-    return [
-        case(s(5), 0.3 * scale), case(s(3, 4), 0.55 * scale, 1), case(s(3, 4), np.array([0.3, 0.85]) * scale, axis=0),
-        case(s(2, 3, 2), 0.6 * scale, axis=(0, 2), keepdims=True),
-        case(s(3, 2), np.array([[0.3], [0.9]]) * scale, axis=-1),
-        case(s(4), s.number(0.05 * scale, 0.3 * scale)), case(s(1), 0.5 * scale),
-    ]  # fmt: skip
-
-
-def _quantile(fn: Any, scale: float) -> None:
-    @rrule(fn, fails=True, cases=lambda s: _quantile_cases(s, scale))
-    def rule(
-        a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-        keepdims: bool = False,
-    ) -> tuple[Any, Pullback]:  # fmt: skip
-        """Quantiles by linear interpolation, differentiable in the array and in the level."""
-        if method != "linear":
-            raise unsupported(f"{fn.__name__} with method={method!r}", "Only method='linear' has one")
-        level = operand(q)
-
-        def pullback(dy: Any) -> tuple[Any, ...]:
-            da, dq = _quantile_pullback(operand(a), np.divide(level, scale), axis, dy)
-            return da, dq if dq is None else np.divide(dq, scale)
-
-        return fn(a, q, axis, **given(keepdims=keepdims)), pullback
-
-
-_quantile(np.quantile, 1.0)
-_quantile(np.percentile, 100.0)
-
-
-def _median(
-    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
-    """The mean of the two in the middle; NaN if there is one, which stands last."""
-    if dtype_of(a).char not in "fd" or not shape_of(a):
-        return NotImplemented
-    ordered = np.sort(_lines(a, axis)[0], -1)
-    n = shape_of(ordered)[-1]
-    if not n:
-        return NotImplemented
-    y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2 + 0.0  # the mean of -0.0 is 0.0
-    y = np.where(np.isnan(ordered[..., -1]), np.nan, y)[()]
-    return np.reshape(y, kept_shape(shape_of(a), axis)) if keepdims else y
-
-
-@rrule(np.median, lowering=_median, cases=lambda s: [
-    case(s(5)), case(s(4)), case(s(3, 4)), case(s(3, 4), 0), case(s(2, 3, 4), axis=(0, -1)),
-    case(s(3, 4), axis=1, keepdims=True), case(s(4, 3).T, axis=-1), case(s(4, dtype=np.float32)), case(s(1)),
-])  # fmt: skip
-def median_rule(
-    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> tuple[Any, Pullback]:
-    """``median``: the middle element, or half each for the two in the middle; equal elements share."""
-    return np.median(a, axis, **given(keepdims=keepdims)), lambda dy: _quantile_pullback(operand(a), 0.5, axis, dy)[:1]
-
-
 # -------------------------------------------------------------------------------------- interpolation
 
 
@@ -212,8 +109,24 @@ def _interp_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-@rrule(np.interp, cases=_interp_cases)
-def interp_rule(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> tuple[Any, Pullback]:
+def _periodic(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """One period of the line, with a neighbour of the next on either side."""
+    if period is None:
+        return NotImplemented
+    if np.ndim(xp) != 1 or np.ndim(fp) != 1 or np.shape(xp) != np.shape(fp) or np.equal(period, 0):
+        np.interp([0.0], np.zeros(np.shape(xp)), np.zeros(np.shape(fp)), period=decided(period))  # raises as NumPy does
+    width = np.abs(period)
+    places = np.remainder(operand(xp), width)
+    order = np.argsort(places)
+    places, values = places[order], getitem(operand(fp), order)
+    places = np.concatenate((places[-1:] - width, places, places[:1] + width))
+    return np.interp(np.remainder(operand(x), width), places, np.concatenate((values[-1:], values, values[:1])))
+
+
+@rrule(np.interp, instead=_periodic, cases=_interp_cases)
+def interp_rule(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> tuple[Any, Pullback]:
     """``interp``: piecewise linear, with the right-hand slope at a grid point; outside, the ends are constant."""
     x, xp, fp = operand(x), operand(xp), operand(fp)
     n = shape_of(xp)[0]

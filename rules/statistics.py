@@ -194,7 +194,8 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Axis) -> Any:
     *reduction_cases(s), case(s(4), weights=s(4, low=0.5)), case(s(2, 3), weights=s(2, 3, low=0.5)),
     case(s(2, 3), 1, s(3, low=0.5)), case(s(2, 3), axis=0, weights=s(2, low=0.5)),
     case(s(2, 3, 4), axis=(2, 0), weights=s(4, 2, low=0.5)), case(s(2, 3), 1, s(3, low=0.5), keepdims=True),
-    case(s(2, 3), 1, s(3, low=0.5), True), case(s(3), returned=True), case(s(3), None, [1.0, 2.0, 1.0]),
+    case(s(2, 3), 1, s(3, low=0.5), True), case(s(3), returned=True), case(s(3), None, s(3, low=0.5), True),
+    case(s(3), None, [1.0, 2.0, 1.0]),
     case(s(3), 0, np.array([1, 2, 1])), case(s(3, dtype=np.complex128), 0, s(3, low=0.5)),
 ])  # fmt: skip
 def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING) -> Any:
@@ -206,7 +207,7 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
     w = _aligned(operand(weights), shape, axis)
     total = np.sum(w, axis=axis, **options)
     y = np.divide(np.sum(np.multiply(_inexact(a), w), axis=axis, **options), total)
-    return (y, np.broadcast_to(total, shape_of(y))) if returned else y
+    return (y, total if shape_of(total) == shape_of(y) else np.broadcast_to(total, shape_of(y))) if returned else y
 
 
 @composite(np.ptp, cases=_two_or_more)

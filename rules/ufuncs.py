@@ -125,3 +125,10 @@ def _reduceat(ufunc: Any, a: Any, starts: Any, axis: int, dtype: Any = None) -> 
         return None, np.zeros_like(a) if dx is None else dx
 
     return y, pullback
+
+
+@rrule(np.frexp, cases=lambda s: [case(s(3)), case(s(2, 2, dtype=np.float32)), case(s.number())])
+def _frexp(x: Any) -> tuple[Any, Pullback]:
+    """The exponent is a step function, of which the mantissa is a multiple."""
+    y = np.frexp(x)
+    return y, lambda dy: (None if dy[0] is None else np.ldexp(dy[0], np.negative(y[1])),)

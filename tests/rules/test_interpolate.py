@@ -93,8 +93,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "griddata": (lambda v, q: si.griddata(SCATTERED, v, q) + si.griddata(SCATTERED, v, q, "nearest"),
          (Y[[*range(6), 0, 1]], INSIDE)),
     "rbf": (lambda x, v: RBFInterpolator(x, v, smoothing=0.1, degree=1)(INSIDE), (SCATTERED, SCATTERED[:, 0] ** 2)),
-    "rbf epsilon": (lambda e: RBFInterpolator(SCATTERED, SCATTERED, smoothing=0.1, kernel="gaussian", epsilon=e)(INSIDE),
-                    (1.5,)),
+    "rbf epsilon": (lambda e: RBFInterpolator(SCATTERED, SCATTERED, None, 0.1, "gaussian", e)(INSIDE), (1.5,)),
     "Rbf": (lambda x, v: si.Rbf(x, SCATTERED[:, 1], v)(INSIDE[0], INSIDE[1]), (SCATTERED[:, 0], SCATTERED[:, 0] ** 2)),
 }  # fmt: skip
 
@@ -111,8 +110,7 @@ OBJECTS: dict[str, Any] = {
     "BSpline": make_interp_spline(X, Y),
     "interp1d": interp1d(X, Y, "cubic"), "univariate": si.UnivariateSpline(X, Y, s=0.1),
     "krogh": si.KroghInterpolator(X, Y),
-    "splev": lambda p: splev(p, TCK), "rbf": lambda p,
-    f=RBFInterpolator(X[:, None], Y): f(p[:, None]),
+    "splev": lambda p: splev(p, TCK), "rbf": lambda p: RBF(p[:, None]),
 }  # fmt: skip
 
 

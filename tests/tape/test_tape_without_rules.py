@@ -38,18 +38,10 @@ WITHOUT: list[Callable[..., Any]] = [
     lambda x: halved(x) + 1,
     lambda x: halved(x, by=np.sum(x)) * x,
     lambda x: np.sin(parts(x)["rest"][0]) * parts(x)["first"],
-    lambda x: np.unwrap(x * 4.0) * x,
-    lambda x: np.fft.fft(x).real + x,
     lambda x: scipy.special.hyp2f1(x, 1.0, 2.0, 0.1) * 2.0,
     lambda x: scipy.special.kn(2, x),
     lambda x: np.linalg.lstsq(A * x, x, rcond=None)[0] @ x,
-    lambda x: np.gradient(x**2),
-    lambda x: np.convolve(x, [1.0, 2.0]),
-    lambda x: np.polyfit(np.arange(3.0), x, deg=1),
     lambda x: np.linalg.eig(A * x)[0].real,
-    lambda x: np.select([x > 1, x > 2], [x, 2 * x], default=x[0]),
-    lambda x: np.apply_along_axis(lambda row: row * 2.0, 0, x),
-    lambda x: np.piecewise(x, [x < 1, x >= 1], [0.0, 2.0]) * x,
 ]
 
 
@@ -59,9 +51,8 @@ def test_they_are_recorded_and_played(k: int) -> None:
     tape = trace(f, X)
     assert any(isinstance(op, Call) for _, op in tape) and str(tape)
     assert_allclose(tape.play(X), f(X), rtol=1e-13)
-    if k not in (3, 12, 14):  # which take decisions
-        for x in (X + 0.25, X[::-1].copy()):
-            assert_allclose(tape.play(x), f(x), rtol=1e-13)
+    for x in (X + 0.25, X[::-1].copy()):
+        assert_allclose(tape.play(x), f(x), rtol=1e-13)
 
 
 @pytest.mark.parametrize("k", range(len(WITHOUT)))

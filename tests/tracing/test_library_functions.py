@@ -17,7 +17,6 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.fft as sf
 import scipy.integrate as si
 import scipy.interpolate as sip
 import scipy.linalg as sl
@@ -79,10 +78,6 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.signal.detrend": lambda x: ss.detrend(x),
     "scipy.signal.hilbert": lambda x: ss.hilbert(x),
     "scipy.signal.find_peaks": lambda x: ss.find_peaks(x)[0],
-    "scipy.fft.fft": lambda x: sf.fft(x),
-    "scipy.fft.rfft": lambda x: sf.rfft(x),
-    "scipy.fft.dct": lambda x: sf.dct(x),
-    "scipy.fft.dst": lambda x: sf.dst(x),
     "scipy.linalg.expm": lambda x: sl.expm(X * x[0]),
     "scipy.linalg.sqrtm": lambda x: sl.sqrtm(X * x[0]),
     "scipy.linalg.logm": lambda x: sl.logm(X * x[0]),
@@ -125,16 +120,12 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.sparse.linalg.spsolve": lambda x: spl.spsolve(sps.eye(8, format="csr"), x),
     "numpy.random.choice": lambda x: np.random.choice(2, p=[x[0], 1 - x[0]]) * 0.0,
     "normal": lambda x: np.random.default_rng(0).normal(x, 1.0),
-    "numpy.vectorize": lambda x: np.vectorize(lambda t: t * t)(x),
     "scipy.interpolate.Akima1DInterpolator": lambda x: SPLINE(x),
     "sympy.sin": lambda x: float(sympy.sin(x[0])),
     "mpmath.exp": lambda x: float(mpmath.exp(x[0])),
     "an operator of mpmath objects": lambda x: float(mpmath.mpf(2) * x[0]),
     "an operator of sympy objects": lambda x: float((x[0] * SYMBOL).subs(SYMBOL, 2.0)),
     "networkx.from_numpy_array": lambda x: nx.from_numpy_array(X * x[0]).size("weight"),
-    "numpy.kaiser": lambda x: np.kaiser(4, x[0]),
-    "numpy.histogramdd": lambda x: np.histogramdd(X * x[0])[0],
-    "numpy.roots": lambda x: np.roots(x),
 }  # fmt: skip
 
 

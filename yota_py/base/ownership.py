@@ -81,12 +81,16 @@ def is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE
 
 
+_BODIES = ("yota_py.reverse.verbs", "yota_py.registry.patches")  # what runs pullbacks, and functions of libraries
+_ON_THE_WAY = "yota_py.rules.lists"  # its stand-ins are between the user's code and functions that it calls
+
+
 def in_rules() -> bool:
     """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module == "yota_py.reverse.verbs" or module.startswith("yota_py.rules."):
+        if module in _BODIES or (module.startswith("yota_py.rules.") and module != _ON_THE_WAY):
             return True
         if not is_library(module):
             return False

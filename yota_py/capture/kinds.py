@@ -48,7 +48,7 @@ def has_state_in_c(cls: type) -> bool:
 
 def is_watchable(value: Any) -> bool:
     """Whether a value is an object all of whose state are attributes."""
-    if type(value) is types.SimpleNamespace:
+    if type(value) in (types.SimpleNamespace, np.vectorize):
         return True
     if is_proxy(value):
         return False

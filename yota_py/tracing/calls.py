@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.containers import with_items
 from ..base.dispatch import decided, find_held, find_traced, shadow
-from ..base.ownership import is_library, named_module
+from ..base.ownership import in_rules, is_library, named_module
 from ..base.signatures import signature_of
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MissingRuleError
@@ -21,7 +21,7 @@ from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
-from .stand_ins import suspended
+from .stand_ins import as_constant, suspended
 from .tracer import elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
@@ -32,6 +32,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         if state.traces and not (entry.users or isinstance(entry.body, FunctionType)):  # users' are walked
             kind = type(entry.body).__name__
             state.traces[-1].problems.append(f"the body of {entry.name} is a {kind}, which cannot be watched")
+        if not entry.users and (tracers := tracers_in((args, kwargs))):
+            innermost(tracers).split((args, dict(kwargs)))  # looks where arrays come from
         return entry.body(*args, **kwargs)
     with state.unwatched:
         return _record(fn, entry, args, kwargs)
@@ -64,7 +66,7 @@ def _record(
     if entry is not None and entry.inline and entry.lowering is not None:
         trace.split((args, dict(kwargs)))  # looks where arrays come from
         result = entry.lowering(*args, **kwargs)
-        return trace.of_values(fn, args, kwargs) if result is NotImplemented else result
+        return trace.of_values(fn, args, kwargs) if result is NotImplemented else _known(result)
     for tracer in tracers:
         if not tracer._ledger.alive:
             raise leaked(tracer, name_of(fn))
@@ -85,6 +87,13 @@ def _record(
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+def _known(result: Any) -> Any:
+    """Plain arrays that follow from decisions, such as those of ``nonzero``, as they stand on the tape."""
+    if type(result) is np.ndarray:
+        return result if in_rules() else as_constant(result)
+    return tuple(map(_known, result)) if type(result) is tuple else result
 
 
 def held_in(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LostDerivativeError:

@@ -188,7 +188,7 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
 
 _importlib: ModuleType = sys.modules["_frozen_importlib"]
 _find_and_load = vars(_importlib)["_find_and_load"]
-_gates: dict[Owner, dict[str, Callable[..., Any]]] = {_importlib: {"_find_and_load": _importing(_find_and_load)}}
+_gates: dict[Owner, dict[str, Any]] = {_importlib: {"_find_and_load": _importing(_find_and_load)}}
 _by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
@@ -198,7 +198,7 @@ _looked_through = [0, 0]  # how many modules were open, and gates made, when it 
 listeners.append(_known.clear)
 
 
-def _stand_ins() -> dict[Owner, dict[str, Callable[..., Any]]]:
+def _stand_ins() -> dict[Owner, dict[str, Any]]:
     """All of them, made when somebody asks and something has been patched since."""
     with locks.tables:
         if (compiler := getattr(sys.modules.get("numba.core.interpreter"), "Interpreter", None)) is not None:
@@ -211,8 +211,10 @@ def _stand_ins() -> dict[Owner, dict[str, Callable[..., Any]]]:
                 make, gates = _method_gate if isinstance(owner, type) else _gate, _gates.setdefault(owner, {})
                 if name in gates:
                     _retired.append(gates[name])
-                fn = original(getattr(owner, name))
-                gates[name] = gate = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                of_class = isinstance(declared := vars(owner)[name], classmethod)
+                fn = original(declared.__func__ if of_class else getattr(owner, name))
+                gate: Any = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
+                gates[name] = gate = classmethod(gate) if of_class else gate
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
@@ -271,8 +273,9 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
             state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
         if is_method or type(result) not in (np.ndarray, tuple) or _reads_array((*args, *kwargs.values())):
             return result
-        # Made from nothing but numbers: one array or several.
-        return tuple(map(_as_constant, result)) if type(result) is tuple else as_constant(result)
+        if type(result) is tuple:
+            return tuple(as_constant(x) if type(x) is np.ndarray else x for x in result)
+        return as_constant(result)  # made from nothing but numbers
 
     originals[id(stand_in)] = fn
     return stand_in
@@ -280,16 +283,12 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
 
 def as_constant(array: np.ndarray) -> Any:
     """An array that is known to be the same next time, as it stands on the tapes of all traces."""
-    if state.suspended:
+    if state.suspended or (state.through and array.dtype.hasobject):  # series of series
         return array
     constant: Any = array
     for trace in state.traces:
         constant = trace.tracer(trace.constant(constant))
     return constant
-
-
-def _as_constant(item: Any) -> Any:
-    return as_constant(item) if type(item) is np.ndarray else item
 
 
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,7 +322,8 @@ def _reads_array(values: Any) -> bool:
 # Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
 for _module, _names in (
     (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
-         "hanning hamming blackman bartlett kaiser"),
+         "hanning hamming blackman bartlett kaiser "
+         "indices diag_indices tril_indices triu_indices mask_indices ix_ unravel_index ravel_multi_index bincount"),
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
     for _name in _names.split():

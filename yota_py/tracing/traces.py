@@ -321,7 +321,8 @@ class Trace(Recorder):
             site = self.origin()
             with locks.tables:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)
-            if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch, to inner traces too
+        if type(answer) is np.ndarray:  # a mask: as an index it is a constant of this branch, to inner traces too
+            with locks.tables:
                 for trace in {self, *state.traces}:
                     trace._foreign[id(answer)] = (answer, answer, trace.constant(answer))
         return answer
