@@ -18,6 +18,7 @@ from . import (  # noqa: F401 - they register what they have
     layout,
     linalg,
     lists,
+    matrices,
     norms,
     power,
     raising,
@@ -27,6 +28,7 @@ from . import (  # noqa: F401 - they register what they have
     shape,
     sorting,
     statistics,
+    systems,
     ufuncs,
 )  # fmt: skip
 

@@ -17,8 +17,8 @@ from yota_py.base.dispatch import dispatching
 from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 from yota_py.registry.tangents import conj, like
 
-from .decompositions import square_cases, well_conditioned
 from .linalg import adjoint
+from .matrices import square_cases, well_conditioned
 from .reductions import product_of_others
 from .support import Pullback, dtype_of, given, shape_of, stop_gradient, unsupported
 
