@@ -191,9 +191,12 @@ def cofactors_rule(a: Any, det: Any = None) -> tuple[Any, Pullback]:
     return cofactors(a, **given(det=det)), lambda dy: (mixed_cofactors(conj(a), dy),)
 
 
-# dA = dy conj(C), with the cofactors C
-vjps(np.linalg.det, lambda dy, y, a: np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),
-     cases=square_cases)  # fmt: skip
+def det_cotangent(dy: Any, y: Any, a: Any) -> Any:
+    """``dA = dy conj(C)``, with the cofactors C."""
+    return np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y))))
+
+
+vjps(np.linalg.det, det_cotangent, cases=square_cases)
 
 
 @rrule(np.linalg.slogdet, cases=square_cases)

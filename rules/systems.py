@@ -99,7 +99,7 @@ def lstsq_cotangents(a: Any, b: Any, x: Any, rcond: Any, dy: Any) -> tuple[Any, 
     """The cotangents of ``lstsq`` where the rank does not change, by the pseudo-inverse P: of ``x = P b``, of the sums
     of squares, to which x does not contribute, and of the singular values (Golub and Pereyra 1973)."""
     dx, dsquares, _, ds = dy
-    vector = len(shape_of(b)) == len(shape_of(a)) - 1
+    vector = len(shape_of(b)) == 1
     if vector:
         b, x, dx = (None if z is None else z[..., None] for z in (b, x, dx))
     da = db = None

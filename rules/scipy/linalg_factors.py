@@ -1,0 +1,396 @@
+"""Factorizations of ``scipy.linalg`` and what solves with them. Formulas: where NumPy's rules have them, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from yota_py.base.dispatch import original
+from yota_py.registry.composites import rule_of_body
+from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
+
+from ..decompositions import cholesky_cotangent, qr_cotangent, svd_cotangent
+from ..linalg import adjoint
+from ..matrices import real_dtype, skew, split_columns, spread_out, well_conditioned
+from ..support import Pullback, dtype_of, inexact, operand, shape_of, unsupported, zero_over_zero
+from .linalg import adjoint_solve, of_transposed, ruled, system_cotangents
+from .linalg_equations import solve_sylvester
+
+
+def triangle_cases(s: Sample) -> Iterable[Case]:
+    """Positive definite matrices, whose other triangle is something else."""
+    return [
+        *(case(well_conditioned(s, *shape), lower) for shape in ((3, 3), (2, 2, 2), (1, 1)) for lower in (False, True)),
+        case(well_conditioned(s, 2, 2, dtype=np.complex128)), case(well_conditioned(s, 2, 2, dtype=complex), lower=True),
+        case(well_conditioned(s, 3, 3).T), case(well_conditioned(s, 2, 2, dtype=np.float32), False, False, False),
+    ]  # fmt: skip
+
+
+def triangle(a: Any, lower: bool, k: int = 0) -> Any:
+    """The lower or upper triangle, from the diagonal that is ``k`` off the main one."""
+    return np.tril(a, -k) if lower else np.triu(a, k)
+
+
+# ------------------------------------------------------------------------------------------------ Cholesky
+
+
+@ruled("cholesky", cases=triangle_cases)
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, Pullback]:
+    """``cholesky``; the cotangent lies in the triangle that is read."""
+    y = cholesky(a, lower, check_finite=check_finite)
+    return y, lambda dy: (cholesky_cotangent(y, triangle(dy, lower), not lower),)
+
+
+@ruled("cho_factor", cases=triangle_cases)
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, Pullback]:
+    """``cho_factor``, whose other triangle is that of the matrix."""
+    y = cho_factor(a, lower, check_finite=check_finite)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        da = cholesky_cotangent(triangle(y[0], lower), triangle(dy[0], lower), not lower)
+        return (np.add(da, triangle(dy[0], not lower, 1)),)
+
+    return y, pullback
+
+
+@ruled("cho_solve", cases=lambda s: [
+    *(case((well_conditioned(s, 3, 3), lower), b) for lower in (False, True) for b in (s(3), s(3, 2))),
+    *(case((well_conditioned(s, 2, 2, dtype=complex), lower), s(2, dtype=complex)) for lower in (False, True)),
+    case((well_conditioned(s, 2, 2, 2), True), s(2)), case((well_conditioned(s, 2, 2), False), s(3, 2, 1)),
+    case([well_conditioned(s, 2, 2, dtype=np.float32), True], s(2, dtype=np.float32), False, False),
+])  # fmt: skip
+def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> tuple[Any, Pullback]:
+    """``cho_solve``: from that of ``A = L L^H``, ``dL = (dA + dA^H) L`` in the triangle that is read."""
+    (c, lower), b = c_and_lower, operand(b)
+    c = operand(c)
+    x = cho_solve((c, lower), b, check_finite=check_finite)
+
+    def pullback(dx: Any) -> tuple[Any, ...]:
+        da, db = system_cotangents(lambda d: cho_solve((c, lower), d), x, dx, b)
+        factor, dh = triangle(c, lower), np.add(da, adjoint(da))
+        dc = np.matmul(dh, factor) if lower else np.matmul(factor, dh)
+        return (triangle(dc, lower), None), db
+
+    return x, pullback
+
+
+# ------------------------------------------------------------------------------------------------------ LU
+
+
+def lu_cotangent(l: Any, u: Any, dl: Any, du: Any) -> Any:  # noqa: E741 - the field's name
+    """Of ``A = L U``: ``dA = L^-H (tril(L^H dL, -1) + triu(dU U^H)) U^-H``, with more rows or columns below and on the
+    right (de Hoog, Anderssen and Lukas 2011, "Differentiation of matrix functionals using triangular factorization")."""
+    k = shape_of(u)[-2]
+    dl, du = (np.zeros_like(z) if dz is None else dz for z, dz in ((l, dl), (u, du)))
+    (u1, u2), (du1, du2) = split_columns(u, k), split_columns(du, k)
+    (l1, l2), (dl1, dl2) = (split_columns(np.swapaxes(z, -1, -2), k) for z in (l, dl))
+    l1, dl1 = np.swapaxes(l1, -1, -2), np.swapaxes(dl1, -1, -2)
+    below, above = np.matmul(adjoint(l1), dl1), np.matmul(du1, adjoint(u1))
+    if u2 is not None:
+        below = np.subtract(below, np.matmul(du2, adjoint(u2)))
+    if l2 is not None:
+        l2, dl2 = np.swapaxes(l2, -1, -2), np.swapaxes(dl2, -1, -2)
+        above = np.subtract(above, np.matmul(adjoint(l2), dl2))
+    left = np.linalg.solve(adjoint(l1), np.add(np.tril(below, -1), np.triu(above)))
+    da = adjoint(np.linalg.solve(u1, adjoint(left)))
+    if l2 is not None:
+        da = np.concatenate([da, adjoint(np.linalg.solve(u1, adjoint(dl2)))], -2)
+    return da if u2 is None else np.concatenate([da, np.linalg.solve(adjoint(l1), du2)], -1)
+
+
+_SHAPES = ((3, 3), (4, 2), (2, 3), (2, 3, 3), (1, 1))
+
+
+def _lu_cases(s: Sample) -> Iterable[Case]:
+    return [
+        *(case(_mixed(s, *shape), permute) for shape in _SHAPES for permute in (False, True)),
+        *(case(_mixed(s, *shape), p_indices=True) for shape in _SHAPES), case(_mixed(s, 3, 3, dtype=np.complex128)),
+        case(_mixed(s, 3, 3).T), case(_mixed(s, 2, 2, dtype=np.float32), False, False, False),
+    ]  # fmt: skip
+
+
+def _mixed(s: Sample, *shape: int, dtype: Any = np.float64) -> Any:
+    """Matrices whose rows are exchanged in an elimination."""
+    return np.asarray(well_conditioned(s, *shape, dtype=dtype)[..., ::-1, :])
+
+
+@ruled("lu", cases=_lu_cases)
+def lu(
+    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> tuple[Any, Pullback]:
+    """``lu`` in every form: ``A = P L U``."""
+    p, l, u = y = lu(a, check_finite=check_finite, p_indices=p_indices and not permute_l)  # noqa: E741
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dl, du = dy[-2:]
+        if permute_l and dl is not None:
+            dl = np.matmul(np.swapaxes(p, -1, -2), dl)
+        da = lu_cotangent(l, u, dl, du)
+        return (_rows(da, p) if p_indices and not permute_l else np.matmul(p, da),)
+
+    return (lu(a, True, check_finite=check_finite) if permute_l else y), pullback
+
+
+def _rows(a: Any, p: Any) -> Any:
+    return np.take_along_axis(a, np.broadcast_to(p[..., None], shape_of(a)), -2)
+
+
+@primitive
+def row_order(piv: Any) -> Any:
+    """The permutation that LAPACK's exchanges of rows make: ``A[row_order]`` is ``L U``."""
+    flat = np.reshape(piv, (-1, piv.shape[-1]))
+    rows = np.tile(np.arange(flat.shape[-1]), (len(flat), 1))
+    for row, exchanges in zip(rows, flat, strict=True):
+        for i, k in enumerate(exchanges):
+            row[i], row[k] = row[k], row[i]
+    return np.reshape(rows, piv.shape)
+
+
+nondiff(row_order, cases=lambda s: [case(np.array([2, 2, 2])), case(np.array([[1, 1], [0, 1]]))])
+
+
+@ruled("lu_factor", cases=lambda s: [
+    case(_mixed(s, 3, 3)), case(_mixed(s, 2, 3)), case(_mixed(s, 2, 3, 3)), case(_mixed(s, 3, 3).T), case(_mixed(s, 1, 1)),
+    case(_mixed(s, 2, 2, dtype=np.complex128)), case(_mixed(s, 2, 2, dtype=np.float32), True, False),
+])  # fmt: skip
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Pullback]:
+    """``lu_factor`` of matrices with at most as many rows as columns: L without its diagonal, and U, in one array."""
+    y = lu_factor(a, check_finite=check_finite)
+    if shape_of(a)[-2] > shape_of(a)[-1]:
+        raise unsupported("scipy.linalg.lu_factor of a tall matrix", "Use scipy.linalg.lu")
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        l, u = _unpacked(y[0])  # noqa: E741
+        order = np.argsort(row_order(y[1]), -1)
+        return (_rows(lu_cotangent(l, u, dy[0][..., : shape_of(l)[-1]], dy[0]), order),)
+
+    return y, pullback
+
+
+def _unpacked(factors: Any) -> tuple[Any, Any]:
+    m = shape_of(factors)[-2]
+    return np.add(np.tril(factors[..., :m], -1), np.eye(m, dtype=dtype_of(factors))), np.triu(factors)
+
+
+@ruled("lu_solve", cases=lambda s: [
+    *(case((well_conditioned(s, 3, 3), np.array([2, 2, 2], np.int32)), b, trans) for b in (s(3), s(3, 2))
+      for trans in (0, 1, 2)),
+    *(case((well_conditioned(s, 2, 2, dtype=complex), np.array([1, 1], np.int32)), s(2), trans=k) for k in (0, 1, 2)),
+    case((well_conditioned(s, 2, 2, 2), np.array([[1, 1], [0, 1]], np.int32)), s(2)),
+    case((well_conditioned(s, 2, 2, dtype=np.float32), np.array([0, 1], np.int32)), s(2, dtype=np.float32), 0, False, False),
+])  # fmt: skip
+def lu_solve(
+    lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> tuple[Any, Pullback]:
+    """``lu_solve``: from that of ``A = L U``, ``dL = tril(dA U^H, -1)`` and ``dU = triu(L^H dA)``."""
+    (factors, piv), b = lu_and_piv, operand(b)
+    x = lu_solve((factors, piv), b, trans, check_finite=check_finite)
+
+    def pullback(dx: Any) -> tuple[Any, ...]:
+        back = adjoint_solve(lambda d, trans: lu_solve((factors, piv), d, trans), trans)
+        da, db = system_cotangents(back, x, dx, b)
+        da = of_transposed(da, trans)
+        order = row_order(piv)
+        da = _rows(da, np.broadcast_to(order, (*shape_of(da)[:-2], shape_of(da)[-1])))
+        l, u = _unpacked(factors)  # noqa: E741
+        return (np.add(np.tril(np.matmul(da, adjoint(u)), -1), np.triu(np.matmul(adjoint(l), da))), None), db
+
+    return x, pullback
+
+
+# --------------------------------------------------------------------------------------- QR, RQ and SVD
+
+
+@ruled("qr", cases=lambda s: [
+    *(case(well_conditioned(s, *shape), mode=mode) for shape in ((3, 3), (3, 2), (2, 3), (2, 3, 2))
+      for mode in ("full", "economic", "r")),
+    *(case(spread_out(s, *shape), mode=mode, pivoting=True) for shape in ((3, 3), (3, 2), (2, 3), (2, 3, 3))
+      for mode in ("full", "economic", "r")),
+    case(well_conditioned(s, 3, 2, dtype=np.complex128), mode="economic"), case(well_conditioned(s, 2, 2, dtype=np.float32), True),
+])  # fmt: skip
+def qr(
+    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``qr``, also of columns in another order, in every mode but "raw"."""
+    if mode == "raw":
+        raise unsupported("scipy.linalg.qr with mode='raw'", "Covered: 'full', 'economic', 'r'")
+    options: Any = {"pivoting": pivoting, "check_finite": check_finite}
+    q, r, *p = y = qr(a, mode="full" if mode == "r" else mode, **options)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dq, dr = (None, dy[0] if pivoting or len(shape_of(a)) == 2 else dy) if mode == "r" else dy[:2]
+        if dq is None and dr is None:
+            return (None,)
+        da = qr_cotangent(q, r, dq, dr)
+        if not pivoting:
+            return (da,)
+        order = np.argsort(p[0], -1)
+        return (np.take_along_axis(da, np.broadcast_to(order[..., None, :], shape_of(da)), -1),)
+
+    return (qr(a, mode="r", **options) if mode == "r" else y), pullback
+
+
+@ruled("rq", cases=lambda s: [
+    *(case(well_conditioned(s, *shape) + 2 * np.eye(*shape[-2:])[::-1], mode=mode)
+      for shape in ((3, 3), (2, 3), (3, 2), (2, 2, 3)) for mode in ("full", "economic", "r")),
+    case(well_conditioned(s, 2, 2, dtype=np.complex128)), case(well_conditioned(s, 2, 2, dtype=np.float32), True),
+])  # fmt: skip
+def rq(
+    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", check_finite: bool = True
+) -> tuple[Any, Pullback]:
+    """``rq``: the matrix upside down has the adjoint factors, upside down, in ``qr``."""
+    r, q = y = rq(a, mode="full" if mode == "r" else mode, check_finite=check_finite)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        dr, dq = (dy, None) if mode == "r" else dy
+        turned = [None if z is None else adjoint(z[..., ::-1, :]) for z in (q, dq)]
+        both = [None if z is None else adjoint(z[..., ::-1, ::-1]) for z in (r, dr)]
+        return (adjoint(qr_cotangent(turned[0], both[0], turned[1], both[1]))[..., ::-1, :],)
+
+    return (rq(a, mode="r", check_finite=check_finite) if mode == "r" else y), pullback
+
+
+@ruled("svd", cases=lambda s: [
+    *(case(spread_out(s, *shape), full) for shape in ((3, 3), (3, 2), (2, 3), (2, 3, 2)) for full in (True, False)),
+    case(spread_out(s, 3, 2), True, False), case(spread_out(s, 3, 2, dtype=np.complex128), compute_uv=False),
+    case(spread_out(s, 2, 2, dtype=np.float32)), case(spread_out(s, 3, 2), lapack_driver="gesvd"),
+])  # fmt: skip
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> tuple[Any, Pullback]:  # fmt: skip
+    """``svd``."""
+    options: Any = {"check_finite": check_finite, "lapack_driver": lapack_driver}
+    u, s, vh = y = svd(a, full_matrices and compute_uv, **options)
+    return (y if compute_uv else s), lambda dy: (svd_cotangent(u, s, vh, *(dy if compute_uv else (None, dy, None))),)
+
+
+@ruled("svdvals", cases=lambda s: [
+    case(spread_out(s, 3, 2)), case(spread_out(s, 2, 2, 2)), case(spread_out(s, 2, 3, dtype=np.complex128)),
+    case(spread_out(s, 2, 2, dtype=np.float32), True, False),
+])  # fmt: skip
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Pullback]:
+    """``svdvals``."""
+    u, s, vh = svd(a, False, check_finite=check_finite)
+    return s, lambda ds: (svd_cotangent(u, s, vh, None, ds, None),)
+
+
+# ------------------------------------------------------------------- polar form, spaces, and what uses them
+
+
+@primitive
+def unitary_factor(a: Any) -> Any:
+    """U of the polar form ``A = U P``: the nearest matrix with orthonormal columns, or rows."""
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return np.matmul(u, vh)
+
+
+@rrule(unitary_factor, fails=True, cases=lambda s: [
+    case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(np.eye(2)),
+    case(well_conditioned(s, 2, 2, 2)), case(well_conditioned(s, 3, 2, dtype=np.complex128)),
+    case(well_conditioned(s, 2, 3, dtype=np.complex128)),
+])  # fmt: skip
+def _unitary_factor(a: Any) -> tuple[Any, Pullback]:
+    """``dU = U Z`` with ``Z P + P Z = U^H dA - dA^H U``, and ``(1 - U U^H) dA P^-1`` (Higham 2008, "Functions of
+    Matrices", section 8.4, for square matrices)."""
+    if shape_of(a)[-2] < shape_of(a)[-1]:
+        y, back = rule_of_body(lambda a: adjoint(unitary_factor(adjoint(a))), [a])
+        return y, back
+    y = unitary_factor(a)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        inner, p = np.matmul(adjoint(y), dy), np.matmul(adjoint(y), a)
+        da = np.matmul(y, solve_sylvester(p, p, skew(inner)))
+        if shape_of(a)[-2] > shape_of(a)[-1]:
+            outside = np.subtract(dy, np.matmul(y, inner))
+            da = np.add(da, adjoint(np.linalg.solve(p, adjoint(outside))))
+        return (da,)
+
+    return y, pullback
+
+
+@ruled("polar", cases=lambda s: [
+    *(case(spread_out(s, *shape), side) for shape in ((3, 3), (3, 2), (2, 3), (2, 2, 2)) for side in ("right", "left")),
+    case(spread_out(s, 2, 2, dtype=np.complex128)), case(np.eye(2)), case(spread_out(s, 2, 2, dtype=np.float32)),
+])  # fmt: skip
+def polar(a: Any, side: str = "right") -> tuple[Any, Pullback]:
+    """``polar``: from U, ``P = U^H A`` or ``A U^H``."""
+    a = inexact(a)
+
+    def body(a: Any) -> Any:
+        u = unitary_factor(a)
+        p = np.matmul(adjoint(u), a) if side == "right" else np.matmul(a, adjoint(u))
+        return u, (p + adjoint(p)) / 2
+
+    return polar(a, side), rule_of_body(body, [a])[1]
+
+
+@ruled("orthogonal_procrustes", cases=lambda s: [
+    case(well_conditioned(s, 3, 2), well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 2), s.integers(2, 2, high=3)),
+    case(well_conditioned(s, 3, 2, dtype=np.complex128), spread_out(s, 3, 2, dtype=np.complex128)),
+    case(well_conditioned(s, 2, 3, 2), well_conditioned(s, 3, 2), False),
+][: 2 + (len(original(linalg.orthogonal_procrustes).__wrapped__.__code__.co_varnames) > 0) * 2])  # fmt: skip
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Pullback]:
+    """``orthogonal_procrustes``: the polar form of ``A^H B``, and the sum of its singular values (Schonemann 1966)."""
+
+    def body(a: Any, b: Any) -> Any:
+        m = np.matmul(adjoint(a), b)
+        return unitary_factor(m), np.sum(np.linalg.svd(m, compute_uv=False), -1)
+
+    return orthogonal_procrustes(A, B, check_finite), rule_of_body(body, [inexact(A), inexact(B)])[1]
+
+
+@ruled("null_space", cases=lambda s: [
+    case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 1, 2), rcond=1e-9), case(np.ones((2, 2), int)),
+    case(well_conditioned(s, 2, 3, dtype=np.float32)), case(well_conditioned(s, 2, 1, 2), lapack_driver="gesvd"),
+])  # fmt: skip
+def null_space(
+    A: Any, rcond: Any = None, *, overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd"
+) -> tuple[Any, Pullback]:
+    """``null_space`` where the rank does not change: ``dA = -A^+H dN N^H`` (Golub and Pereyra 1973); the vectors do not
+    turn among themselves."""
+    y = null_space(A, rcond, check_finite=check_finite, lapack_driver=lapack_driver)
+    limit = np.finfo(real_dtype(y)).eps * max(shape_of(A)[-2:]) if rcond is None else rcond
+    return y, lambda dy: (np.negative(np.matmul(adjoint(np.linalg.pinv(A, limit)), np.matmul(dy, adjoint(y)))),)
+
+
+@ruled("orth", cases=lambda s: [
+    case(spread_out(s, 3, 2)), case(spread_out(s, 2, 3)), case(np.outer([1.0, 2.0], [3, 4]).astype(int)),
+    case(spread_out(s, 2, 3, 2), rcond=1e-9), case(spread_out(s, 2, 2, dtype=np.float32)),
+])  # fmt: skip
+def orth(A: Any, rcond: Any = None) -> tuple[Any, Pullback]:
+    """``orth`` where the rank does not change: left singular vectors."""
+    y = orth(A, rcond)
+    u, s, vh = np.linalg.svd(A, full_matrices=False)
+    rest = np.zeros((*shape_of(u)[:-1], shape_of(u)[-1] - shape_of(y)[-1]), dtype_of(u))
+    return y, lambda dy: (svd_cotangent(u, s, vh, np.concatenate([dy, rest], -1), None, None),)
+
+
+@ruled("subspace_angles", cases=lambda s: [
+    case(spread_out(s, 4, 2), spread_out(s, 4, 2)[::-1]), case(well_conditioned(s, 3, 1), well_conditioned(s, 3, 2)[::-1]),
+    case(spread_out(s, 3, 2, dtype=complex)[::-1], spread_out(s, 3, 1, dtype=complex)), case(s(2, 4, 1), s(4, 2)),
+])  # fmt: skip
+def subspace_angles(A: Any, B: Any) -> tuple[Any, Pullback]:
+    """``subspace_angles``: sines of small angles and cosines of large ones are singular values (Knyazev and Argentati
+    2002, "Principal angles between subspaces in an A-based scalar product")."""
+
+    def body(a: Any, b: Any) -> Any:
+        a, b = orth(a), orth(b)
+        if shape_of(a)[-1] < shape_of(b)[-1]:
+            a, b = b, a
+        inner = np.matmul(adjoint(a), b)
+        cosines = np.linalg.svd(inner, compute_uv=False)
+        sines = np.linalg.svd(np.subtract(b, np.matmul(a, inner)), compute_uv=False)
+        small = np.greater_equal(np.square(cosines), 0.5)
+        angles = np.arccos(np.minimum(cosines[..., ::-1], 1))
+        return np.where(small, np.arcsin(np.minimum(sines, 1)), angles)
+
+    return subspace_angles(A, B), rule_of_body(body, [inexact(A), inexact(B)])[1]
