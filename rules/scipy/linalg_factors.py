@@ -15,7 +15,7 @@ from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rr
 from ..decompositions import cholesky_cotangent, qr_cotangent, svd_cotangent
 from ..linalg import adjoint
 from ..matrices import real_dtype, skew, split_columns, spread_out, well_conditioned
-from ..support import Pullback, dtype_of, inexact, operand, shape_of, unsupported, zero_over_zero
+from ..support import Pullback, dtype_of, inexact, operand, shape_of, unsupported
 from .linalg import adjoint_solve, of_transposed, ruled, system_cotangents
 from .linalg_equations import solve_sylvester
 
