@@ -80,7 +80,7 @@ def eigh_rule(a: Any, UPLO: Any = "L") -> tuple[Any, Pullback]:
 def eigh_cotangent(w: Any, v: Any, dw: Any, dv: Any) -> Any:
     """``dH = V (diag(dw) + F * (V^H dV)) V^H`` with ``F[i, j] = 1 / (w[j] - w[i])`` (Giles 3.1). For equal eigenvalues
     the part of their vectors is left out: right for functions that do not depend on the choice of the vectors."""
-    inner = None if dw is None else diagonal_matrix(dw)
+    inner: Any = None if dw is None else diagonal_matrix(dw)
     if dv is not None:
         inner = added(inner, np.multiply(differences(w), np.matmul(adjoint(v), dv)))
     return np.matmul(np.matmul(v, inner), adjoint(v))
@@ -109,7 +109,7 @@ def svd_rule(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> tuple[Any, Pullback]:
     """``svd``, of which ``hermitian`` reads the lower triangle."""
-    options = {"hermitian": True} if hermitian else {}
+    options: Any = {"hermitian": True} if hermitian else {}
     u, s, vh = y = np.linalg.svd(a, full_matrices=full_matrices and compute_uv, **options)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
@@ -127,7 +127,7 @@ def svd_cotangent(u: Any, s: Any, vh: Any, du: Any, ds: Any, dvh: Any) -> Any:
     vectors is left out, and so is, of full matrices, that of the vectors without a value among themselves.
     """
     k = shape_of(s)[-1]
-    inner = None if ds is None else diagonal_matrix(ds)
+    inner: Any = None if ds is None else diagonal_matrix(ds)
     over = zero_over_zero(1, s)
     (u1, u2), (v1, v2) = split_columns(u, k), split_columns(adjoint(vh), k)
     outer: Any = None
@@ -169,7 +169,7 @@ def _svdvals(x: Any, /) -> Any:
     case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 2, 3, dtype=np.complex128)),
     case(well_conditioned(s, 3, 3, dtype=np.float32)),
 ])  # fmt: skip
-def qr_rule(a: Any, mode: str = "reduced") -> tuple[Any, Pullback]:
+def qr_rule(a: Any, mode: Any = "reduced") -> tuple[Any, Pullback]:
     """``qr`` in every mode but "raw"."""
     if mode not in ("reduced", "complete", "r"):
         raise unsupported(f"np.linalg.qr with mode={mode!r}", "Covered: 'reduced', 'complete', 'r'")
@@ -225,7 +225,7 @@ def eig_cotangent(w: Any, v: Any, dw: Any, dv: Any, b: Any = None) -> tuple[Any,
 
     The vectors are of length one, and their largest elements real, as LAPACK has them.
     """
-    inner = None if dw is None else diagonal_matrix(dw)
+    inner: Any = None if dw is None else diagonal_matrix(dw)
     if dv is not None:
         along = np.sum(np.multiply(conj(v), dv), -2, keepdims=True)
         dv = np.subtract(dv, np.multiply(v, real(along)))

@@ -104,6 +104,7 @@ def _read(da: Any, assume_a: str | None, lower: bool) -> Any:
 
 
 _STRUCTURES = ("gen", "general", *_HERMITIAN, *_SYMMETRIC, "diagonal", "tridiagonal", _LOWER, _UPPER)
+_HALF = ("pos", "her", "sym")  # of which either triangle may be read
 _OF_INVERSES = ("general", "pos", "her", "sym", _LOWER, _UPPER)
 
 
@@ -124,13 +125,14 @@ def inv(
 
 @ruled("solve", cases=lambda s: [
     case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
-    case(well_conditioned(s, 1, 1), s(1)), case(well_conditioned(s, 2, 3, 3), s(3)), case(well_conditioned(s, 2, 3, 3), s(3, 2)),
+    case(well_conditioned(s, 1, 1), s(1)), case(well_conditioned(s, 2, 3, 3), s(3)),
+    case(well_conditioned(s, 2, 3, 3), s(3, 2)),
     case(well_conditioned(s, 3, 3), s(2, 3, 1)), case(well_conditioned(s, 3, 3), s(3), transposed=True),
     case(well_conditioned(s, 2, 2, dtype=np.complex128), s(2)), case(well_conditioned(s, 2, 2), s(2, dtype=complex)),
     case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32)),
     case(well_conditioned(s, 3, 3).T, s(2, 3).T),
-    *(case(well_conditioned(s, 3, 3), s(3), lower, assume_a=name) for name in (*_STRUCTURES, "banded")
-      for lower in (False, True)),
+    *(case(well_conditioned(s, 2, 2), s(2), name in _HALF, assume_a=name) for name in (*_STRUCTURES, "banded")),
+    *(case(well_conditioned(s, 2, 2), s(2), assume_a=name) for name in _HALF),
     *(case(well_conditioned(s, 2, 2, dtype=complex), s(2), assume_a=name) for name in ("sym", "her", "pos", _UPPER)),
     *(case(well_conditioned(s, 2, 2), s(2), assume_a=name, transposed=True) for name in ("sym", _LOWER, "tridiagonal")),
 ])  # fmt: skip
@@ -263,7 +265,7 @@ def norm(
 
 
 for _name in ("issymmetric", "ishermitian"):
-    nondiff(stand_in(_name), cases=lambda s: [case(s(2, 2)), case(np.eye(2)), case(s(2, 2), 9.0), case(s(2, 2), rtol=9)])
+    nondiff(stand_in(_name), cases=lambda s: [case(s(2, 2)), case(np.eye(2)), case(s(2, 2), 9.0)])
 nondiff(stand_in("bandwidth"), cases=lambda s: [case(s(3, 3)), case(np.eye(2)), case(np.triu(s(3, 3)))])
 
 # Those without a formula, for which an error says so.

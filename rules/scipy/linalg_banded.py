@@ -40,7 +40,7 @@ def dense_of(ab: Any, below: int, above: int) -> Any:
 
 def adjoint_band(ab: Any, below: int, above: int) -> Any:
     """The bands of the adjoint matrix, of which there are ``above`` below and ``below`` above."""
-    rows, columns, inside = _places(above, below, shape_of(ab)[-1])
+    rows, _, inside = _places(above, below, shape_of(ab)[-1])
     places = np.broadcast_to(np.arange(below + above, -1, -1)[:, None], rows.shape)
     return np.where(inside, conj(ab[..., places, rows]), 0)
 
@@ -142,7 +142,8 @@ def cholesky_banded(
     *(case((_ab(s, k, 4, main=0 if lower else k - 1), lower), b) for k in (1, 2) for lower in (False, True)
       for b in (s(4), s(4, 2))),
     *(case((_ab(s, 2, 3, main=not lower, dtype=np.complex128), lower), s(3)) for lower in (False, True)),
-    case([_ab(s, 2, 3, dtype=np.float32), False], s(3, dtype=np.float32), False, False), case((_ab(s, 2, 2, 3), False), s(3)),
+    case([_ab(s, 2, 3, dtype=np.float32), False], s(3, dtype=np.float32), False, False),
+    case((_ab(s, 2, 2, 3), False), s(3)),
 ])  # fmt: skip
 def cho_solve_banded(
     cb_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True

@@ -23,9 +23,9 @@ from .linalg_banded import band_of
 
 def vectors_cotangent(w: Any, v: Any, of_all: Any, dw: Any, dv: Any, first: int = 0) -> Any:
     """``dH = (V F * (V^H dv) + v dw) v^H`` for some eigenvalues w, whose vectors v are the columns from ``first`` on of
-    all vectors V but for their phases; ``F[i, j] = 1 / (w[j] - W[i])`` without these pairs, and those of equal values."""
+    all vectors V but for their phases; ``F[i, j] = 1 / (w[j] - W[i])``, zero for a vector itself and equal values."""
     every, vectors = of_all
-    out = None if dw is None else np.multiply(v, dw[..., None, :])
+    out: Any = None if dw is None else np.multiply(v, dw[..., None, :])
     if dv is not None:
         own = np.eye(shape_of(every)[-1], dtype=bool)[:, first : first + shape_of(w)[-1]]
         gaps = np.where(own, 0, np.subtract(w[..., None, :], every[..., :, None]))
@@ -42,7 +42,8 @@ def _hermitian_cases(s: Sample) -> Iterable[Case]:
         case(spread_out(s, 2, 2, 2)), case(spread_out(s, 2, 2, dtype=np.float32)),
         *(case(spread_out(s, 3, 3), b, type=k, lower=k < 3) for k in (1, 2, 3)),
         case(spread_out(s, 3, 3), subset_by_index=[1, 2]), case(spread_out(s, 3, 3).T, driver="ev"),
-        case(spread_out(s, 3, 3), b, subset_by_index=(0, 1)), case(spread_out(s, 2, 2), check_finite=False),
+        case(spread_out(s, 3, 3), b, subset_by_index=(0, 1)),
+        case(spread_out(s, 2, 2), check_finite=False),
     ]  # fmt: skip
 
 
@@ -74,12 +75,12 @@ def eigh(
         of_all = (w, v) if subset_by_index is None or dv is None else eigh(a, b, **options)
         if b is None:
             return of_triangle(vectors_cotangent(w, v, of_all, dw, dv, first), not lower), None
-        whole, vectors = _whole(b, lower), v
+        whole: Any = _whole(b, lower)
         if type == 2 and dv is not None:  # u = B v is the vector of A and B^-1
-            vectors, of_all = np.matmul(whole, v), (of_all[0], np.matmul(whole, of_all[1]))
-            dvectors = np.linalg.solve(whole, dv)
+            of_all, dvectors = (of_all[0], np.matmul(whole, of_all[1])), np.linalg.solve(whole, dv)
         else:
-            vectors, dvectors = (np.matmul(whole, v) if type == 2 else v), dv
+            dvectors = dv
+        vectors = np.matmul(whole, v) if type == 2 else v
         da = vectors_cotangent(w, vectors, of_all, dw, dvectors, first)
         db = _second(w, vectors, of_all, dw, dvectors, first)
         if type > 1:  # that of B^-1
@@ -101,7 +102,7 @@ def _whole(b: Any, lower: bool) -> Any:
 
 def _second(w: Any, v: Any, of_all: Any, dw: Any, dv: Any, first: int) -> Any:
     """The cotangent of the second matrix."""
-    scaled = [None if d is None else np.multiply(d, w if d is dw else w[..., None, :]) for d in (dw, dv)]
+    scaled = None if dw is None else np.multiply(dw, w), None if dv is None else np.multiply(dv, w[..., None, :])
     out = np.negative(vectors_cotangent(w, v, of_all, *scaled, first))
     if dv is None:
         return out
@@ -210,9 +211,8 @@ def eig(
         raise unsupported("scipy.linalg.eig with homogeneous_eigvals=True", "Leave it out")
     a, b = inexact(a), None if b is None else inexact(b)
     w, vl, vr = eig(a, b, True, True, check_finite=check_finite)
-    y = (w, *((vl,) if left else ()), *((vr,) if right else ()))
-    if len(shape_of(a)) > 2:
-        y = list(y)
+    y: Any = (w, *((vl,) if left else ()), *((vr,) if right else ()))
+    y = y if len(shape_of(a)) == 2 else list(y)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         dw, *dvs = dy if left or right else (dy,)

@@ -6,7 +6,7 @@ With Z the solution of the adjoint equation, the cotangents are those of the equ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ def _products(*matrices: Any) -> Any:
 
 @ruled("solve_sylvester", cases=lambda s: [
     case(well_conditioned(s, 3, 3), well_conditioned(s, 2, 2), s(3, 2)), case(np.eye(2), np.eye(2), s(2, 2)),
-    case(*(well_conditioned(s, 2, 2, dtype=np.complex128) for _ in range(3))), case(*(s(1, 1, low=1) for _ in range(3))),
+    case(*(well_conditioned(s, 2, 2, dtype=np.complex128) for _ in range(3))),
+    case(*(s(1, 1, low=1) for _ in range(3))),
     case(well_conditioned(s, 2, 2, 2), well_conditioned(s, 2, 2), s(2, 2, 2)),
     case(well_conditioned(s, 2, 2, dtype=complex), s(1, 1, low=1), s(2, 1)),
     case(*(well_conditioned(s, 2, 2, dtype=np.float32) for _ in range(3))),
@@ -86,16 +87,15 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> tuple[
 
 def _riccati_cases(s: Sample) -> Iterable[Case]:
     """Whole numbers stand for matrices that SciPy wants to be symmetric."""
-    eye, q, r = np.eye(2, dtype=int), np.array([[2, 1], [1, 3]]), np.array([[3]])
+    q, r = np.array([[2, 1], [1, 3]]), np.array([[3]])
     a, b, e, mixed = s(2, 2), np.array([[1.0], [0.5]]) + 0.1 * s(2, 1), well_conditioned(s, 2, 2), 0.1 * s(2, 1)
     return [
-        case(a, s(2, 2), q, eye), case(a, b, q, r), case(a, b, q, r, e), case(a, b, q, r, e, mixed),
-        case(a, b, q, r, None, mixed, False), case(s(1, 1), b[:1], s(1, 1, low=1), s(1, 1, low=1)),
+        case(a, b, q, r, None, mixed, False), case(s(1, 1), b[:1], s(1, 1, low=1), s(1, 1, low=1)), case(a, b, q, r, e),
         case(a + 0.1j * s(2, 2), b + 0.1j * s(2, 1), q, r, e + 0.1j * s(2, 2)),
     ]  # fmt: skip
 
 
-def _riccati(solve: Callable[..., Any], discrete: bool) -> Callable[..., tuple[Any, Pullback]]:
+def _riccati(name: str, discrete: bool) -> None:
     """The rule of an equation whose left side has the derivative ``A^H dX E + E^H dX A``, or ``A^H dX A - E^H dX E``,
     in X, with A the matrix of the closed loop: the adjoint equation is Lyapunov's for Z."""
 
@@ -113,11 +113,12 @@ def _riccati(solve: Callable[..., Any], discrete: bool) -> Callable[..., tuple[A
         feedback = np.linalg.solve(inner, gain)
         return np.add(np.subtract(whole, np.matmul(adjoint(gain), feedback)), q), feedback
 
-    def rule(
+    @ruled(name, cases=_riccati_cases)
+    def solve(
         a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
     ) -> tuple[Any, Pullback]:
         a, b, q, r, e, s = (None if z is None else inexact(z) for z in (a, b, q, r, e, s))
-        x = solve()(a, b, q, r, e, s, balanced)
+        x = solve(a, b, q, r, e, s, balanced)
 
         def pullback(dx: Any) -> tuple[Any, ...]:
             (_, feedback), back = rule_of_body(lambda *args: residual(x, *args), [a, b, q, r, e, s])
@@ -132,13 +133,11 @@ def _riccati(solve: Callable[..., Any], discrete: bool) -> Callable[..., tuple[A
 
         return x, pullback
 
-    return rule
-
 
 def _symmetric(d: Any) -> Any:
     return None if d is None else np.divide(np.add(d, adjoint(d)), 2)
 
 
 patch(linalg, "solve_lyapunov", solve_continuous_lyapunov)
-solve_continuous_are = ruled("solve_continuous_are", cases=_riccati_cases)(_riccati(lambda: solve_continuous_are, False))
-solve_discrete_are = ruled("solve_discrete_are", cases=_riccati_cases)(_riccati(lambda: solve_discrete_are, True))
+for _name, _discrete in (("solve_continuous_are", False), ("solve_discrete_are", True)):
+    _riccati(_name, _discrete)

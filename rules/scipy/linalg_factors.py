@@ -24,7 +24,8 @@ def triangle_cases(s: Sample) -> Iterable[Case]:
     """Positive definite matrices, whose other triangle is something else."""
     return [
         *(case(well_conditioned(s, *shape), lower) for shape in ((3, 3), (2, 2, 2), (1, 1)) for lower in (False, True)),
-        case(well_conditioned(s, 2, 2, dtype=np.complex128)), case(well_conditioned(s, 2, 2, dtype=complex), lower=True),
+        case(well_conditioned(s, 2, 2, dtype=np.complex128)),
+        case(well_conditioned(s, 2, 2, dtype=complex), lower=True),
         case(well_conditioned(s, 3, 3).T), case(well_conditioned(s, 2, 2, dtype=np.float32), False, False, False),
     ]  # fmt: skip
 
@@ -85,8 +86,8 @@ def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite:
 
 
 def lu_cotangent(l: Any, u: Any, dl: Any, du: Any) -> Any:  # noqa: E741 - the field's name
-    """Of ``A = L U``: ``dA = L^-H (tril(L^H dL, -1) + triu(dU U^H)) U^-H``, with more rows or columns below and on the
-    right (de Hoog, Anderssen and Lukas 2011, "Differentiation of matrix functionals using triangular factorization")."""
+    """Of ``A = L U``: ``dA = L^-H (tril(L^H dL, -1) + triu(dU U^H)) U^-H``, with more below or on the right
+    (de Hoog, Anderssen and Lukas 2011, "Differentiation of matrix functionals using triangular factorization")."""
     k = shape_of(u)[-2]
     dl, du = (np.zeros_like(z) if dz is None else dz for z, dz in ((l, dl), (u, du)))
     (u1, u2), (du1, du2) = split_columns(u, k), split_columns(du, k)
@@ -157,7 +158,8 @@ nondiff(row_order, cases=lambda s: [case(np.array([2, 2, 2])), case(np.array([[1
 
 
 @ruled("lu_factor", cases=lambda s: [
-    case(_mixed(s, 3, 3)), case(_mixed(s, 2, 3)), case(_mixed(s, 2, 3, 3)), case(_mixed(s, 3, 3).T), case(_mixed(s, 1, 1)),
+    case(_mixed(s, 3, 3)), case(_mixed(s, 2, 3)), case(_mixed(s, 2, 3, 3)), case(_mixed(s, 3, 3).T),
+    case(_mixed(s, 1, 1)),
     case(_mixed(s, 2, 2, dtype=np.complex128)), case(_mixed(s, 2, 2, dtype=np.float32), True, False),
 ])  # fmt: skip
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Pullback]:
@@ -213,7 +215,8 @@ def lu_solve(
       for mode in ("full", "economic", "r")),
     *(case(spread_out(s, *shape), mode=mode, pivoting=True) for shape in ((3, 3), (3, 2), (2, 3), (2, 3, 3))
       for mode in ("full", "economic", "r")),
-    case(well_conditioned(s, 3, 2, dtype=np.complex128), mode="economic"), case(well_conditioned(s, 2, 2, dtype=np.float32), True),
+    case(well_conditioned(s, 3, 2, dtype=np.complex128), mode="economic"),
+    case(well_conditioned(s, 2, 2, dtype=np.float32), True),
 ])  # fmt: skip
 def qr(
     a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
@@ -334,7 +337,8 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Pullback]:
 
 
 @ruled("orthogonal_procrustes", cases=lambda s: [
-    case(well_conditioned(s, 3, 2), well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 2), s.integers(2, 2, high=3)),
+    case(well_conditioned(s, 3, 2), well_conditioned(s, 3, 2)),
+    case(well_conditioned(s, 2, 2), s.integers(2, 2, high=3)),
     case(well_conditioned(s, 3, 2, dtype=np.complex128), spread_out(s, 3, 2, dtype=np.complex128)),
     case(well_conditioned(s, 2, 3, 2), well_conditioned(s, 3, 2), False),
 ][: 2 + (len(original(linalg.orthogonal_procrustes).__wrapped__.__code__.co_varnames) > 0) * 2])  # fmt: skip
@@ -375,7 +379,8 @@ def orth(A: Any, rcond: Any = None) -> tuple[Any, Pullback]:
 
 
 @ruled("subspace_angles", cases=lambda s: [
-    case(spread_out(s, 4, 2), spread_out(s, 4, 2)[::-1]), case(well_conditioned(s, 3, 1), well_conditioned(s, 3, 2)[::-1]),
+    case(spread_out(s, 4, 2), spread_out(s, 4, 2)[::-1]),
+    case(well_conditioned(s, 3, 1), well_conditioned(s, 3, 2)[::-1]),
     case(spread_out(s, 3, 2, dtype=complex)[::-1], spread_out(s, 3, 1, dtype=complex)), case(s(2, 4, 1), s(4, 2)),
 ])  # fmt: skip
 def subspace_angles(A: Any, B: Any) -> tuple[Any, Pullback]:

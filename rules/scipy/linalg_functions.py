@@ -41,11 +41,20 @@ def _function_cases(s: Sample) -> Iterable[Case]:
     return [
         case(well_conditioned(s, 3, 3)), case(well_conditioned(s, 2, 2, 2)), case(well_conditioned(s, 1, 1)),
         case(well_conditioned(s, 2, 2).T), case(well_conditioned(s, 2, 2, dtype=np.complex128)),
-        case(2 * np.eye(2)), case(np.array([[2.0, 1.0], [0.0, 2.0]])), case(well_conditioned(s, 2, 2, dtype=np.float32)),
+        case(2 * np.eye(2)), case(np.array([[2.0, 1.0], [0.0, 2.0]])),
+        case(well_conditioned(s, 2, 2, dtype=np.float32)),
     ]  # fmt: skip
 
 
-@ruled("expm", cases=lambda s: [*_function_cases(s), case(np.zeros((2, 2))), case(9 * s(2, 2)), case(np.zeros((0, 2, 2)))])
+def _few_cases(s: Sample) -> Iterable[Case]:
+    """Of functions whose programs are long."""
+    defective = np.array([[2.0, 1.0], [0.0, 2.0]])
+    return [case(well_conditioned(s, 2, 2)), case(defective), case(well_conditioned(s, 2, 1, 1))]
+
+
+@ruled("expm", cases=lambda s: [
+    *_function_cases(s), case(np.zeros((2, 2))), case(9 * s(2, 2)), case(np.zeros((0, 2, 2))), case(s()),
+])  # fmt: skip
 def expm(A: Any) -> tuple[Any, Pullback]:
     """``expm`` (Al-Mohy and Higham 2009)."""
     a = inexact(A)
@@ -53,8 +62,7 @@ def expm(A: Any) -> tuple[Any, Pullback]:
 
 
 @composite(stand_in("expm_frechet"), fails=True, cases=lambda s: [
-    case(s(2, 2), s(2, 2)), case(s(2, 2), s(2, 2), compute_expm=False), case(s(2, 2), s(2, 2), "blockEnlarge"),
-    case(s(2, 2), s(2, 2), "SPS", True, False), case(s(2, 2, dtype=complex), s(2, 2, dtype=complex)), case(s(2, 2, 2), s(2, 2)),
+    case(s(2, 2), s(2, 2), "blockEnlarge"), case(s(1, 1), s(1, 1), compute_expm=False), case(s(2, 1, 1), s(1, 1)),
 ])  # fmt: skip
 def _expm_frechet(
     A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
@@ -70,7 +78,7 @@ def _expm_frechet(
     return [both[..., :n, :n], out] if stacked else (both[..., :n, :n], out)
 
 
-@ruled("logm", cases=lambda s: list(_function_cases(s))[:-1])
+@ruled("logm", cases=lambda s: [*_few_cases(s), case(well_conditioned(s, 2, 2, dtype=np.complex128))])
 def logm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
     """``logm`` (Al-Mohy, Higham and Relton 2013, "Computing the Frechet derivative of the matrix logarithm")."""
     _displayed("logm", disp, options)
@@ -92,7 +100,8 @@ def sqrtm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
 
 
 @ruled("signm", cases=lambda s: [
-    case(well_conditioned(s, 3, 3) * [1, -1, 1]), case(well_conditioned(s, 2, 2)), case(spread_out(s, 2, 2, 2) * [1, -1]),
+    case(well_conditioned(s, 3, 3) * [1, -1, 1]), case(well_conditioned(s, 2, 2)),
+    case(spread_out(s, 2, 2, 2) * [1, -1]),
     case(well_conditioned(s, 2, 2, dtype=np.complex128)),
 ])  # fmt: skip
 def signm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
@@ -109,9 +118,8 @@ def signm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
 
 
 @ruled("fractional_matrix_power", cases=lambda s: [
-    *(case(well_conditioned(s, 2, 2), t) for t in (0, 1, 2, 3, -1, -2)),
-    *(case(well_conditioned(s, 2, 2, 2), t) for t in (2,)),
-    *(case(well_conditioned(s, 3, 3), t=t) for t in (0.5, -0.3, 1.5)), case(well_conditioned(s, 2, 2, dtype=complex), t=0.3),
+    *(case(well_conditioned(s, 2, 2), t) for t in (0, 1, 2, -1)), case(well_conditioned(s, 2, 2, 2), 2),
+    *(case(well_conditioned(s, 2, 2), t=t) for t in (-0.3, 1.5)), case(well_conditioned(s, 1, 1, dtype=complex), 0.3),
 ])  # fmt: skip
 def fractional_matrix_power(A: Any, t: Any) -> tuple[Any, Pullback]:
     """``fractional_matrix_power`` (Higham and Lin 2013, "An improved Schur-Pade algorithm for fractional powers of a
@@ -138,7 +146,7 @@ def _of_exponentials(name: str, body: Callable[[Any], Any]) -> Callable[[Any], A
         y = body(a)
         return np.real(y) if dtype_of(a).kind != "c" and dtype_of(y).kind == "c" else y
 
-    composite(stand_in(name), fails=True, cases=_function_cases)(form)
+    composite(stand_in(name), fails=True, cases=_few_cases)(form)
     return form
 
 
