@@ -32,10 +32,10 @@ def of_triangle(dh: Any, upper: bool = False) -> Any:
     return np.multiply(np.add(dh, adjoint(dh)), halved(shape_of(dh)[-1], real_dtype(dh), upper))
 
 
-def hermitian(a: Any) -> Any:
-    """The Hermitian matrix that the lower triangle of ``a`` stands for."""
-    below = np.tril(a, -1)
-    return np.add(np.add(below, adjoint(below)), diagonal_matrix(real(np.diagonal(a, 0, -2, -1))))
+def hermitian(a: Any, upper: bool = False) -> Any:
+    """The Hermitian matrix that a triangle of ``a`` stands for."""
+    part = np.triu(a, 1) if upper else np.tril(a, -1)
+    return np.add(np.add(part, adjoint(part)), diagonal_matrix(real(np.diagonal(a, 0, -2, -1))))
 
 
 def real(x: Any) -> Any:

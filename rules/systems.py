@@ -68,7 +68,7 @@ def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any
 def pinv_cotangent(a: Any, y: Any, dy: Any, triangle: str = "") -> Any:
     """The cotangent where the rank does not change (Golub and Pereyra 1973); of the ``triangle`` that is read."""
     if triangle:
-        a = hermitian(a) if triangle == "lower" else adjoint(hermitian(adjoint(a)))
+        a = hermitian(a, triangle == "upper")
     yh, dyh = adjoint(y), adjoint(dy)
     through = np.matmul(np.matmul(yh, dy), yh)
     rows, columns = np.matmul(dyh, np.matmul(y, yh)), np.matmul(np.matmul(yh, y), dyh)

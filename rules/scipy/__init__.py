@@ -9,7 +9,8 @@ from ..python_math import gamma_of_number, lgamma_of_number
 # By the names of the subpackages.
 FILES = {
     "special": "special",
-    "linalg": "linalg linalg_factors linalg_eigenvalues linalg_functions linalg_equations linalg_banded linalg_special",
+    "linalg": "linalg linalg_factors linalg_spaces linalg_eigenvalues linalg_functions linalg_equations linalg_banded "
+    "linalg_special",
     "fft": "fft",
     "stats": "stats",
     "signal": "signal",

@@ -13,7 +13,7 @@ from yota_py.registry.tangents import conj
 
 from ..decompositions import added, eig_cotangent
 from ..linalg import adjoint
-from ..matrices import diagonal_matrix, of_triangle, real, spread_out, well_conditioned
+from ..matrices import hermitian, of_triangle, real, spread_out, well_conditioned
 from ..support import Pullback, inexact, shape_of, unsupported, zero_over_zero
 from .linalg import ruled, stand_in
 from .linalg_banded import band_of
@@ -75,11 +75,10 @@ def eigh(
         of_all = (w, v) if subset_by_index is None or dv is None else eigh(a, b, **options)
         if b is None:
             return of_triangle(vectors_cotangent(w, v, of_all, dw, dv, first), not lower), None
-        whole: Any = _whole(b, lower)
+        whole: Any = hermitian(b, not lower)
+        dvectors: Any = dv
         if type == 2 and dv is not None:  # u = B v is the vector of A and B^-1
             of_all, dvectors = (of_all[0], np.matmul(whole, of_all[1])), np.linalg.solve(whole, dv)
-        else:
-            dvectors = dv
         vectors = np.matmul(whole, v) if type == 2 else v
         da = vectors_cotangent(w, vectors, of_all, dw, dvectors, first)
         db = _second(w, vectors, of_all, dw, dvectors, first)
@@ -92,12 +91,6 @@ def eigh(
     if eigvals_only:
         return eigh(a, b, eigvals_only=True, subset_by_index=subset_by_index, driver=driver, **options), pullback
     return y, pullback
-
-
-def _whole(b: Any, lower: bool) -> Any:
-    """The Hermitian matrix that a triangle stands for."""
-    part = np.tril(b, -1) if lower else np.triu(b, 1)
-    return np.add(np.add(part, adjoint(part)), diagonal_matrix(real(np.diagonal(b, 0, -2, -1))))
 
 
 def _second(w: Any, v: Any, of_all: Any, dw: Any, dv: Any, first: int) -> Any:
