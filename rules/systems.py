@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.registry.composites import composite, rule_of_body
-from yota_py.registry.registry import case, nondiff, rrule, vjps
+from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
 
 from .decompositions import added, svd_cotangent
 from .linalg import adjoint
@@ -147,6 +147,17 @@ nondiff(np.linalg.matrix_rank, cases=lambda s: [
 ])  # fmt: skip
 
 
+@primitive
+def regular_inverse(a: Any) -> Any:
+    """The inverse, and NaN of singular matrices."""
+    singular = np.equal(np.linalg.det(a), 0)[..., None, None]
+    inverse = np.linalg.inv(np.where(singular, np.eye(a.shape[-1], dtype=a.dtype), a))
+    return np.where(singular, inverse * np.nan, inverse)
+
+
+vjps(regular_inverse, lambda dy, y, a: inverse_cotangent(dy, y), cases=square_cases)
+
+
 @rrule(np.linalg.cond, fails=True, cases=lambda s: [
     *(case(spread_out(s, 3, 3), p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc")),
     case(spread_out(s, 3, 2)), case(spread_out(s, 2, 3), -2), case(spread_out(s, 2, 2, 2), 1),
@@ -160,7 +171,7 @@ def cond_rule(x: Any, p: Any = None) -> tuple[Any, Pullback]:
         if p in (None, 2, -2):
             s = np.linalg.svd(x, compute_uv=False)
             return np.divide(s[..., -1], s[..., 0]) if p == -2 else np.divide(s[..., 0], s[..., -1])
-        return np.multiply(*(np.linalg.norm(z, p, (-2, -1)) for z in (x, np.linalg.inv(x))))
+        return np.multiply(*(np.linalg.norm(z, p, (-2, -1)) for z in (x, regular_inverse(x))))
 
     back = rule_of_body(body, [x])[1]
     return np.linalg.cond(x, p), lambda dy: (*back(dy), None)

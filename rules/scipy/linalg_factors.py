@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -140,41 +141,45 @@ def _rows(a: Any, p: Any) -> Any:
 
 
 @primitive
-def row_order(piv: Any) -> Any:
-    """The permutation that LAPACK's exchanges of rows make: ``A[row_order]`` is ``L U``."""
-    flat = np.reshape(piv, (-1, piv.shape[-1]))
-    rows = np.tile(np.arange(flat.shape[-1]), (len(flat), 1))
+def row_order(piv: Any, m: int) -> Any:
+    """The order of ``m`` rows that LAPACK's exchanges make: ``A[row_order]`` is ``L U``."""
+    flat = np.reshape(piv, (math.prod(piv.shape[:-1]), piv.shape[-1]))
+    rows = np.tile(np.arange(m), (len(flat), 1))
     for row, exchanges in zip(rows, flat, strict=True):
         for i, k in enumerate(exchanges):
             row[i], row[k] = row[k], row[i]
-    return np.reshape(rows, piv.shape)
+    return np.reshape(rows, (*piv.shape[:-1], m))
 
 
-nondiff(row_order, cases=lambda s: [case(np.array([2, 2, 2])), case(np.array([[1, 1], [0, 1]]))])
+nondiff(row_order, cases=lambda s: [
+    case(np.array([2, 2, 2]), 3), case(np.array([[1, 1], [0, 1]]), 2), case(np.array([2]), 3),
+    case(np.zeros(0, int), 0),
+])  # fmt: skip
 
 
 @ruled("lu_factor", cases=lambda s: [
-    case(_mixed(s, 3, 3)), case(_mixed(s, 2, 3)), case(_mixed(s, 2, 3, 3)), case(_mixed(s, 3, 3).T),
+    case(_mixed(s, 3, 3)), case(_mixed(s, 2, 3)), case(_mixed(s, 3, 2)),
+    case(_mixed(s, 2, 3, 3)), case(_mixed(s, 3, 3).T),
     case(_mixed(s, 1, 1)),
     case(_mixed(s, 2, 2, dtype=np.complex128)), case(_mixed(s, 2, 2, dtype=np.float32), True, False),
 ])  # fmt: skip
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Pullback]:
-    """``lu_factor`` of matrices with at most as many rows as columns: L without its diagonal, and U, in one array."""
+    """``lu_factor``: L without its diagonal, and U, in one array."""
     y = lu_factor(a, check_finite=check_finite)
-    if shape_of(a)[-2] > shape_of(a)[-1]:
-        raise unsupported("scipy.linalg.lu_factor of a tall matrix", "Use scipy.linalg.lu")
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         l, u = _unpacked(y[0])  # noqa: E741
-        order = np.argsort(row_order(y[1]), -1)
-        return (_rows(lu_cotangent(l, u, dy[0][..., : shape_of(l)[-1]], dy[0]), order),)
+        k = shape_of(u)[-2]
+        order = np.argsort(row_order(y[1], shape_of(l)[-2]), -1)
+        return (_rows(lu_cotangent(l, u, dy[0][..., :k], dy[0][..., :k, :]), order),)
 
     return y, pullback
 
 
 def _unpacked(factors: Any) -> tuple[Any, Any]:
-    m = shape_of(factors)[-2]
-    return np.add(np.tril(factors[..., :m], -1), np.eye(m, dtype=dtype_of(factors))), np.triu(factors)
+    m, k = shape_of(factors)[-2], min(shape_of(factors)[-2:])
+    lower = np.add(np.tril(factors[..., :k], -1), np.eye(m, k, dtype=dtype_of(factors)))
+    return lower, np.triu(factors[..., :k, :])
 
 
 @ruled("lu_solve", cases=lambda s: [
@@ -195,7 +200,7 @@ def lu_solve(
         back = adjoint_solve(lambda d, trans: lu_solve((factors, piv), d, trans), trans)
         da, db = system_cotangents(back, x, dx, b)
         da = of_transposed(da, trans)
-        order = row_order(piv)
+        order = row_order(piv, shape_of(da)[-1])
         da = _rows(da, np.broadcast_to(order, (*shape_of(da)[:-2], shape_of(da)[-1])))
         l, u = _unpacked(factors)  # noqa: E741
         return (np.add(np.tril(np.matmul(da, adjoint(u)), -1), np.triu(np.matmul(adjoint(l), da))), None), db

@@ -7,13 +7,15 @@ exponential"). Its adjoint gives ``L(A, dY^H)^H``, since ``tr(X L(A, E))`` is ``
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from yota_py.registry.composites import composite
-from yota_py.registry.registry import Case, Sample, case
+from yota_py.registry.registry import Case, Sample, case, primitive, vjps
 from yota_py.registry.tangents import astype, is_inexact
 
 from ..linalg import adjoint
@@ -83,7 +85,21 @@ def logm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
     """``logm`` (Al-Mohy, Higham and Relton 2013, "Computing the Frechet derivative of the matrix logarithm")."""
     _displayed("logm", disp, options)
     a = inexact(A)
-    return logm(a), lambda dy: (function_cotangent(logm, a, dy),)
+    return logm(a), lambda dy: (function_cotangent(quiet_logm, a, dy),)
+
+
+_logm = linalg.logm
+
+
+@primitive
+def quiet_logm(a: Any) -> Any:
+    """The logarithm without warnings: SciPy's are of a matrix of blocks here, which the user has not asked for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _logm(a)
+
+
+vjps(quiet_logm, lambda dy, y, a: function_cotangent(quiet_logm, a, dy), fails=True, cases=_few_cases)
 
 
 def _displayed(name: str, disp: Any, options: Any) -> None:
@@ -129,7 +145,7 @@ def fractional_matrix_power(A: Any, t: Any) -> tuple[Any, Pullback]:
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         da = function_cotangent(lambda block: fractional_matrix_power(block, t), a, dy)
-        dt = np.sum(np.real(np.multiply(np.conj(dy), np.matmul(y, logm(a))))) if is_inexact(t) else None
+        dt = np.sum(np.real(np.multiply(np.conj(dy), np.matmul(y, quiet_logm(a))))) if is_inexact(t) else None
         return da, dt
 
     return y, pullback

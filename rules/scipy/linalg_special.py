@@ -67,8 +67,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     case(s(3)), case(s(3), s(4)), case(s(2, dtype=complex), s(3)), case(s(3), [1, 2]), case(s(2, dtype=np.float32)),
 ])  # fmt: skip
 def _hankel(c: Any, r: Any = None) -> Any:
-    c = operand(c)
-    r = np.zeros_like(c) if r is None else operand(r)
+    c = np.ravel(operand(c))
+    r = np.zeros_like(c) if r is None else np.ravel(operand(r))
     i, j = _grid(shape_of(c)[-1], shape_of(r)[-1])
     return _at(i + j, c, r[1:])
 
@@ -151,10 +151,10 @@ def _diagsvd(s: Any, M: int, N: int) -> Any:
     return _at(places, _with_zero(operand(s)))
 
 
-@_made("fiedler", cases=lambda s: [case(s(3)), case(s(2, dtype=complex)), case(s(2, 3)), case(s(2, dtype=np.float32))])
+@_made("fiedler", cases=lambda s: [case(s(3)), case(s(2, dtype=complex)), case(s(2, 3)), case(s(0))])
 def _fiedler(a: Any) -> Any:
-    a = np.atleast_1d(operand(a))
-    return np.absolute(np.subtract(a[..., :, None], a[..., None, :]))
+    a = np.atleast_1d(inexact(a))
+    return a if shape_of(a)[-1] == 0 else np.absolute(np.subtract(a[..., :, None], a[..., None, :]))
 
 
 @_made("khatri_rao", cases=lambda s: [
