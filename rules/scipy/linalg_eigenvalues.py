@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Sample, case
 from yota_py.registry.tangents import conj
 
@@ -15,7 +14,7 @@ from ..decompositions import added, eig_cotangent
 from ..linalg import adjoint
 from ..matrices import hermitian, of_triangle, real, spread_out, well_conditioned
 from ..support import Pullback, inexact, shape_of, unsupported, zero_over_zero
-from .linalg import ruled, stand_in
+from .linalg import ruled, written_as
 from .linalg_banded import band_of
 
 # ------------------------------------------------------------------------------------ Hermitian matrices
@@ -103,7 +102,7 @@ def _second(w: Any, v: Any, of_all: Any, dw: Any, dv: Any, first: int) -> Any:
     return np.subtract(out, np.matmul(np.multiply(v, lengths / 2), adjoint(v)))
 
 
-@composite(stand_in("eigvalsh"), fails=True, cases=lambda s: [*_hermitian_cases(s), *_complex_cases(s)])
+@written_as("eigvalsh", lambda s: [*_hermitian_cases(s), *_complex_cases(s)])
 def _eigvalsh(a: Any, b: Any = None, **options: Any) -> Any:
     return eigh(a, b, eigvals_only=True, **options)
 
@@ -136,7 +135,7 @@ def eigh_tridiagonal(
     return (eigh_tridiagonal(d, e, True, **options) if eigvals_only else y), pullback
 
 
-@composite(stand_in("eigvalsh_tridiagonal"), fails=True, cases=lambda s: [
+@written_as("eigvalsh_tridiagonal", lambda s: [
     case(np.arange(3.0) + s(3) / 4, s(2)), case(s(1), s(0)), case(s(2, dtype=np.float32), s(1, dtype=np.float32)),
 ])  # fmt: skip
 def _eigvalsh_tridiagonal(
@@ -173,7 +172,7 @@ def eig_banded(
     return (eig_banded(a_band, lower, True, check_finite=check_finite) if eigvals_only else y), pullback
 
 
-@composite(stand_in("eigvals_banded"), fails=True, cases=lambda s: [
+@written_as("eigvals_banded", lambda s: [
     case(_band(s, 2, 3)), case(_band(s, 2, 3, lower=True), True), case(_band(s, 2, 2, 3)),
 ])  # fmt: skip
 def _eigvals_banded(
@@ -221,7 +220,7 @@ def eig(
     return (y if left or right else w), pullback
 
 
-@composite(stand_in("eigvals"), fails=True, cases=lambda s: [
+@written_as("eigvals", lambda s: [
     case(spread_out(s, 3, 3)), case(spread_out(s, 2, 2), well_conditioned(s, 2, 2)), case(spread_out(s, 2, 2, 2)),
     case(spread_out(s, 3, 3) + _TURNING), case(spread_out(s, 2, 2, dtype=np.complex128), None, False, False),
 ])  # fmt: skip

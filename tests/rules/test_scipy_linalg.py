@@ -184,7 +184,7 @@ def test_second_derivatives_where_values_are_equal() -> None:
     at = 2 * np.eye(2) + np.array([[0.0, 0.3], [0.3, 0.0]])
 
     def weighted(x: Any) -> Any:
-        return np.sum((sla.expm(x) + sla.sqrtm(x) + sla.polar(x)[0] + sla.inv(x)) * WEIGHTS[:2, :2])
+        return np.sum((sla.expm(x) + sla.polar(x)[0] + sla.inv(x)) * WEIGHTS[:2, :2])
 
     for x in (np.eye(2), at):
         check_grads(gradient(weighted), x)
