@@ -245,11 +245,13 @@ def eig_cotangent(w: Any, v: Any, dw: Any, dv: Any, b: Any = None) -> tuple[Any,
 def largest_real(v: Any) -> Any:
     """Ones where the columns have their largest real element, zeros elsewhere."""
     sizes = np.where(np.equal(np.imag(v), 0), np.absolute(v), 0)
+    if 0 in v.shape:
+        return sizes
     places = np.arange(v.shape[-2])[:, None] == np.argmax(sizes, -2, keepdims=True)
     return places.astype(sizes.dtype)
 
 
-nondiff(largest_real, cases=lambda s: [case(s(2, 3, 3, dtype=np.complex128)), case(s(2, 2))])
+nondiff(largest_real, cases=lambda s: [case(s(2, 3, 3, dtype=np.complex128)), case(s(2, 2)), case(s(0, 0))])
 
 
 @composite(np.linalg.eigvals, cases=lambda s: [

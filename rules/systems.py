@@ -6,6 +6,7 @@ nonlinear least squares problems whose variables separate".
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -185,19 +186,25 @@ def _tensorinv(a: Any, ind: int = 2) -> Any:
     shape = shape_of(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
-    size = int(np.prod(shape[ind:]))
-    return np.reshape(np.linalg.inv(np.reshape(a, (size, -1))), (*shape[ind:], *shape[:ind]))
+    size = math.prod(shape[ind:])
+    return np.reshape(np.linalg.inv(np.reshape(a, (size, math.prod(shape[:ind])))), (*shape[ind:], *shape[:ind]))
 
 
-@composite(np.linalg.tensorsolve, cases=lambda s: [
+@rrule(np.linalg.tensorsolve, fails=True, cases=lambda s: [
     case(np.reshape(well_conditioned(s, 4, 4), (2, 2, 4)), s(2, 2)),
     case(np.reshape(well_conditioned(s, 4, 4), (2, 2, 2, 2)), s(2, 2), (1,)),
     case(np.reshape(well_conditioned(s, 3, 3), (3, 3)), s(3)),
 ])  # fmt: skip
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve_rule(a: Any, b: Any, axes: Any = None) -> tuple[Any, Pullback]:
+    """``tensorsolve``: ``solve`` with all axes of the solution as one."""
+
+    def body(a: Any, b: Any) -> Any:
+        kept = [i for i in range(len(shape_of(a))) if axes is None or i not in axes]
+        a = a if axes is None else np.transpose(a, (*kept, *axes))
+        shape = shape_of(a)[len(shape_of(b)) :]
+        return np.reshape(np.linalg.solve(np.reshape(a, (math.prod(shape),) * 2), np.ravel(b)), shape)
+
     a, b = operand(a), operand(b)
-    kept = [i for i in range(len(shape_of(a))) if axes is None or i not in axes]
-    a = a if axes is None else np.transpose(a, (*kept, *axes))
-    shape = shape_of(a)[len(shape_of(b)) :]
-    size = int(np.prod(shape))
-    return np.reshape(np.linalg.solve(np.reshape(a, (-1, size)), np.ravel(b)), shape)
+    y = np.linalg.tensorsolve(a, b, axes)
+    back = rule_of_body(body, [a, b])[1]
+    return y, lambda dy: (*back(dy), None)
