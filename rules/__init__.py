@@ -23,6 +23,7 @@ from . import (  # noqa: F401 - they register what they have
     linalg,
     lists,
     mapping,
+    matrices,
     norms,
     parts,
     polynomials,
@@ -35,6 +36,7 @@ from . import (  # noqa: F401 - they register what they have
     shape,
     sorting,
     statistics,
+    systems,
     ufuncs,
 )  # fmt: skip
 

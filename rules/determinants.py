@@ -18,8 +18,8 @@ from yota_py.registry.kernels import Lapack
 from yota_py.registry.registry import Case, Sample, case, rrule, vjps
 from yota_py.registry.tangents import conj, like
 
-from .decompositions import square_cases, well_conditioned
 from .linalg import adjoint
+from .matrices import square_cases, well_conditioned
 from .reductions import product_of_others
 from .support import Pullback, dtype_of, given, shape_of, stop_gradient, unsupported
 
@@ -192,9 +192,12 @@ def cofactors_rule(a: Any, det: Any = None) -> tuple[Any, Pullback]:
     return cofactors(a, **given(det=det)), lambda dy: (mixed_cofactors(conj(a), dy),)
 
 
-# dA = dy conj(C), with the cofactors C
-vjps(np.linalg.det, lambda dy, y, a: np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y)))),
-     lowering=lambda a: _det(a), cases=square_cases)  # fmt: skip
+def det_cotangent(dy: Any, y: Any, a: Any) -> Any:
+    """``dA = dy conj(C)``, with the cofactors C."""
+    return np.multiply(wide(dy), conj(cofactors(a, det=stop_gradient(y))))
+
+
+vjps(np.linalg.det, det_cotangent, lowering=lambda a: _det(a), cases=square_cases)
 
 
 @dispatching

@@ -10,7 +10,8 @@ from ..python_math import gamma_of_number, lgamma_of_number
 FILES = {
     "special": "special special_bessel special_polynomials special_integrals special_elliptic special_elementary "
     "special_gamma special_equations special_incomplete special_distributions special_constants",
-    "linalg": "linalg",
+    "linalg": "linalg linalg_factors linalg_spaces linalg_eigenvalues linalg_functions linalg_equations linalg_banded "
+    "linalg_special",
     "fft": "fft",
     "stats": "stats",
     "signal": "signal",
