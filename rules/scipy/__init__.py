@@ -12,7 +12,7 @@ FILES = {
     "linalg": "linalg",
     "fft": "fft",
     "stats": "stats",
-    "signal": "signal",
+    "signal": "signal signal_filters signal_spectra",
     "integrate": "integrate",
     "interpolate": "interpolate",
     "ndimage": "ndimage",
