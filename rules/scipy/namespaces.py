@@ -11,9 +11,10 @@ from scipy._lib import _array_api, array_api_compat, array_api_extra
 
 from yota_py.base.types import ArrayType, typeof
 from yota_py.registry.patches import patch
+from yota_py.registry.registry import methods
 from yota_py.registry.tangents import as_array, astype
 
-from ..support import dtype_of, operand, promoted, shape_of
+from ..support import dtype_of, operand, promoted, shape_of, unsupported
 
 
 def _namespace(*arrays: Any) -> ModuleType:
@@ -67,14 +68,24 @@ for _name, _stand_in in {
     "array_namespace": _namespace, "_asarray": _converted, "xp_result_type": _result_type, "xp_promote": _promoted,
     "xp_swapaxes": lambda a, axis1, axis2, xp=None: np.swapaxes(a, axis1, axis2),
     "xp_copy": lambda x, *, xp=None: np.copy(x), "xp_size": lambda x: int(np.prod(shape_of(x))),
-    "xp_device": lambda x: None, "is_numpy": lambda xp: True, "xp_default_dtype": lambda xp: np.float64,
+    "xp_device": lambda x: None,  "is_numpy": lambda xp: True, "xp_default_dtype": lambda xp: np.float64,
 }.items():  # fmt: skip
     patch(_array_api, _name, _stand_in)
 patch(array_api_extra, "atleast_nd", _at_least)
 patch(array_api_extra, "at", _At)
+patch(array_api_extra, "sinc", lambda x, /, *, xp=None: np.sinc(x))
 
 
 @partial(patch, array_api_compat, "is_array_api_obj")
 def _is_array(x: Any) -> bool:
     t = typeof(x)
     return isinstance(t, ArrayType) and t.kind == "array"
+
+
+def _kept_open(x: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+    """``x.setflags(write=False)``: SciPy's objects close their arrays, which nobody writes into here."""
+    if write or align is not None or uic is not None:
+        raise unsupported("setflags of a traced array but setflags(write=False)", "Leave it out")
+
+
+methods["setflags"] = _kept_open

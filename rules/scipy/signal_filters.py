@@ -22,9 +22,11 @@ from .signal import convolve, reversed_conj
 open_to_traces(_signaltools, _arraytools)
 
 
-def traced_through(name: str, cases: Cases) -> None:
-    """Let SciPy's own code be traced."""
-    expanded(patch(signal, name), cases=cases)(through(getattr(signal, name)))
+def traced_through(name: str, cases: Cases) -> Any:
+    """Let SciPy's own code be traced; the stand-in."""
+    stand_in = patch(signal, name)
+    expanded(stand_in, cases=cases)(through(getattr(signal, name)))
+    return stand_in
 
 
 # ------------------------------------------------------------------------------------------- recursive filters
@@ -46,7 +48,7 @@ def _lfilter_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-def _vector(x: Any) -> Any:
+def vector(x: Any) -> Any:
     x = operand(x)
     return x if shape_of(x) else np.reshape(x, (1,))
 
@@ -86,7 +88,7 @@ def _lfilter_rule(
     """
     result = lfilter(b, a, x, axis) if zi is None else lfilter(b, a, x, axis, zi)
     y = result if zi is None else result[0]
-    b_, a_, x_ = _vector(b), _vector(a), operand(x)
+    b_, a_, x_ = vector(b), vector(a), operand(x)
     nb, na, n = shape_of(b_)[0], shape_of(a_)[0], shape_of(x_)[axis]
     order = max(nb, na) - 1
 
@@ -212,7 +214,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 ])  # fmt: skip
 def _lfilter_zi(b: Any, a: Any) -> Any:
     """The state that the step response ends in: ``zi = A zi + B``. It is divided by a[0] also where that is one."""
-    b, a = _vector(b), _vector(a)
+    b, a = vector(b), vector(a)
     while shape_of(a)[0] > 1 and a[0] == 0.0:
         a = a[1:]
     b, a = b / a[0], a / a[0]
@@ -231,7 +233,7 @@ def _lfilter_zi(b: Any, a: Any) -> Any:
 ])  # fmt: skip
 def _lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     """What earlier inputs and outputs add to the next outputs, divided by a[0] also where that is one."""
-    b, a, y = _vector(b), _vector(a), operand(y)
+    b, a, y = vector(b), vector(a), operand(y)
     x = np.zeros(0, dtype_of(y)) if x is None else operand(x)
     dtype = np.result_type(*map(dtype_of, (b, a, y, x)))
     order = max(shape_of(a)[0], shape_of(b)[0]) - 1

@@ -30,33 +30,32 @@ traced_through("resample", lambda s: [
 ])  # fmt: skip
 traced_through("lombscargle", lambda s: [
     case(np.arange(5.0), s(5), np.array([0.5, 1.1])), case(s(5), s(5), s(2, low=0.5, high=1.0), normalize=True),
-    case(s(5), s(5), [0.7], weights=np.arange(1.0, 6.0), floating_mean=True), case(s(5), s(5), [0.7], normalize="amplitude"),
+    case(np.arange(6.0), s(6), [0.7], floating_mean=True), case(s(5), s(5), [0.7], normalize="amplitude"),
 ])  # fmt: skip
 traced_through("periodogram", lambda s: [
-    case(s(8)), case(s(7), 2.0), case(s(6), window="hann"), case(s(6), nfft=8), case(s(6), nfft=4), case(s(6), detrend=False),
-    case(s(6), detrend="linear", scaling="spectrum"), case(s(4, 2), axis=0), case(s(5, dtype=complex)), case(s(4, dtype="f4")),
+    case(s(5)), case(s(4), fs=2.0, window="hann"), case(s(3), nfft=4), case(s(5), nfft=4, detrend=False),
+    case(s(4, 2), axis=0, detrend="linear", scaling="spectrum"), case(s(3, dtype=complex)), case(s(4, dtype="f4")),
 ])  # fmt: skip
 traced_through("welch", lambda s: [
-    case(s(16), nperseg=8), case(s(12), 2.0, "hann", 4, 1, 8), case(s(12), nperseg=4, average="median"),
-    case(s(2, 8), nperseg=4, scaling="spectrum"), case(s(8), window=np.ones(4), detrend="linear"),
-    case(s(8, dtype=complex), nperseg=4), case(s(8), nperseg=4, return_onesided=False),
+    case(s(8), fs=2.0, window="hann", nperseg=4, noverlap=1, nfft=8), case(s(8), nperseg=4, average="median"),
+    case(s(2, 4), nperseg=4, scaling="spectrum"), case(s(4), window=np.ones(3), detrend="linear"),
+    case(s(4), nperseg=4, return_onesided=False),
 ])  # fmt: skip
 traced_through("csd", lambda s: [
-    case(s(12), s(12), nperseg=4), case(s(8), s(6), nperseg=4), case(s(2, 8), s(8), nperseg=4, detrend=False),
-    case(s(8), s(8), nperseg=4, average="median"),
+    case(s(5), s(4), nperseg=4), case(s(2, 4), s(4), nperseg=4, detrend=False),
 ])  # fmt: skip
-traced_through("coherence", lambda s: [case(s(16), s(16), nperseg=4), case(s(2, 12), s(12), nperseg=4)])
+traced_through("coherence", lambda s: [case(s(8), s(8), nperseg=4)])
 traced_through("spectrogram", lambda s: [
-    case(s(16), nperseg=8), *(case(s(12), nperseg=4, mode=mode) for mode in ("complex", "magnitude", "angle", "phase")),
-    case(s(12), 2.0, "hann", 4, 2, 8, False, True, "spectrum"), case(s(8, 2), nperseg=4, axis=0),
+    case(s(8), nperseg=4), *(case(s(4), nperseg=4, mode=mode) for mode in ("complex", "magnitude", "angle", "phase")),
+    case(s(4, 2), fs=2.0, window="hann", nperseg=4, nfft=8, detrend=False, scaling="spectrum", axis=0),
 ])  # fmt: skip
 traced_through("stft", lambda s: [
-    case(s(12), nperseg=4), case(s(10), 2.0, "hann", 4, 3, 8), case(s(9), nperseg=4, boundary="even", padded=False),
-    case(s(2, 8), nperseg=4, scaling="psd"), case(s(8, dtype=complex), nperseg=4, return_onesided=False), case(s(8), nperseg=4, boundary=None),
+    case(s(6), fs=2.0, nperseg=4, noverlap=3, nfft=8), case(s(5), nperseg=4, boundary="even", padded=False),
+    case(s(2, 4), nperseg=4, scaling="psd"), case(s(4, dtype=complex), nperseg=4, return_onesided=False, boundary=None),
 ])  # fmt: skip
 traced_through("istft", lambda s: [
-    case(s(3, 5, dtype=complex)), case(s(2, 3, 4, dtype=complex), 2.0), case(s(4, 5, dtype=complex), input_onesided=False),
-    case(s(3, 5), boundary=False, window="boxcar"),
+    case(s(3, 3, dtype=complex), fs=2.0), case(s(4, 3, dtype=complex), input_onesided=False),
+    case(s(3, 3), boundary=False, window="boxcar"),
 ])  # fmt: skip
 traced_through("vectorstrength", lambda s: [case(s(5), s.number(1.0, 2.0)), case(s(5), s(2, low=1.0, high=2.0))])
 
@@ -70,8 +69,8 @@ def _phase_in_turn(t: Any, width: Any) -> tuple[Any, Any, Any]:
 
 
 @expanded(patch(signal, "sawtooth"), cases=lambda s: [
-    case(s(5)), case(s(5), 0.3), case(s(3), s(3, low=0.2, high=0.8)), case(s(2, 1), s(3, low=0.2, high=0.8)), case(s(4), 0.0),
-    case(s.number()), case(s(3, dtype="f4"), 1.5), case([0.5, 7.0]), case(s(0)),
+    case(s(5)), case(s(5), 0.3), case(s(3), s(3, low=0.2, high=0.8)), case(s(2, 1), s(3, low=0.2, high=0.8)), case(s(4), 0),
+    case(s.number()), case(s(3, dtype="f4"), 0.4), case([0.5, 7.0]), case(s(0)),
 ])  # fmt: skip
 def _sawtooth(t: Any, width: Any = 1) -> Any:
     """Up from -1 to 1 in the part ``width`` of a turn, and down in the rest."""
@@ -86,7 +85,7 @@ nondiff(patch(signal, "square"), cases=lambda s: [case(s(5)), case(s(5), 0.3), c
 
 
 @expanded(patch(signal, "chirp"), cases=lambda s: [
-    *(case(s(4), s.number(1.0, 2.0), 1.5, s.number(2.0, 3.0), method) for method in ("linear", "quadratic", "log", "hyperbolic")),
+    *(case(s(2), s.number(1.0, 2.0), 1.5, s.number(2.0, 3.0), method) for method in ("linear", "quadratic", "log", "hyperbolic")),
     case(s(3), 1.0, 2.0, 2.0, "quad", 30.0, False), case(s(2, 2), 1.0, 2.0, 3.0, complex=True), case(s.number(), 1, 2, 3),
     case(s(3), 1.5, 1.0, 1.5, "log"), case(s(3), 1.5, 1.0, 1.5, "hyp"), case([0.0, 1.0], 1.0, s.number(1.0, 2.0), 3.0),
 ])  # fmt: skip
@@ -135,7 +134,7 @@ traced_through("gausspulse", lambda s: [
 
 
 @expanded(patch(signal, "sweep_poly"), cases=lambda s: [
-    case(s(4), s(3)), case(s(2, 2), [1.0, 2.0], 30.0), case(s.number(), s(1)), case(s(3), np.poly1d([1.0, 2.0])),
+    case(s(4), s(3)), case(s(2, 2), [1.0, 2.0], 30.0), case(s.number(), s(1)), 
 ])  # fmt: skip
 def _sweep_poly(t: Any, poly: Any, phi: Any = 0) -> Any:
     """The integral of the polynomial is the phase, in turns."""
