@@ -12,7 +12,7 @@ FILES = {
     "linalg": "linalg",
     "fft": "fft",
     "stats": "stats",
-    "signal": "signal signal_filters signal_spectra signal_design signal_windows",
+    "signal": "signal signal_filters signal_spectra signal_design signal_windows signal_systems signal_peaks",
     "integrate": "integrate",
     "interpolate": "interpolate",
     "ndimage": "ndimage",

@@ -38,6 +38,8 @@ normalize = traced_through("normalize", lambda s: [case(s(3), A), case(s(2, 3), 
 traced_through("zpk2tf", lambda s: [
     case(s(2), s(3), s.number()), case(s(1), np.array([0.3 + 0.1j, 0.2]), 2.0), case([0.5], [0.2, 0.3], 1.0),
 ])  # fmt: skip
+traced_through("zpk2sos", lambda s: [case([0.5], [0.1, 0.2], s.number()), case([], s(1), s.number())])
+traced_through("minimum_phase", lambda s: [case(s(5, low=0.5, high=1.0))])
 traced_through("sos2tf", lambda s: [case(s(2, 6)), case(s(1, 6))])
 traced_through("bilinear_zpk", lambda s: [case(s(1), s(2, low=-3.0, high=-2.0), s.number(), fs=2.0)])
 traced_through("lp2lp", lambda s: [case(s(2), A, wo=2.0)])
