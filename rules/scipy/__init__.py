@@ -17,7 +17,7 @@ FILES = {
     "interpolate": "interpolate",
     "ndimage": "ndimage",
     "spatial": "spatial",
-    "sparse": "sparse",
+    "sparse": "sparse sparse_making sparse_solving",
 }
 
 for _library, _files in FILES.items():
