@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -64,12 +65,13 @@ class _At:
         return x
 
 
-for _name, _stand_in in {
+_STAND_INS: dict[str, Callable[..., Any]] = {
     "array_namespace": _namespace, "_asarray": _converted, "xp_result_type": _result_type, "xp_promote": _promoted,
     "xp_swapaxes": lambda a, axis1, axis2, xp=None: np.swapaxes(a, axis1, axis2),
     "xp_copy": lambda x, *, xp=None: np.copy(x), "xp_size": lambda x: int(np.prod(shape_of(x))),
-    "xp_device": lambda x: None,  "is_numpy": lambda xp: True, "xp_default_dtype": lambda xp: np.float64,
-}.items():  # fmt: skip
+    "xp_device": lambda x: None, "is_numpy": lambda xp: True, "xp_default_dtype": lambda xp: np.float64,
+}  # fmt: skip
+for _name, _stand_in in _STAND_INS.items():
     patch(_array_api, _name, _stand_in)
 patch(array_api_extra, "atleast_nd", _at_least)
 patch(array_api_extra, "at", _At)

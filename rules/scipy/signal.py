@@ -100,7 +100,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 
 # ----------------------------------------------------------------------------- in the plane, beyond the boundary
 
-_BEYOND = {0: "constant", 1: "symmetric", 2: "wrap"}  # by SciPy's own number of a boundary
+_BEYOND: dict[int, Any] = {0: "constant", 1: "symmetric", 2: "wrap"}  # by SciPy's own number of a boundary
 
 
 def _plane_cases(s: Sample) -> Iterable[Case]:
@@ -133,7 +133,8 @@ def _in_plane(a: Any, b: Any, mode: str, boundary: str, fillvalue: Any, *, corre
     else:
         _signaltools._valfrommode(mode)
         before = after = [0, 0]
-    return convolve(_extended(a, before, after, boundary, fillvalue), np.flip(b) if correlating else b, "valid", "direct")
+    kernel = np.flip(b) if correlating else b
+    return convolve(_extended(a, before, after, boundary, fillvalue), kernel, "valid", "direct")
 
 
 @expanded(patch(signal, "convolve2d"), cases=_plane_cases)

@@ -95,14 +95,15 @@ def _lfilter_rule(
     def pullback(dresult: Any) -> Sequence[Any]:
         dy, dzf = (dresult, None) if zi is None else dresult
         b1, a1 = b_ / a_[0], a_ / a_[0]
-        back = lambda v: np.moveaxis(v, axis, -1)  # noqa: E731
-        last, out = back(x_), back(y)
-        end = None if dzf is None else back(dzf)
-        dy = np.zeros(shape_of(last)) if dy is None else back(dy)
+        last, out = np.moveaxis(x_, axis, -1), np.moveaxis(y, axis, -1)
+        end = None if dzf is None else np.moveaxis(dzf, axis, -1)
+        dy = np.zeros(shape_of(last)) if dy is None else np.moveaxis(dy, axis, -1)
         g = _run_back(conj(a1), dy, end)
         g = np.concatenate([g, np.zeros((*shape_of(g)[:-1], order)) if end is None else end], -1)
         flat = np.reshape(g, (-1, n + order))
-        dx = np.reshape(convolve(flat, reversed_conj(b1)[None], "valid")[:, :n], shape_of(last)) if n and flat.size else 0 * last
+        dx = 0 * last
+        if n and flat.size:
+            dx = np.reshape(convolve(flat, reversed_conj(b1)[None], "valid")[:, :n], shape_of(last))
         db, da = _lagged(g, last, nb), -_lagged(g, out, na)
         rest = -np.sum(db * conj(b1)) - np.sum(da[1:] * conj(a1[1:]))
         da = np.concatenate([rest[None], da[1:]])
@@ -119,7 +120,8 @@ def _sections(s: Sample) -> Any:
 
 @expanded(patch(signal, "sosfilt"), cases=lambda s: [
     case(_sections(s), s(5)), case(_sections(s), s(2, 3), 0), case(_sections(s), s(3), zi=np.ones((2, 2))),
-    case(_sections(s), s(2, 3), -1, s(2, 2, 2)), case(_sections(s)[0], [1.0, 2.0]), case(_sections(s), s(3, dtype=complex)),
+    case(_sections(s), s(2, 3), -1, s(2, 2, 2)), case(_sections(s)[0], [1.0, 2.0]),
+    case(_sections(s), s(3, dtype=complex)),
     case(_sections(s), s(1)),
 ])  # fmt: skip
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
@@ -152,9 +154,9 @@ def _spaced(x: Any, step: int, axis: int) -> Any:
     """Zeros between the elements along an axis."""
     if step == 1:
         return x
-    n = shape_of(x)[axis]
-    wide = np.concatenate([np.expand_dims(x, axis + 1), np.zeros((*shape_of(x)[: axis + 1], step - 1, *shape_of(x)[axis + 1 :]))], axis + 1)
-    wide = np.reshape(wide, (*shape_of(x)[:axis], n * step, *shape_of(x)[axis + 1 :]))
+    n, before, after = shape_of(x)[axis], shape_of(x)[:axis], shape_of(x)[axis + 1 :]
+    wide = np.concatenate([np.expand_dims(x, axis + 1), np.zeros((*before, n, step - 1, *after))], axis + 1)
+    wide = np.reshape(wide, (*before, n * step, *after))
     return wide[(slice(None),) * axis + (slice(n * step - step + 1),)]
 
 
@@ -186,7 +188,8 @@ vjps(_polyphase, _back_to_filter, _back_to_signal, cases=lambda s: [
 
 @expanded(patch(signal, "upfirdn"), cases=lambda s: [
     case(s(3), s(4)), case(s(3), s(4), 2, 3), case([1.0, 2.0], [1.0, 2.0, 3.0], 2), case(s(3), s(2, 4), 2, 1, 0),
-    *(case(s(4), s(5), 2, 3, -1, mode) for mode in ("symmetric", "reflect", "edge", "wrap")), case(s.integers(3, high=4), s(3)),
+    *(case(s(4), s(5), 2, 3, -1, mode) for mode in ("symmetric", "reflect", "edge", "wrap")),
+    case(s.integers(3, high=4), s(3)),
     case(s(3), s(3), cval=1.5),
 ])  # fmt: skip
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
@@ -200,11 +203,12 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
     n = _upfirdn._output_len(shape_of(h)[0], shape_of(x)[axis], up, down)
     reach = down * -(-shape_of(h)[0] // (up * down))
     widths = [(reach, reach) if i == axis else (0, 0) for i in range(len(shape_of(x)))]
-    out = _polyphase(h, np.pad(x, widths, mode, **({"constant_values": cval} if mode == "constant" else {})), up, down, axis)
+    how: Any = {"mode": mode, "constant_values": cval} if mode == "constant" else {"mode": mode}
+    out = _polyphase(h, np.pad(x, widths, **how), up, down, axis)
     return out[(slice(None),) * axis + (slice(reach * up // down, reach * up // down + n),)]
 
 
-# ---------------------------------------------------------------------------------- filters made of these, traced through
+# ------------------------------------------------------------------------------- filters made of these, traced through
 
 
 
@@ -228,8 +232,10 @@ def _lfilter_zi(b: Any, a: Any) -> Any:
 
 
 @expanded(patch(signal, "lfiltic"), cases=lambda s: [
-    case(s(3), np.array([1.3, -0.4, 0.2]), s(2)), case(s(3), np.array([1.3, -0.4]), s(1), s(2)), case(s(2), [1.0, 0.3], s(1)),
-    case(s(3), [2.0, 0.3, 0.1], s(1), s(1)), case([1, 2], 1, [1, 2]), case(s(2, dtype="f4"), s(2, dtype="f4"), s(1, dtype="f4")),
+    case(s(3), np.array([1.3, -0.4, 0.2]), s(2)), case(s(3), np.array([1.3, -0.4]), s(1), s(2)),
+    case(s(2), [1.0, 0.3], s(1)),
+    case(s(3), [2.0, 0.3, 0.1], s(1), s(1)), case([1, 2], 1, [1, 2]),
+    case(s(2, dtype="f4"), s(2, dtype="f4"), s(1, dtype="f4")),
 ])  # fmt: skip
 def _lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     """What earlier inputs and outputs add to the next outputs, divided by a[0] also where that is one."""
@@ -255,17 +261,23 @@ traced_through("sosfiltfilt", lambda s: [
 traced_through("deconvolve", lambda s: [
     case(s(5), np.array([1.3, -0.4])), case(s(3), np.array([2.0])), case([1.0, 2.0, 3.0], [1.0, 0.5]), case(s(2), s(3)),
 ])  # fmt: skip
-traced_through("wiener", lambda s: [case(s(6)), case(s(4, 4), 3), case(s(6), 3, 0.1), case(s(5), 3, s.number(0.01, 0.02))])
+traced_through("wiener", lambda s: [
+    case(s(6)), case(s(4, 4), 3), case(s(6), 3, 0.1), case(s(5), 3, s.number(0.01, 0.02)),
+])  # fmt: skip
 traced_through("resample_poly", lambda s: [
     case(s(6), 2, 3), case(s(6), 3, 2, window=s(5)), case(s(4, 3), 1, 2, axis=1), case(s(5), 2, 1, padtype="mean"),
     case(s(5), 2, 1, padtype="edge"), case(s(3, dtype="f4"), 2, 1),
 ])  # fmt: skip
-traced_through("decimate", lambda s: [case(s(30), 2), case(s(8), 2, 4, "fir"), case(s(40, 2), 2, 2, axis=0, zero_phase=False)])
+traced_through("decimate", lambda s: [
+    case(s(30), 2), case(s(8), 2, 4, "fir"), case(s(40, 2), 2, 2, axis=0, zero_phase=False),
+])  # fmt: skip
 
 
 @expanded(patch(signal, "detrend"), cases=lambda s: [
-    case(s(6)), case(s(6), type="constant"), case(s(2, 5)), case(s(5, 2), 0), case(s(8), bp=[3]), case(s(5, dtype="f4")),
-    case(s(5), bp=4), case([1.0, 2.0, 4.0]), case(s(4, dtype=complex)), case(s(6), -1, "l", [2, 4]), case(s.integers(4, high=5)),
+    case(s(6)), case(s(6), type="constant"), case(s(2, 5)), case(s(5, 2), 0), case(s(8), bp=[3]),
+    case(s(5, dtype="f4")),
+    case(s(5), bp=4), case([1.0, 2.0, 4.0]), case(s(4, dtype=complex)), case(s(6), -1, "l", [2, 4]),
+    case(s.integers(4, high=5)),
 ])  # fmt: skip
 def _detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False) -> Any:
     """The mean of each piece is taken off, and the line through it that has the least squares."""

@@ -46,7 +46,8 @@ for _name in ("argrelmin", "argrelmax", "argrelextrema", "find_peaks_cwt"):
 
 _find_peaks = _positions(signal.find_peaks)
 _bases = _positions(lambda *args: signal.peak_prominences(*args)[1:])
-_sides = _positions(lambda *args: dict(zip(("left_ips", "right_ips"), signal.peak_widths(*args)[2:], strict=True)))
+_SIDES = "left_ips", "right_ips"
+_sides = _positions(lambda *args: dict(zip(_SIDES, signal.peak_widths(*args)[2:], strict=True)))
 
 
 def _crossing(x: Any, places: Any, height: Any, toward: int) -> Any:
@@ -85,7 +86,8 @@ def _peak_widths(x: Any, peaks: Any, rel_height: float = 0.5, prominence_data: A
 
 
 @expanded(patch(signal, "find_peaks"), cases=lambda s: [
-    case(_HILLS), case(_HILLS, height=0.5, threshold=0.1, distance=1), case(_HILLS, width=0.1, prominence=0.2), case([0.0, 1.0, 0.0]),
+    case(_HILLS), case(_HILLS, height=0.5, threshold=0.1, distance=1), case(_HILLS, width=0.1, prominence=0.2),
+    case([0.0, 1.0, 0.0]),
 ])  # fmt: skip
 def _peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
     x = operand(x)

@@ -1,4 +1,4 @@
-"""Spectra, transforms and wave forms of ``scipy.signal``: SciPy's own code is traced through, down to its transforms."""
+"""Spectra, transforms and wave forms of ``scipy.signal``, most of them by SciPy's own code."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ traced_through("hilbert", lambda s: [
     case(s(6)), case(s(5)), case(s(2, 4)), case(s(4, 2), axis=0), case(s(3), 5), case(s(4), 3), case(s(4, dtype="f4")),
 ])  # fmt: skip
 traced_through("hilbert2", lambda s: [case(s(4, 4)), case(s(3, 4)), case(s(2, 3), (4, 3))])
-traced_through("envelope", lambda s: [case(s(8)), case(s(2, 8), (1, 3), axis=1), case(s(8), residual=None), case(s(8), squared=True)])
+traced_through("envelope", lambda s: [
+    case(s(8)), case(s(2, 8), (1, 3), axis=1), case(s(8), residual=None), case(s(8), squared=True),
+])  # fmt: skip
 traced_through("resample", lambda s: [
     case(s(6), 4), case(s(5), 8), case(s(4, 2), 3), case(s(2, 4), 6, axis=1), case(s(6), 4, window="hann"),
-    case(s(4), 6, np.arange(4.0)), case(s(4, dtype=complex), 6), case(s(4, dtype=complex), 3, domain="freq"), case(s(4), 4),
+    case(s(4), 6, np.arange(4.0)), case(s(4, dtype=complex), 6), case(s(4, dtype=complex), 3, domain="freq"),
+    case(s(4), 4),
 ])  # fmt: skip
 traced_through("lombscargle", lambda s: [
     case(np.arange(5.0), s(5), np.array([0.5, 1.1])), case(s(5), s(5), s(2, low=0.5, high=1.0), normalize=True),
@@ -69,7 +72,8 @@ def _phase_in_turn(t: Any, width: Any) -> tuple[Any, Any, Any]:
 
 
 @expanded(patch(signal, "sawtooth"), cases=lambda s: [
-    case(s(5)), case(s(5), 0.3), case(s(3), s(3, low=0.2, high=0.8)), case(s(2, 1), s(3, low=0.2, high=0.8)), case(s(4), 0),
+    case(s(5)), case(s(5), 0.3), case(s(3), s(3, low=0.2, high=0.8)), case(s(2, 1), s(3, low=0.2, high=0.8)),
+    case(s(4), 0),
     case(s.number()), case(s(3, dtype="f4"), 0.4), case([0.5, 7.0]), case(s(0)),
 ])  # fmt: skip
 def _sawtooth(t: Any, width: Any = 1) -> Any:
@@ -86,12 +90,14 @@ nondiff(patch(signal, "square"), cases=lambda s: [case(s(5)), case(s(5), 0.3), c
 
 @expanded(patch(signal, "chirp"), cases=lambda s: [
     *(case(s(2), s.number(1.0, 2.0), 1.5, s.number(2.0, 3.0), method) for method in ("linear", "quadratic", "log", "hyperbolic")),
-    case(s(3), 1.0, 2.0, 2.0, "quad", 30.0, False), case(s(2, 2), 1.0, 2.0, 3.0, complex=True), case(s.number(), 1, 2, 3),
+    case(s(3), 1.0, 2.0, 2.0, "quad", 30.0, False), case(s(2, 2), 1.0, 2.0, 3.0, complex=True),
+    case(s.number(), 1, 2, 3),
     case(s(3), 1.5, 1.0, 1.5, "log"), case(s(3), 1.5, 1.0, 1.5, "hyp"), case([0.0, 1.0], 1.0, s.number(1.0, 2.0), 3.0),
 ])  # fmt: skip
 def _chirp(
-    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
-) -> Any:
+    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *,
+    complex: bool = False,
+) -> Any:  # fmt: skip
     phase = _chirp_phase(operand(t), f0 * 1.0, t1 * 1.0, f1 * 1.0, method, vertex_zero) + np.deg2rad(phi)
     return np.exp(1j * phase) if complex else np.cos(phase)
 
@@ -104,7 +110,8 @@ def _chirp_phase(t: Any, f0: Any, t1: Any, f1: Any, method: str, vertex_zero: bo
         beta = (f1 - f0) / t1**2
         area = f0 * t + beta * t**3 / 3 if vertex_zero else f1 * t + beta * ((t1 - t) ** 3 - t1**3) / 3
         return 2 * np.pi * area
-    if method not in ("logarithmic", "log", "lo", "hyperbolic", "hyp") or f0 == 0 or f1 == 0 or ("lo" in method and f0 * f1 < 0):
+    known = method in ("logarithmic", "log", "lo", "hyperbolic", "hyp")
+    if not known or f0 == 0 or f1 == 0 or (method.startswith("lo") and f0 * f1 < 0):
         signal.chirp(0.0, 0.0, 1.0, 0.0, method)  # raises what it raises
     if method.startswith("lo"):
         rate = np.log(f1 / f0) / t1
@@ -128,13 +135,14 @@ def _log1p_over(u: Any) -> Any:
 
 
 traced_through("gausspulse", lambda s: [
-    case(s(4), 2.0), case(s(4), s.number(1.0, 2.0), 0.4, -5, -60, True, True), case(s(3), 1.0, s.number(0.3, 0.6), retenv=True),
+    case(s(4), 2.0), case(s(4), s.number(1.0, 2.0), 0.4, -5, -60, True, True),
+    case(s(3), 1.0, s.number(0.3, 0.6), retenv=True),
     case(s.number(), 2), case(s(3), 2.0, retquad=True),
 ])  # fmt: skip
 
 
 @expanded(patch(signal, "sweep_poly"), cases=lambda s: [
-    case(s(4), s(3)), case(s(2, 2), [1.0, 2.0], 30.0), case(s.number(), s(1)), 
+    case(s(4), s(3)), case(s(2, 2), [1.0, 2.0], 30.0), case(s.number(), s(1)),
 ])  # fmt: skip
 def _sweep_poly(t: Any, poly: Any, phi: Any = 0) -> Any:
     """The integral of the polynomial is the phase, in turns."""

@@ -15,7 +15,7 @@ from yota_py.registry.patches import open_to_traces, patch
 from yota_py.registry.registry import case
 from yota_py.registry.tangents import astype
 
-from ..support import axis_of, dtype_of, inexact, operand, shape_of
+from ..support import dtype_of, inexact, operand, shape_of
 from .signal import convolve
 from .signal_filters import traced_through
 
@@ -50,7 +50,8 @@ _EXTENDED = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant":
 @expanded(patch(signal, "savgol_filter"), cases=lambda s: [
     case(s(7), 5, 2), case(s(5), 5, 2), case(s(6), 3, 1, 1, 0.5), case(s(2, 5), 3, 1), case(s(5, 2), 3, 1, axis=0),
     *(case(s(6), 5, 2, mode=mode) for mode in _EXTENDED), case(s(4), 3, 1, mode="constant", cval=1.5), case(s(6), 4, 2),
-    case(s(5, dtype="f4"), 3, 1), case([1.0, 2.0, 4.0], 3, 1), case(s(5), 3, 1, 1, s.number(0.5, 2.0)), case(s(5), 3, 1, 2),
+    case(s(5, dtype="f4"), 3, 1), case([1.0, 2.0, 4.0], 3, 1), case(s(5), 3, 1, 1, s.number(0.5, 2.0)),
+    case(s(5), 3, 1, 2),
 ])  # fmt: skip
 def _savgol_filter(
     x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: Any = 1.0, axis: int = -1, mode: str = "interp",
@@ -65,8 +66,8 @@ def _savgol_filter(
     last = np.moveaxis(x, axis, -1)
     rows = np.reshape(last, (-1, n))
     if mode != "interp":
-        how = {"constant_values": cval} if mode == "constant" else {}
-        rows = np.pad(rows, [(0, 0), (window_length - 1 - half, half)], _EXTENDED[mode], **how)
+        how: Any = {"mode": _EXTENDED[mode]} | ({"constant_values": cval} if mode == "constant" else {})
+        rows = np.pad(rows, [(0, 0), (window_length - 1 - half, half)], **how)
     y = convolve(rows, kernel[None], "valid", "direct")
     if mode == "interp":
         first = _fit(window_length, polyorder, np.arange(half), deriv)
@@ -106,7 +107,8 @@ def _quadratic(u: Any) -> Any:
 for _name, _how in (("cspline1d_eval", (_cubic, 2, 4)), ("qspline1d_eval", (_quadratic, 1.5, 3))):
 
     def _evaluated(cj: Any, newx: Any, dx: Any = 1.0, x0: Any = 0, how: Any = _how) -> Any:
-        return _at_places(*how, cj, newx, dx, x0)
+        basis, reach, count = how
+        return _at_places(basis, reach, count, cj, newx, dx, x0)
 
     expanded(patch(signal, _name), cases=lambda s: [
         case(s(4), np.array([-1.3, 0.2, 2.7, 3.4])), case(s(4), s(2, low=4.1, high=5.0), 1.5, 0.2),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 from scipy import signal
 from scipy.signal import windows
@@ -15,11 +17,13 @@ open_to_traces(_windows)
 patch(_windows, "_namespace", lambda xp: np)
 
 
-def _of_parameters(name: str, cases: Cases, owner: object = windows) -> None:
+def _of_parameters(name: str, cases: Cases, owner: ModuleType = windows) -> None:
     expanded(patch(owner, name), cases=cases)(through(getattr(owner, name)))
 
 
-_of_parameters("kaiser", lambda s: [case(5, s.number(1.0, 3.0)), case(4, s.number(1.0, 3.0), False), case(1, s.number())])
+_of_parameters("kaiser", lambda s: [
+    case(5, s.number(1.0, 3.0)), case(4, s.number(1.0, 3.0), False), case(1, s.number()),
+])  # fmt: skip
 _of_parameters("gaussian", lambda s: [case(5, s.number(1.0, 3.0)), case(4, s.number(1.0, 3.0), sym=False)])
 _of_parameters("general_gaussian", lambda s: [case(4, s.number(1.0, 2.0), s.number(1.0, 2.0))])
 _of_parameters("exponential", lambda s: [case(4, None, s.number(1.0, 2.0)), case(4, 1.5, s.number(1.0, 2.0), False)])

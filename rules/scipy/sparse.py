@@ -44,13 +44,16 @@ def products_in_places(left: Any, right: Any, rows: Any, cols: Any) -> Any:
 
 
 vjps(sparse_dense, lambda dy, y, values, rows, cols, shape: dy[rows, cols],
-     cases=lambda s: [case(s(4), *_PLACES, (2, 3)), case(s(4, dtype=complex), _PLACES[0], _PLACES[0], (2, 2))])  # fmt: skip
+     cases=lambda s: [case(s(4), *_PLACES, (2, 3)),
+     case(s(4, dtype=complex), _PLACES[0], _PLACES[0], (2, 2))])  # fmt: skip
 vjps(
     sparse_dot, lambda dy, y, values, x, rows, cols, shape: products_in_places(dy, x, rows, cols),
     lambda dy, y, values, x, rows, cols, shape: sparse_dot(conj(values), dy, cols, rows, shape[::-1]),
     cases=lambda s: [
-        case(s(4), s(3), *_PLACES, (2, 3)), case(s(4), s(3, 2), *_PLACES, (2, 3)), case(s(0), s(3), *np.zeros((2, 0), int), (2, 3)),
-        case(s(4, dtype=complex), s(3, dtype=complex), *_PLACES, (2, 3)), case(s(4, dtype="f4"), s(3, dtype="f4"), *_PLACES, (2, 3)),
+        case(s(4), s(3), *_PLACES, (2, 3)), case(s(4), s(3, 2), *_PLACES, (2, 3)),
+        case(s(0), s(3), *np.zeros((2, 0), int), (2, 3)),
+        case(s(4, dtype=complex), s(3, dtype=complex), *_PLACES, (2, 3)),
+        case(s(4, dtype="f4"), s(3, dtype="f4"), *_PLACES, (2, 3)),
     ],
 )  # fmt: skip
 
@@ -150,10 +153,14 @@ class Sparse:
         return np.transpose(self.T @ np.transpose(operand(other)))
 
     def __mul__(self, other: Any) -> Any:
-        return self._scaled(other) if not shape_of_any(other) else self @ other if self._is_matrix() else self.multiply(other)
+        if not shape_of_any(other):
+            return self._scaled(other)
+        return self @ other if self._is_matrix() else self.multiply(other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._scaled(other) if not shape_of_any(other) else self.__rmatmul__(other) if self._is_matrix() else self.multiply(other)
+        if not shape_of_any(other):
+            return self._scaled(other)
+        return self.__rmatmul__(other) if self._is_matrix() else self.multiply(other)
 
     def _is_matrix(self) -> bool:
         return isinstance(self._pattern, sparse.spmatrix)
@@ -252,12 +259,12 @@ class Sparse:
 
 
 _MOVES = (
-    "transpose", "tocsr", "tocsc", "tocoo", "tobsr", "todia", "asformat", "getrow", "getcol", "reshape", "copy", "resize",
-    "tolil", "sorted_indices",
+    "transpose", "tocsr", "tocsc", "tocoo", "tobsr", "todia", "asformat", "getrow", "getcol", "reshape", "copy",
+    "sorted_indices",
 )  # fmt: skip
 _ELEMENTWISE = (
-    "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p", "sqrt", "rint", "sign", "floor",
-    "ceil", "trunc", "deg2rad", "rad2deg",
+    "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p", "sqrt", "rint", "sign",
+    "floor", "ceil", "trunc", "deg2rad", "rad2deg",
 )  # fmt: skip
 
 
@@ -306,12 +313,13 @@ def assembled(cls: Any, values: Any, rows: Any, cols: Any, shape: Sequence[int],
 def _of_two(a: Sparse, b: Sparse) -> Sparse:
     """The product of two: one product of values for each pair that meets."""
     if a.shape[1] != b.shape[0]:
-        return a._pattern @ b._pattern  # raises what it raises
+        a._pattern @ b._pattern  # raises what it raises
     b_ = b.tocsr()
     starts = b_.indptr[:-1][a._cols]
     lengths = np.diff(b_.indptr)[a._cols]
     first = np.repeat(np.arange(len(lengths)), lengths)
-    second = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]])[: len(lengths)], lengths) + np.arange(len(first))
+    skipped = starts - np.concatenate([[0], np.cumsum(lengths)[:-1]])[: len(lengths)]
+    second = np.repeat(skipped, lengths) + np.arange(len(first))
     values = a._held[first] * b_._values[second]
     form = a.format if a.format in ("csr", "csc") else "csr"
     cls = type(a._pattern.asformat(form))

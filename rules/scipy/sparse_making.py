@@ -11,7 +11,6 @@ from scipy import sparse
 
 from yota_py.base.dispatch import decided, find_traced
 from yota_py.registry.patches import patch, show
-from yota_py.registry.tangents import astype
 
 from ..support import operand, shape_of, stop_gradient
 from .sparse import Sparse, assembled, is_ours, is_sparse, sparse_of
@@ -37,7 +36,8 @@ def _class(cls: Any) -> Callable[..., Any]:
 
 def _made(cls: Any, form: str, arg1: Any, shape: Any) -> Sparse:
     if isinstance(arg1, Sparse):
-        return arg1._moved(cls)
+        moved: Sparse = arg1._moved(cls)
+        return moved
     if not isinstance(arg1, tuple):
         dense = operand(arg1)
         rows, cols = np.nonzero(decided(np.not_equal(stop_gradient(dense), 0)))
@@ -86,7 +86,7 @@ def _joined(fn: Callable[..., Any], blocks: Any, *args: Any, **kwargs: Any) -> A
             return [numbered(x) for x in block]
         if block is None:
             return None
-        block = sparse_of(block) if is_sparse(block) else _made(sparse.coo_array, "coo", np.atleast_2d(operand(block)), None)
+        block = _made_of(block if is_sparse(block) else np.atleast_2d(operand(block)))
         values.append(block._values)
         pattern = block._pattern.copy()
         pattern.data = pattern.data + count
@@ -111,7 +111,8 @@ def _made_of(A: Any) -> Sparse:
 @_patched("kron")
 def _kron(fn: Any, A: Any, B: Any, format: Any = None) -> Any:
     """Every value of A times every one of B."""
-    kind = fn(sparse.coo_array((1, 1)) if not _is_matrix(A, B) else sparse.coo_matrix((1, 1)), sparse.coo_array((1, 1)), format or "coo")
+    cls = sparse.coo_matrix if _is_matrix(A, B) else sparse.coo_array
+    kind = fn(cls((1, 1)), cls((1, 1)), format or "coo")
     a, b = _made_of(A), _made_of(B)
     rows = np.add.outer(a._rows.astype(np.int64) * b.shape[0], b._rows).ravel()
     cols = np.add.outer(a._cols.astype(np.int64) * b.shape[1], b._cols).ravel()
@@ -136,7 +137,8 @@ def _of_diagonals(fn: Any, diagonals: Any, *args: Any, dtype: Any = None, **kwar
         given = operand(diagonals)
         values = np.ravel(given)
         places = np.arange(1, int(np.prod(shape_of(given))) + 1).reshape(shape_of(given))
-        places = list(places) if len(shape_of(given)) == 1 and args and len(np.atleast_1d(_plain(args[0]))) > 1 else places
+        if len(shape_of(given)) == 1 and args and len(np.atleast_1d(_plain(args[0]))) > 1:
+            places = list(places)
     kwargs = {key: _plain(x) for key, x in kwargs.items()} | ({} if fn.__name__ == "spdiags" else {"dtype": int})
     out = Sparse(fn(places, *map(_plain, args), **kwargs), values)
     return out if dtype is None else out.astype(dtype)

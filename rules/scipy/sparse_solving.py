@@ -40,7 +40,8 @@ def _to_values(dy: Any, y: Any, values: Any, b: Any, rows: Any, cols: Any, n: in
 
 
 vjps(sparse_solve, _to_values, _to_right_side, cases=lambda s: [
-    case(s(5, low=1.0), s(3), *_PLACES, 3), case(s(5, low=1.0), s(3, 2), *_PLACES, 3), case(s(5, low=1.0), s(3, 1), *_PLACES, 3),
+    case(s(5, low=1.0), s(3), *_PLACES, 3), case(s(5, low=1.0), s(3, 2), *_PLACES, 3),
+    case(s(5, low=1.0), s(3, 1), *_PLACES, 3),
     case(s(5, low=1.0, dtype=complex), s(3, dtype=complex), *_PLACES, 3),
 ])  # fmt: skip
 
@@ -117,8 +118,9 @@ def _known(A: Any) -> Sparse:
 
 @_patched("spsolve_triangular")
 def _spsolve_triangular(
-    fn: Any, A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False, unit_diagonal: bool = False
-) -> Any:
+    fn: Any, A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:  # fmt: skip
     """What is beyond the diagonal does not count, nor what is on it if it is one."""
     matrix = _known(A)
     below = matrix._rows > matrix._cols if lower else matrix._rows < matrix._cols
@@ -154,7 +156,8 @@ def _iterative(fn: Any, A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
     if x0 is not None:
         plain["x0"] = decided(stop_gradient(operand(x0)))
     b = operand(b)
-    return sparse_iterated(matrix._held, b * 1.0, matrix._rows, matrix._cols, matrix.shape[0], fn.__name__, tuple(plain.items()))
+    places = matrix._rows, matrix._cols, matrix.shape[0]
+    return sparse_iterated(matrix._held * 1.0, b * 1.0, *places, fn.__name__, tuple(plain.items()))
 
 
 for _name in ("cg", "gmres", "bicg", "bicgstab", "cgs", "minres", "lgmres", "qmr", "gcrotmk", "tfqmr"):
@@ -170,3 +173,13 @@ def _norm(fn: Any, x: Any, ord: Any = None, axis: Any = None) -> Any:
         sums = gathered(np.abs(x._held), x._cols if abs(ord) == 1 else x._rows, x.shape[1 if abs(ord) == 1 else 0])
         return np.max(sums) if ord > 0 else np.min(sums)
     raise unsupported(f"scipy.sparse.linalg.norm with ord={ord!r}, axis={axis!r}", "Use the norm of x.toarray()")
+
+
+def _refused(fn: Any, *args: Any, **kwargs: Any) -> Any:
+    if any(isinstance(x, Sparse) for x in (*args, *kwargs.values())):
+        raise unsupported(f"scipy.sparse.linalg.{fn.__name__} of a matrix with traced values", "Use A.toarray()")
+    return fn(*args, **kwargs)
+
+
+for _name in ("expm", "expm_multiply", "inv", "eigs", "eigsh", "svds", "lobpcg", "lsqr", "lsmr", "onenormest", "spilu"):
+    _patched(_name)(_refused)

@@ -23,9 +23,6 @@ import scipy.interpolate as sip
 import scipy.linalg as sl
 import scipy.ndimage as nd
 import scipy.optimize as so
-import scipy.signal as ss
-import scipy.sparse as sps
-import scipy.sparse.linalg as spl
 import scipy.spatial as sp
 import scipy.spatial.distance as sd
 import scipy.stats as st
