@@ -20,7 +20,7 @@ from ..support import operand, shape_of, stop_gradient
 def _whole(result: Any) -> Any:
     """The whole numbers of a result: positions, and the samples before and behind those between samples."""
     if isinstance(result, np.ndarray):
-        return result if result.dtype.kind == "i" else np.zeros(0, int)
+        return result if result.dtype.kind == "i" else np.ones(1, int)
     if not isinstance(result, dict):
         return tuple(map(_whole, result))
     between = {"left_ips": np.floor, "right_ips": np.ceil}

@@ -89,7 +89,7 @@ nondiff(patch(signal, "square"), cases=lambda s: [case(s(5)), case(s(5), 0.3), c
 
 
 @expanded(patch(signal, "chirp"), cases=lambda s: [
-    *(case(s(2), s.number(1.0, 2.0), 1.5, s.number(2.0, 3.0), method) for method in ("linear", "quadratic", "log", "hyperbolic")),
+    *(case(s(2), s.number(1.0, 2.0), 1.5, s.number(2.0, 3.0), how) for how in ("li", "quadratic", "log", "hyperbolic")),
     case(s(3), 1.0, 2.0, 2.0, "quad", 30.0, False), case(s(2, 2), 1.0, 2.0, 3.0, complex=True),
     case(s.number(), 1, 2, 3),
     case(s(3), 1.5, 1.0, 1.5, "log"), case(s(3), 1.5, 1.0, 1.5, "hyp"), case([0.0, 1.0], 1.0, s.number(1.0, 2.0), 3.0),

@@ -278,7 +278,8 @@ def is_sparse(x: Any) -> bool:
 
 def is_ours(*xs: Any) -> bool:
     """Whether a matrix, or one in a list of them, has traced values, or is traced itself."""
-    return any(isinstance(x, Sparse) or (isinstance(x, list | tuple) and is_ours(*x)) for x in xs) or find_traced(xs) is not None
+    ours = any(isinstance(x, Sparse) or (isinstance(x, list | tuple) and is_ours(*x)) for x in xs)
+    return ours or find_traced(xs) is not None
 
 
 def _numbered(pattern: Any) -> Any:
