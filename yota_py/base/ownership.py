@@ -71,11 +71,12 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def in_rules() -> bool:
-    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
+    """Whether a rule of the library is running, or code that is traced through: the arrays that it makes depend on its
+    arguments only."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module == "yota_py.reverse.verbs" or module.startswith("yota_py.rules."):
+        if module in ("yota_py.reverse.verbs", "yota_py.registry.patches") or module.startswith("yota_py.rules."):
             return True
         if not is_library(module):
             return False
