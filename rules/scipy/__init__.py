@@ -14,13 +14,13 @@ FILES = {
     "linalg_special",
     "fft": "fft",
     "stats": "stats",
-    "signal": "signal",
+    "signal": "signal signal_filters signal_spectra signal_design signal_windows signal_systems signal_peaks",
     "integrate": "integrate",
     "interpolate": "interpolate interpolate_splines interpolate_fits interpolate_grids interpolate_scattered "
     "interpolate_polynomials",
     "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
     "spatial": "spatial",
-    "sparse": "sparse",
+    "sparse": "sparse sparse_making sparse_solving",
 }
 
 for _library, _files in FILES.items():

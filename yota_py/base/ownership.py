@@ -86,7 +86,8 @@ _ON_THE_WAY = "yota_py.rules.lists"  # its stand-ins are between the user's code
 
 
 def in_rules() -> bool:
-    """Whether a rule of the library is running: the arrays that it makes depend on its arguments only."""
+    """Whether a rule of the library is running, or code that is traced through: the arrays that it makes depend on its
+    arguments only."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -33,6 +33,7 @@ Owner: TypeAlias = ModuleType | type
 
 MODULES = [
     "numpy", "numpy.linalg", "numpy.fft", "numpy.testing", "numpy.lib.stride_tricks", "math", "cmath", "scipy.special",
+    "scipy.sparse",
 ]  # fmt: skip
 
 
