@@ -108,8 +108,8 @@ class Installed(Passing):
             self._users.add(self)
             if not self._are_all:
                 for (owner, name), stand_in in _stand_ins().items():
-                    self._exchanged.setdefault((owner, name), vars(owner)[name])
-                    setattr(owner, name, stand_in)
+                    there = self._exchanged.setdefault((owner, name), vars(owner)[name])
+                    setattr(owner, name, staticmethod(stand_in) if isinstance(there, staticmethod) else stand_in)
                 for name in MODULES:
                     if type(module := sys.modules.get(name)) is ModuleType:
                         module.__class__ = Showing
@@ -197,7 +197,9 @@ def _stand_ins() -> dict[tuple[Owner, str], Callable[..., Any]]:
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make = _method_gate if isinstance(owner, type) else _gate
+                make: Callable[..., Any] = _method_gate if isinstance(owner, type) else _gate
+                if isinstance(vars(owner).get(name), staticmethod):
+                    make = partial(_method_gate, static=True)
                 if place in _gates:
                     _retired.append(_gates[place])
                 fn = original(getattr(owner, name))
@@ -278,10 +280,20 @@ def as_constant(array: np.ndarray) -> Any:
     return constant
 
 
-def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
+def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: bool = False) -> Callable[..., Any]:
+    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced.
+    A ``static`` one has no ``self``."""
     finds: Callable[..., bool] = finders.get(traced, _has_traced)
     held = holding.get(traced, ())
+    if static:
+
+        @wraps(fn)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            notices = state.traces and not state.suspended and finds((*args, *kwargs.values()))
+            return (traced if notices else fn)(*args, **kwargs)
+
+        originals[id(function)] = fn
+        return function
 
     @wraps(fn)
     def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
