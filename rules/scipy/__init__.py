@@ -16,7 +16,7 @@ FILES = {
     "integrate": "integrate",
     "interpolate": "interpolate",
     "ndimage": "ndimage",
-    "spatial": "spatial",
+    "spatial": "spatial spatial_nearest spatial_rotation",
     "sparse": "sparse",
 }
 

@@ -312,3 +312,29 @@ def distance_matrix(x: Any, y: Any, p: Any = 2.0, threshold: Any = None) -> Any:
     if k != kk:
         raise ValueError(f"x contains {k}-dimensional vectors but y contains {kk}-dimensional vectors")
     return minkowski_distance(x[:, None], y[None], p)
+
+
+# ---------------------------------------------------------------------------------------- nearest neighbours
+
+@nondiff
+@primitive
+def _nearest(tree: Any, x: Any, *args: Any) -> Any:
+    return tree.query(x, *args)[1]
+
+
+@expanded(patch(spatial.KDTree, "query"), cases=lambda s: [
+    case(spatial.KDTree(s(6, 2)), s(3, 2)), case(spatial.KDTree(s(6, 2)), s(2), 3, p=1),
+    case(spatial.KDTree(s(4, 2)), s(3, 2), [1, 3]), case(spatial.KDTree(s(4, 2)), s(3, 2), distance_upper_bound=9),
+    case(spatial.KDTree(s(4, 2, low=0), boxsize=3), s(3, 2), 2, p=np.inf), case(spatial.KDTree(s(3, 1)), s(0, 1)),
+])  # fmt: skip
+def query(self: Any, x: Any, k: Any = 1, eps: Any = 0.0, p: Any = 2.0, distance_upper_bound: Any = np.inf,
+          workers: Any = 1) -> Any:  # fmt: skip
+    """The points are constants, and which are nearest is a step; infinitely far is what is not found."""
+    i = _nearest(self, x, k, eps, p, distance_upper_bound, workers)
+    x, found = _wide(x), np.less(i, self.n)
+    x = x if np.ndim(i) < np.ndim(x) else np.expand_dims(x, -2)
+    d = x - np.asarray(self.data)[np.where(found, i, 0)]
+    if self.boxsize is not None:
+        box = np.where(self.boxsize > 0, self.boxsize, np.inf)
+        d = d - np.where(self.boxsize > 0, self.boxsize, 0) * np.round(d / box)
+    return np.where(found, minkowski(d, 0, p), np.inf)[()], i
