@@ -27,7 +27,6 @@ import scipy.signal as ss
 import scipy.sparse as sps
 import scipy.sparse.linalg as spl
 import scipy.spatial as sp
-import scipy.spatial.distance as sd
 import scipy.stats as st
 import sklearn.decomposition
 import sklearn.linear_model
@@ -100,12 +99,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.integrate.simpson": lambda x: si.simpson(x),
     "scipy.integrate.trapezoid": lambda x: si.trapezoid(x),
     "scipy.integrate.odeint": lambda x: si.odeint(lambda y, t: -y, x, [0, 1.0]),
-    "scipy.spatial.distance.cdist": lambda x: sd.cdist(X * x[0], X),
-    "scipy.spatial.distance.pdist": lambda x: sd.pdist(X * x[0]),
-    "scipy.spatial.distance.cosine": lambda x: sd.cosine(x, T),
-    "scipy.spatial.distance_matrix": lambda x: sp.distance_matrix(X * x[0], X),
     "scipy.spatial.cKDTree": lambda x: sp.cKDTree(X * x[0]).query(X)[0],
-    "scipy.spatial.procrustes": lambda x: sp.procrustes(X * x[0], X)[2],
     "scipy.sparse.csr_matrix": lambda x: sps.csr_matrix(X * x[0]).sum(),
     "scipy.sparse.diags": lambda x: sps.diags(x).sum(),
     "sklearn.metrics.roc_auc_score": lambda x: sklearn.metrics.roc_auc_score([0, 1] * 4, x),
