@@ -309,6 +309,13 @@ def approx_equal(self: Any, other: Any, atol: Any = None, degrees: Any = False) 
     return np.less(magnitude(multiply(other, inv(self))), atol)
 
 
+def refused(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise unsupported(f"Rotation.{name}", "Compute it from as_matrix() or as_quat()")
+
+    return method
+
+
 # -------------------------------------------------------------------------------------------------- Slerp
 
 
@@ -352,7 +359,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "as_quat": as_quat, "as_matrix": as_matrix, "as_rotvec": as_rotvec, "as_mrp": as_mrp, "as_euler": as_euler,
     "apply": apply, "__mul__": multiply, "__pow__": power, "inv": inv, "magnitude": magnitude, "mean": mean,
     "align_vectors": align_vectors, "__iter__": iterate, "__getitem__": getitem, "__setitem__": setitem,
-    "approx_equal": approx_equal,
+    "approx_equal": approx_equal, "as_davenport": refused("as_davenport"), "reduce": refused("reduce"),
 }  # fmt: skip
 
 if "__dict__" in dir(Rotation):  # before SciPy 1.17 it is written in C, and takes numbers only

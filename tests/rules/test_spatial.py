@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.spatial.transform import Rotation, Slerp
 
 from yota_py import check_grads, grad, gradient, jit, value_and_grad
-from yota_py.errors import LostDerivativeError
+from yota_py.errors import LostDerivativeError, MissingRuleError
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
@@ -178,6 +178,22 @@ def test_rotations_made_outside() -> None:
 def test_no_rotation_is_smooth() -> None:
     check_grads(lambda v: Rotation.from_rotvec(v).as_matrix(), np.zeros(3))
     assert_allclose(gradient(lambda v: Rotation.from_rotvec(v).magnitude())(np.zeros(3)), 0)
+
+
+@needs_python
+def test_what_rotations_refuse() -> None:
+    def rotation(v: Any) -> Any:
+        return Rotation.from_rotvec(v)
+
+    for f in (lambda v: rotation(v).as_davenport(np.eye(3), "e"), lambda v: rotation(v).reduce(),
+              lambda v: Rotation.align_vectors(v[0], v[1])):  # fmt: skip
+        with pytest.raises(MissingRuleError, match=r"as_davenport|reduce|align_vectors"):
+            grad(lambda v, f=f: np.sum(f(v)), V)
+    for g in (lambda v: Rotation.from_rotvec(np.append(v, 1.0)), lambda v: Rotation.from_euler("xyy", v),
+              lambda v: Rotation.from_quat(np.zeros(4) * v[0]), lambda v: Rotation.from_matrix(-np.eye(3) * v[0] ** 2),
+              ):  # fmt: skip
+        with pytest.raises(ValueError):
+            grad(lambda v, g=g: np.sum(g(v).as_quat()), V[0])
 
 
 @needs_python
