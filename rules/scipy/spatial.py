@@ -15,7 +15,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Cases, Sample, case, nondiff, primitive
 
 from ..norms import size_power
-from ..support import dtype_of, inexact, operand, shape_of
+from ..support import dtype_of, inexact, operand, shape_of, unsupported
 from .spatial_metrics import COUNTS, METRICS, cosine, jensenshannon, minkowski
 
 # ------------------------------------------------------------------------------------------ of two vectors
@@ -153,6 +153,8 @@ def _distances(points: tuple[Any, ...], u: Any, v: Any, metric: Any, kwargs: dic
     if name in COUNTS:
         u, v = (x if name == "hamming" else np.where(np.not_equal(x, 0), 1.0, 0.0) for x in (u, v))
         return COUNTS[name](u, v, **kwargs)
+    if name not in METRICS:  # those that older versions of SciPy have
+        raise unsupported(f"the metric {name}", "Call cdist with another one")
     return METRICS[name](u, v, **_scales(name, points, kwargs))
 
 
