@@ -25,7 +25,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short test-lowest test-newest stress bench lint ruff mypy docs-check clean
+.PHONY: help demo test test-short test-lowest test-newest stress bench lint ruff mypy docs-check coverage clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | awk -F': ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -70,6 +70,9 @@ mypy: $(VENV)/.installed-dev
 
 docs-check: $(VENV)/.installed-test ## run every example in the documentation
 	$(BIN)/python -m pytest tests/project/test_docs.py
+
+coverage: $(VENV)/.installed-test ## write docs/coverage.md: which functions are differentiable, found by calling them
+	$(BIN)/python docs/make_coverage.py
 
 clean: ## remove caches and results, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/examples/out benchmarks/results

@@ -19,7 +19,7 @@ FILES = {
     "interpolate": "interpolate interpolate_splines interpolate_fits interpolate_grids interpolate_scattered "
     "interpolate_polynomials",
     "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
-    "spatial": "spatial",
+    "spatial": "spatial spatial_nearest spatial_rotation",
     "sparse": "sparse sparse_making sparse_solving",
 }
 

@@ -23,7 +23,6 @@ import scipy.linalg as sl
 import scipy.ndimage as nd
 import scipy.optimize as so
 import scipy.spatial as sp
-import scipy.spatial.distance as sd
 import scipy.stats as st
 import sklearn.decomposition
 import sklearn.linear_model
@@ -82,12 +81,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.ndimage.map_coordinates": lambda x: nd.map_coordinates(x, [[0.5]]),
     "scipy.ndimage.median_filter": lambda x: nd.median_filter(x, 3),
     "scipy.integrate.odeint": lambda x: si.odeint(lambda y, t: -y, x, [0, 1.0]),
-    "scipy.spatial.distance.cdist": lambda x: sd.cdist(X * x[0], X),
-    "scipy.spatial.distance.pdist": lambda x: sd.pdist(X * x[0]),
-    "scipy.spatial.distance.cosine": lambda x: sd.cosine(x, T),
-    "scipy.spatial.distance_matrix": lambda x: sp.distance_matrix(X * x[0], X),
     "scipy.spatial.cKDTree": lambda x: sp.cKDTree(X * x[0]).query(X)[0],
-    "scipy.spatial.procrustes": lambda x: sp.procrustes(X * x[0], X)[2],
     "sklearn.metrics.roc_auc_score": lambda x: sklearn.metrics.roc_auc_score([0, 1] * 4, x),
     "sklearn.metrics.pairwise.rbf_kernel": lambda x: sklearn.metrics.pairwise.rbf_kernel(X * x[0]),
     "sklearn.metrics.r2_score": lambda x: sklearn.metrics.r2_score(T, x),

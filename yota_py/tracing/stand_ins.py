@@ -209,13 +209,14 @@ def _stand_ins() -> dict[Owner, dict[str, Any]]:
         for place, traced in patched.items() if len(patched) != len(_known) else ():
             if _traced.get(place) is not traced:
                 owner, name = place
-                make, gates = _method_gate if isinstance(owner, type) else _gate, _gates.setdefault(owner, {})
+                declared, gates = vars(owner)[name], _gates.setdefault(owner, {})
+                bound = type(declared) if isinstance(declared, classmethod | staticmethod) else None
+                make = partial(_method_gate, static=bound is staticmethod) if isinstance(owner, type) else _gate
                 if name in gates:
                     _retired.append(gates[name])
-                of_class = isinstance(declared := vars(owner)[name], classmethod)
-                fn = original(declared.__func__ if of_class else getattr(owner, name))
+                fn = original(declared.__func__ if bound is classmethod else getattr(owner, name))
                 gate: Any = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
-                gates[name] = gate = classmethod(gate) if of_class else gate
+                gates[name] = gate if bound is None else bound(gate)
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
@@ -292,10 +293,20 @@ def as_constant(array: np.ndarray) -> Any:
     return constant
 
 
-def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced."""
+def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: bool = False) -> Callable[..., Any]:
+    """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced.
+    A ``static`` one has no ``self``."""
     finds: Callable[..., bool] = finders.get(traced, _has_traced)
     held = holding.get(traced, ())
+    if static:
+
+        @wraps(fn)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            notices = state.traces and not state.suspended and finds((*args, *kwargs.values()))
+            return (traced if notices else fn)(*args, **kwargs)
+
+        originals[id(function)] = fn
+        return function
 
     @wraps(fn)
     def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
