@@ -11,7 +11,7 @@ FILES = {
     "special": "special",
     "linalg": "linalg",
     "fft": "fft",
-    "stats": "stats",
+    "stats": "stats stats_private",
     "signal": "signal",
     "integrate": "integrate",
     "interpolate": "interpolate",

@@ -151,6 +151,15 @@ def is_of_module(value: Any) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is value
 
 
+def is_object_of_module(value: Any) -> bool:
+    """Whether a value is an object that a module of SciPy shows, such as ``scipy.stats.norm``: it is taken to be what
+    it was, as functions there are."""
+    name = type(value).__module__
+    if not (isinstance(name, str) and name.startswith("scipy.") and name in sys.modules):
+        return False
+    return any(shown is value for shown in vars(sys.modules[name]).values())
+
+
 def module_of(value: Any) -> str:
     """The module of a function, class or module, or that of the object a method is bound to."""
     if isinstance(value, types.ModuleType):

@@ -351,7 +351,9 @@ class Captures:
         elif isinstance(value, property):
             if self.attributes.functions_of(value, slot):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_of_module(value):
+        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_of_module(value) or (
+            kinds.is_object_of_module(value)
+        ):
             self.comparisons.meet_function(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
