@@ -11,7 +11,7 @@ FILES = {
     "special": "special",
     "linalg": "linalg",
     "fft": "fft",
-    "stats": "stats stats_private",
+    "stats": "stats stats_private stats_formulas",
     "signal": "signal",
     "integrate": "integrate",
     "interpolate": "interpolate",

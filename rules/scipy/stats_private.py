@@ -109,7 +109,8 @@ _COMPILED = {
     "geninvgauss": "cdf", "invgauss": "ppf isf", "irwinhall": "pdf cdf sf", "ksone": "pdf cdf sf ppf isf",
     "kstwo": "pdf cdf sf ppf isf", "kstwobign": "pdf cdf sf ppf isf", "landau": "pdf cdf sf ppf isf",
     "levy_stable": "pdf cdf", "ncf": "pdf cdf sf ppf isf", "nct": "pdf cdf sf ppf isf", "ncx2": "cdf sf ppf isf",
-    "norminvgauss": "sf isf", "skewnorm": "cdf ppf isf", "studentized_range": "pdf cdf", "vonmises": "cdf",
+    "norminvgauss": "sf isf", "skewnorm": "cdf ppf isf", "studentized_range": "pdf cdf", "truncnorm": "ppf isf",
+   "vonmises": "cdf",
 }  # fmt: skip
 _KINDS = {"pdf": _density, "cdf": _distribution, "sf": _distribution, "ppf": _quantile, "isf": _quantile}
 for _owner, _name in _GENERIC + [
