@@ -17,7 +17,7 @@ import scipy.stats._discrete_distns as discrete
 import scipy.stats._distn_infrastructure as infrastructure
 from scipy import stats
 from scipy._lib import _util
-from scipy.stats._distn_infrastructure import rv_continuous, rv_frozen
+from scipy.stats._distn_infrastructure import rv_continuous
 
 from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
@@ -161,5 +161,3 @@ for _name in ("ppf", "isf"):
     _quantile(_name)
 
 
-# A distribution that is frozen asks for the support at once.
-expanded(patch(rv_frozen, "__init__"))(through(rv_frozen.__init__))

@@ -104,6 +104,11 @@ def _kappa4_ppf(self: Any, q: Any, h: Any, k: Any) -> Any:
     return -_exp(k, np.log(-_exp(h, np.log(q))))
 
 
+@_method(stats.truncpareto, "_munp")
+def _truncpareto_munp(self: Any, n: Any, b: Any, c: Any) -> Any:
+    return b * c**n * _exp(b - n, np.log(c)) / (c**b - 1)
+
+
 # ----------------------------------------------------------------------------------------- the truncated normal
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special._ufuncs as compiled
 from scipy import special, stats
-from scipy.stats._distn_infrastructure import rv_continuous, rv_generic
+from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete, rv_generic
 
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, through
@@ -33,7 +33,8 @@ def values(owner: type, name: str) -> Callable[..., Any]:
     def method(self: Any, x: Any, *args: Any) -> Any:
         x, *args = np.broadcast_arrays(x, *args)
         low, high = (0, 1) if name in ("_ppf", "_isf") else self._get_support(*args)
-        inside = np.logical_and((low < x) & (x < high), self._argcheck(*args))
+        within = (low <= x) & (x <= high) if isinstance(self, rv_discrete) else (low < x) & (x < high)
+        inside = np.logical_and(within, self._argcheck(*args))
         y = np.full(x.shape, np.nan)
         if inside.any():
             y[inside] = fn(self, x[inside], *(arg[inside] for arg in args))
@@ -44,6 +45,15 @@ def values(owner: type, name: str) -> Callable[..., Any]:
 
 
 # ------------------------------------------------------------------ what is known is a value, and how it changes
+
+
+@primitive
+def known_as(y: Any, x: Any) -> Any:
+    """``x``, whose value is known better to be ``y``."""
+    return y
+
+
+vjps(known_as, None, lambda dy, y, value, x: dy, lowering=lambda y, _: y, cases=lambda s: [])
 
 
 @primitive
@@ -122,12 +132,17 @@ for _owner, _name in _GENERIC + [
 # ---------------------------------------------------------------------------- formulas in the place of compiled code
 
 
-def _exponential(self: Any, x: Any, *args: Any) -> Any:
-    return np.exp(self._logpdf(x, *args))
+def _by_logarithm(owner: type) -> None:
+    known = nondiff(values(owner, "_pdf"), cases=lambda s: [])
+
+    @expanded(patch(owner, "_pdf"), cases=lambda s: [])
+    @through
+    def body(self: Any, x: Any, *args: Any) -> Any:
+        return known_as(known(self, x, *args), np.exp(self._logpdf(x, *args)))
 
 
 for _owner in map(type, (stats.beta, stats.ncx2, stats.genhyperbolic)):
-    expanded(patch(_owner, "_pdf"), cases=lambda s: [])(_exponential)
+    _by_logarithm(_owner)
 
 
 @expanded(patch(type(stats.genhyperbolic), "_logpdf"), cases=lambda s: [])
