@@ -22,7 +22,7 @@ from scipy.stats._distn_infrastructure import rv_continuous
 from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import open_to_traces, patch, through
-from yota_py.registry.registry import Cases, Sample, case
+from yota_py.registry.registry import Cases, case
 from yota_py.registry.tangents import astype
 
 from ..support import dtype_of, inexact, shape_of, strong
@@ -79,38 +79,18 @@ def valued(ok: Any, z: Any, y: Any) -> Any:
     return np.where(np.logical_and(ok, np.logical_not(np.isnan(z))), y, np.nan)[()]
 
 
-def _points(*shaped: Any) -> Cases:
-    """Calls with and without shape parameters, location and scale, that a distribution's median lies among."""
-
-    def draw(s: Sample) -> Any:
-        yield case(stats.norm, s(3))
-        yield case(stats.norm, s.number(), s.number(), s.number(0.5, 2.0))
-        yield case(stats.norm, s(2, 3), s(3), scale=2.0)
-        yield case(stats.norm, s(3, dtype=np.float32), 0.5, s(1, low=0.5))
-        yield case(stats.norm, s(0))
-        yield case(stats.logistic, s(3), 0, s(2, 1, low=0.5))
-        yield case(stats.weibull_min, s(3, low=0.2, high=2.0), s.number(1.2, 2.0))
-        yield case(stats.pareto, np.array([0.5, 1.5, np.nan, 3.0]), np.array([2.5, 1.5, 2.0, -1.0]))
-        yield case(stats.uniform, np.array([-0.5, 0.25, 1.5]), s.number(0.0, 0.1), s.number(1.0, 1.1))
-        yield case(stats.gumbel_r, s(3), s(3), np.array([1.0, -1.0, 0.0]))
-
-    return draw
-
-
-def _shares(s: Sample) -> Any:
-    yield case(stats.norm, s(3, low=0.1, high=0.9))
-    yield case(stats.norm, s.number(0.1, 0.9), s.number(), s.number(0.5, 2.0))
-    yield case(stats.norm, s(2, 3, low=0.1, high=0.9), s(3), scale=2.0)
-    yield case(stats.norm, s(3, dtype=np.float32, low=0.1, high=0.9), 0.5)
-    yield case(stats.norm, s(0))
-    yield case(stats.logistic, s(3, low=0.1, high=0.9), 0, s(2, 1, low=0.5))
-    yield case(stats.weibull_min, s(3, low=0.1, high=0.9), s.number(1.2, 2.0))
-    yield case(stats.pareto, np.array([-0.5, 0.5, np.nan, 0.3]), np.array([2.5, 1.5, 2.0, -1.0]))
-    yield case(stats.gumbel_r, s(3, low=0.1, high=0.9), s(3), np.array([1.0, -1.0, 0.0]))
+_points: Cases = lambda s: [  # noqa: E731
+    case(stats.norm, s(2, 3), s(3), scale=2.0), case(stats.norm, s(3, dtype=np.float32), 0.5, s(1, low=0.5)),
+    case(stats.weibull_min, s.number(0.2, 2.0), s.number(1.2, 2.0)), case(stats.logistic, s(0)),
+]  # fmt: skip
+_shares: Cases = lambda s: [  # noqa: E731
+    case(stats.norm, s(2, 3, low=0.1, high=0.9), s(3), scale=2.0), case(stats.norm, 0.3, s(2), s(1, low=0.5)),
+    case(stats.weibull_min, s.number(0.2, 0.8), s.number(1.2, 2.0)), case(stats.logistic, s(0)),
+]  # fmt: skip
 
 
 def _density(name: str, outside: float) -> None:
-    @expanded(patch(rv_continuous, name), cases=_points())
+    @expanded(patch(rv_continuous, name), cases=_points)
     @through
     def body(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -122,7 +102,7 @@ def _density(name: str, outside: float) -> None:
 
 
 def _distribution(name: str, below: float, above: float) -> None:
-    @expanded(patch(rv_continuous, name), cases=_points())
+    @expanded(patch(rv_continuous, name), cases=_points)
     @through
     def body(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         with np.errstate(all="ignore"):

@@ -6,24 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 from scipy.stats._distn_infrastructure import rv_discrete, rv_sample
 
-from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, through
-from yota_py.registry.registry import Cases, Sample, case, nondiff, vjps
+from yota_py.registry.registry import Cases, case, nondiff
 
 from ..support import stop_gradient, strong
 from .stats import valued
-from .stats_private import integral, known_as, values
+from .stats_private import distribution_function, known_as, method, values, without_formula
 
 _PROBABILITIES: Cases = lambda s: [  # noqa: E731
-    case(stats.poisson, np.array([0, 2, 3]), s(3, low=0.5)), case(stats.poisson, 2, s.number(0.5, 2.0), 1),
-    case(stats.binom, np.array([[0], [2], [5]]), 4, s(3, low=0.2, high=0.8)), case(stats.geom, 2, s.number(0.2, 0.8)),
-    case(stats.bernoulli, np.array([0, 1, 1]), s(3, low=0.2, high=0.8)), case(stats.poisson, s.integers(0), s(0)),
-    case(stats.nbinom, np.array([0, 3]), 5, s.number(0.2, 0.8), loc=-1), case(stats.randint, 2, 0, 5, s.number(0, 1)),
-    case(stats.poisson, np.array([1.0, 0.5, np.nan, -1.0]), np.array([0.7, 0.7, 0.7, -1.0])),
+    case(stats.poisson, np.array([0, 2, 3]), s(3, low=0.5)),
+    case(stats.binom, np.array([[0], [2]]), 4, s(3, low=0.2, high=0.8)), case(stats.geom, 2, s.number(0.2, 0.8), loc=-1),
 ]  # fmt: skip
 
 
@@ -71,19 +67,22 @@ for _name in ("ppf", "isf"):
 
 # ------------------------------------------------------------------------------- distributions that are compiled code
 
-_none: Cases = lambda s: []  # noqa: E731
-vjps(patch(rv_discrete, "_cdf", values(rv_discrete, "_cdf")), None, None, cases=_none)
+_sum = nondiff(values(rv_discrete, "_cdf"))
+
+
+@method(rv_discrete, "_cdf")
+def _cdf(self: Any, k: Any, *args: Any) -> Any:
+    return without_formula(_sum(self, k, *args), *args)
 
 
 def _method(dist: Any, name: str) -> Callable[..., Any]:
-    return expanded(patch(type(dist), name), cases=_none)
+    return method(type(dist), name)
 
 
 def _by_logarithm(dist: Any) -> None:
-    known = nondiff(values(type(dist), "_pmf"), cases=_none)
+    known = nondiff(values(type(dist), "_pmf"))
 
     @_method(dist, "_pmf")
-    @through
     def body(self: Any, k: Any, *args: Any) -> Any:
         return known_as(known(self, k, *args), np.exp(self._logpmf(k, *args)))
 
@@ -95,13 +94,12 @@ def _by_parameter(dist: Any, slope: Callable[..., Any]) -> None:
 
 
 def _with_slope(dist: Any, name: str, sign: int, slope: Callable[..., Any]) -> None:
-    known = nondiff(values(type(dist), name), cases=_none)
+    known = nondiff(values(type(dist), name))
 
     @_method(dist, name)
-    @through
     def body(self: Any, k: Any, *args: Any) -> Any:
         k = np.floor(k)
-        return integral(known(self, k, *args), args[-1], sign * slope(self, k, *args), *args[:-1])
+        return distribution_function(known(self, k, *args), args[-1], sign * slope(self, k, *args), *args[:-1])
 
 
 _by_logarithm(stats.binom)
@@ -113,7 +111,6 @@ _by_parameter(stats.poisson, lambda self, k, mu: -np.exp(self._logpmf(k, mu)))
 
 
 @_method(stats.nbinom, "_logcdf")
-@through
 def _nbinom_logcdf(self: Any, k: Any, n: Any, p: Any) -> Any:
     y = self._cdf(k, n, p)
     return np.where(y > 0.5, np.log1p(-self._sf(k, n, p)), np.log(y))

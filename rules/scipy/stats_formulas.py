@@ -11,27 +11,24 @@ import numpy as np
 import scipy.stats._continuous_distns as continuous
 from scipy import special, stats
 
-from yota_py.registry.composites import expanded
-from yota_py.registry.patches import patch, through
-from yota_py.registry.registry import Cases, Sample, case
+from yota_py.registry.patches import patch
 
-from .stats_private import integral
+from .stats_private import distribution_function, method
 
 
-def _method(dist: Any, name: str, cases: Cases | None = None) -> Callable[..., Any]:
-    """The decorator of a body in the place of a private method; its cases are standard variates and parameters."""
-    return expanded(patch(type(dist), name), cases=cases or (lambda s: []))
+def _method(dist: Any, name: str) -> Callable[..., Any]:
+    return method(type(dist), name)
 
 
 # --------------------------------------------- (1 + c x)**(1/c) and its inverse, which are exp and log where c is zero
 
-_LOGARITHM = [(-1) ** n / (n + 1) for n in range(16)]
-_EXPONENTIAL = [1 / math.factorial(n + 1) for n in range(16)]
+_LOGARITHM = [(-1) ** n / (n + 1) for n in range(9)]
+_EXPONENTIAL = [1 / math.factorial(n + 1) for n in range(9)]
 
 
 def _over(c: Any, x: Any, f: Callable[[Any], Any], series: Sequence[float]) -> Any:
     """``f(c * x) / c`` and its limit, by the series of ``f(u) / u`` where u is small."""
-    small = np.logical_or(np.abs(c * x) < 0.05, np.equal(c, 0))
+    small = np.logical_or(np.abs(c * x) < 0.01, np.equal(c, 0))
     u = np.where(np.logical_and(small, np.isfinite(x)), c * x, 0.0)
     y = 0.0
     for coefficient in reversed(series):
@@ -45,11 +42,6 @@ def _log(c: Any, x: Any) -> Any:
 
 def _exp(c: Any, x: Any) -> Any:
     return _over(c, x, np.expm1, _EXPONENTIAL)
-
-
-def _shapes(s: Sample) -> Any:
-    for c in (np.zeros(3), np.array([0.0, 1e-3, -0.02]), np.array([0.3, -0.4, 1.0])):
-        yield case(stats.genpareto, s(3, low=0.1, high=0.9), c)
 
 
 @_method(stats.genpareto, "_logpdf")
@@ -68,7 +60,6 @@ def _genextreme_loglogcdf(self: Any, x: Any, c: Any) -> Any:
 
 
 @_method(stats.genextreme, "_logpdf")
-@through
 def _genextreme_logpdf(self: Any, x: Any, c: Any) -> Any:
     cx = np.where(np.logical_and(np.equal(c, 0), np.isinf(x)), 0.0, c * x)
     y = self._loglogcdf(x, c)
@@ -112,7 +103,6 @@ def _truncpareto_munp(self: Any, n: Any, b: Any, c: Any) -> Any:
 # ----------------------------------------------------------------------------------------- the truncated normal
 
 
-@expanded(patch(continuous, "_log_gauss_mass"), cases=lambda s: [])
 def _log_mass(a: Any, b: Any) -> Any:
     """The logarithm of the normal probability of an interval, which is turned to the left if it lies on the right."""
     right = a > 0
@@ -120,6 +110,9 @@ def _log_mass(a: Any, b: Any) -> Any:
     top = special.log_ndtr(high)
     tail = top + np.log(-np.expm1(special.log_ndtr(low) - top))
     return np.where(high <= 0, tail, np.log1p(-special.ndtr(a) - special.ndtr(-b)))
+
+
+patch(continuous, "_log_gauss_mass", _log_mass)
 
 
 def _truncated(name: str, parts: Callable[[Any, Any, Any], tuple[Any, Any]]) -> None:
@@ -144,12 +137,11 @@ def _pearson3(name: str, normal: str, slope: Callable[[Any], Any], of_gamma: Cal
     Edgeworth's expansion has (of Cornish and Fisher's, for quantiles)."""
 
     @_method(stats.pearson3, name)
-    @through
     def body(self: Any, x: Any, skew: Any) -> Any:
         near = np.abs(skew) < 0.000016
         beta = 2 / np.where(near, 1.0, skew)
         y = getattr(stats.norm, normal)(x)
-        return np.where(near, y + integral(0.0 * y, skew, slope(x)), of_gamma(x, beta, beta * beta))
+        return np.where(near, y + distribution_function(0.0 * y, skew, slope(x)), of_gamma(x, beta, beta * beta))
 
 
 def _gamma_logpdf(x: Any, beta: Any, alpha: Any) -> Any:
@@ -181,7 +173,6 @@ _pearson3("_ppf", "_ppf", _cornish_fisher, _gamma_ppf)
 
 
 @_method(stats.pearson3, "_pdf")
-@through
 def _pearson3_pdf(self: Any, x: Any, skew: Any) -> Any:
     y = np.exp(self._logpdf(x, skew))
     return np.where(np.isnan(y), 0.0, y)

@@ -15,10 +15,9 @@ import scipy.special._ufuncs as compiled
 from scipy import special, stats
 from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete, rv_generic
 
-from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, through
 from yota_py.registry.registry import case, nondiff, primitive, vjps
-from yota_py.registry.tangents import MISSING, strong_multiply
+from yota_py.registry.tangents import strong_multiply
 
 from ..elementwise import elementwise
 
@@ -53,17 +52,16 @@ def known_as(y: Any, x: Any) -> Any:
     return y
 
 
-vjps(known_as, None, lambda dy, y, value, x: dy, lowering=lambda y, _: y, cases=lambda s: [])
-
-
 @primitive
-def integral(y: Any, x: Any, slope: Any, *args: Any) -> Any:
-    """``y``, which grows by ``slope`` with ``x``."""
+def without_formula(y: Any, *args: Any) -> Any:
+    """``y``, which depends on ``args`` in a way that is not known."""
     return y
 
 
-vjps(integral, None, lambda dy, y, value, x, slope, *args: strong_multiply(dy, slope), None, lowering=lambda y, *_: y,
-     cases=lambda s: [case(s.integers(3), s(2, 1), np.zeros((2, 3)))])  # fmt: skip
+@primitive
+def distribution_function(y: Any, x: Any, slope: Any, *args: Any) -> Any:
+    """``y``, which grows by ``slope`` with ``x``; how it depends on ``args`` is not known."""
+    return y
 
 
 @primitive
@@ -72,10 +70,15 @@ def solved(y: Any, x: Any, q: Any, f: Any, slope: Any) -> Any:
     return y
 
 
+_first: Any = {"lowering": lambda y, *_: y}
+vjps(known_as, None, lambda dy, y, value, x: dy, **_first, cases=lambda s: [case(np.arange(3), np.arange(3.0))])
+vjps(without_formula, None, **_first, cases=lambda s: [case(np.arange(3), 0.5)])
+vjps(distribution_function, None, lambda dy, y, value, x, slope, *args: strong_multiply(dy, slope), None, **_first,
+     cases=lambda s: [case(np.zeros(3, int), np.arange(3), np.zeros(3))])  # fmt: skip
 vjps(solved, None, lambda dy, y, value, x, q, f, slope: dy,
      lambda dy, y, value, x, q, f, slope: strong_multiply(dy, 1 / slope),
-     lambda dy, y, value, x, q, f, slope: strong_multiply(dy, -1 / slope), None, lowering=lambda y, *_: y,
-     cases=lambda s: [])  # fmt: skip
+     lambda dy, y, value, x, q, f, slope: strong_multiply(dy, -1 / slope), None, **_first,
+     cases=lambda s: [case(np.arange(3), np.arange(3), 2, 2, np.arange(1.0, 4.0))])  # fmt: skip
 
 
 def implicit(self: Any, x: Any, q: Any, f: str, args: Any) -> Any:
@@ -90,25 +93,32 @@ def implicit(self: Any, x: Any, q: Any, f: str, args: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------- the methods
 
 
+def method(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The decorator of what stands for a private method while it is traced through: no operation of its own."""
+    return lambda body: patch(owner, name, through(body))
+
+
 def _density(owner: type, name: str) -> None:
-    """A density without derivative of its own: what is integrated of it has its value as derivative."""
-    vjps(patch(owner, name, values(owner, name)), None, MISSING, cases=lambda s: [])
+    """What is integrated of a density has its value as derivative, though it has none."""
+    known = nondiff(values(owner, name))
+
+    @method(owner, name)
+    def body(self: Any, x: Any, *args: Any) -> Any:
+        return without_formula(known(self, x, *args), x, *args)
 
 
 def _distribution(owner: type, name: str) -> None:
-    known, sign = nondiff(values(owner, name), cases=lambda s: []), -1 if name == "_sf" else 1
+    known, sign = nondiff(values(owner, name)), -1 if name == "_sf" else 1
 
-    @expanded(patch(owner, name), cases=lambda s: [])
-    @through
+    @method(owner, name)
     def body(self: Any, x: Any, *args: Any) -> Any:
-        return integral(known(self, x, *args), x, sign * self._pdf(x, *args), *args)
+        return distribution_function(known(self, x, *args), x, sign * self._pdf(x, *args), *args)
 
 
 def _quantile(owner: type, name: str) -> None:
-    known = nondiff(values(owner, name), cases=lambda s: [])
+    known = nondiff(values(owner, name))
 
-    @expanded(patch(owner, name), cases=lambda s: [])
-    @through
+    @method(owner, name)
     def body(self: Any, q: Any, *args: Any) -> Any:
         return implicit(self, known(self, q, *args), q, "_cdf" if name == "_ppf" else "_sf", args)
 
@@ -133,10 +143,9 @@ for _owner, _name in _GENERIC + [
 
 
 def _by_logarithm(owner: type) -> None:
-    known = nondiff(values(owner, "_pdf"), cases=lambda s: [])
+    known = nondiff(values(owner, "_pdf"))
 
-    @expanded(patch(owner, "_pdf"), cases=lambda s: [])
-    @through
+    @method(owner, "_pdf")
     def body(self: Any, x: Any, *args: Any) -> Any:
         return known_as(known(self, x, *args), np.exp(self._logpdf(x, *args)))
 
@@ -145,7 +154,7 @@ for _owner in map(type, (stats.beta, stats.ncx2, stats.genhyperbolic)):
     _by_logarithm(_owner)
 
 
-@expanded(patch(type(stats.genhyperbolic), "_logpdf"), cases=lambda s: [])
+@method(type(stats.genhyperbolic), "_logpdf")
 def _genhyperbolic_logpdf(self: Any, x: Any, p: Any, a: Any, b: Any) -> Any:
     """Barndorff-Nielsen 1977, with K scaled by the exponential of its argument."""
     t, h = np.sqrt((a - b) * (a + b)), np.hypot(1, x)
@@ -153,7 +162,7 @@ def _genhyperbolic_logpdf(self: Any, x: Any, p: Any, a: Any, b: Any) -> Any:
     return const + (p - 0.5) * np.log(h) + np.log(special.kve(p - 0.5, a * h)) - a * h + b * x
 
 
-@expanded(patch(type(stats.geninvgauss), "_logpdf"), cases=lambda s: [])
+@method(type(stats.geninvgauss), "_logpdf")
 def _geninvgauss_logpdf(self: Any, x: Any, p: Any, b: Any) -> Any:
     """Jorgensen 1982."""
     return (p - 1) * np.log(x) - b * (x + 1 / x) / 2 - np.log(2 * special.kve(p, b)) + b
@@ -162,8 +171,7 @@ def _geninvgauss_logpdf(self: Any, x: Any, p: Any, b: Any) -> Any:
 def _by_halves(name: str, f: str, other: str) -> None:
     """The logarithm of one of F and 1 - F, beyond the median by the other one."""
 
-    @expanded(patch(rv_continuous, name), cases=lambda s: [])
-    @through
+    @method(rv_continuous, name)
     def body(self: Any, x: Any, *args: Any) -> Any:
         y = getattr(self, f)(x, *args)
         return np.where(y < 0.5, np.log(y), np.log1p(-getattr(self, other)(x, *args)))

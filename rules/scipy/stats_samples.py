@@ -1,0 +1,443 @@
+"""Functions of samples in ``scipy.stats``: means, moments, scores, entropies, distances, transformations."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from yota_py.base.dispatch import is_traced
+from yota_py.registry.composites import expanded
+from yota_py.registry.patches import patch
+from yota_py.registry.registry import Cases, Sample, case, nondiff
+
+from ..support import count_along, dtype_of, inexact, shape_of, stop_gradient, unsupported
+from .stats_formulas import _exp
+
+
+def sampled(name: str, cases: Cases) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The decorator of the body of a function of samples: its arguments are those of SciPy's by name, those with
+    values only; missing values are taken as they come."""
+    takes = inspect.signature(getattr(stats, name))
+
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(getattr(stats, name))
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            given = takes.bind(*args, **kwargs).arguments
+            if given.pop("nan_policy", "propagate") != "propagate":
+                raise unsupported(f"scipy.stats.{name} with nan_policy=", "Take the missing values out before")
+            with np.errstate(all="ignore"):
+                return body(**given)
+
+        expanded(patch(stats, name), cases=cases)(whole)
+        return body
+
+    return register
+
+
+_SAMPLES: Cases = lambda s: [  # noqa: E731
+    case(s(5)), case(s(5, 2).T, -1), case(s(2, 3, dtype=np.float32), axis=None), case([0.5, 1.0, 2.5, 3.2]),
+]  # fmt: skip
+
+
+def _also(*more: Callable[[Sample], Any], base: Cases = _SAMPLES) -> Cases:
+    return lambda s: [*base(s), *(draw(s) for draw in more)]
+
+
+def _positive(s: Sample) -> Any:
+    """Positive samples, with the keyword of weights."""
+    yield from (case(abs(c.args[0]) + 0.1, *c.args[1:], **c.kwargs) for c in _SAMPLES(s) if type(c.args[0]) is not list)
+    yield case(s(4, low=0.5), weights=s(4, low=0.5))
+    yield case(s(2, 3, low=0.5), axis=1, keepdims=True)
+
+
+def _eps(x: Any) -> float:
+    return float(np.finfo(dtype_of(x)).eps)
+
+
+def _about(a: Any, order: int, axis: Any, center: Any = None, keepdims: bool = True) -> Any:
+    center = np.mean(a, axis=axis, keepdims=True) if center is None else center
+    return np.mean((a - center) ** order, axis=axis, keepdims=keepdims)
+
+
+# ------------------------------------------------------------------------------------------------------------- scores
+
+
+def _scores(scores: Any, compare: Any, axis: Any, ddof: int, same: bool) -> Any:
+    mean = np.mean(compare, axis=axis, keepdims=True)
+    std = np.std(compare, axis=axis, ddof=ddof, keepdims=True)
+    z = (scores - mean) / std
+    return np.where(std <= np.abs(_eps(z) * mean), np.nan, z) if same else z
+
+
+@sampled("zscore", _also(lambda s: case(s(4), ddof=1)))
+def _zscore(a: Any, axis: Any = 0, ddof: int = 0) -> Any:
+    a = inexact(a)
+    return _scores(a, a, axis, ddof, same=True)
+
+
+@sampled("zmap", lambda s: [case(s(3), s(5)), case(s(2, 3), s(4, 3), 0, 1), case(s(3), s(3, 4), axis=None)])
+def _zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0) -> Any:
+    return _scores(inexact(scores), inexact(compare), axis, ddof, same=scores is compare)
+
+
+@sampled("gzscore", lambda s: [case(s(5, low=0.5)), case(s(2, 3, low=0.5), axis=1, ddof=1)])
+def _gzscore(a: Any, axis: Any = 0, ddof: int = 0) -> Any:
+    a = np.log(inexact(a))
+    return _scores(a, a, axis, ddof, same=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ moments
+
+
+@sampled("moment", lambda s: [
+    case(s(5), 3), case(s(5), 2, center=0.5), case(s(5), [2, 3]), case(s(2, 3), 4, axis=1, keepdims=True), case(s(4)),
+])  # fmt: skip
+def _moment(a: Any, order: Any = 1, axis: Any = 0, center: Any = None, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    if np.ndim(order):
+        return np.stack([_moment(a, n, axis, center, keepdims) for n in order])
+    if order == 1 and center is None:
+        return 0.0 * np.mean(a, axis=axis, keepdims=keepdims)
+    return _about(a, order, axis, center, keepdims)
+
+
+def _standardized(a: Any, n: int, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+    """The standardized n-th moment, and where it is defined."""
+    m2 = _about(a, 2, axis, keepdims=keepdims)
+    zero = m2 <= (_eps(m2) * np.mean(a, axis=axis, keepdims=keepdims)) ** 2
+    return np.where(zero, np.nan, _about(a, n, axis, keepdims=keepdims) / m2 ** (n / 2)), zero
+
+
+@sampled("skew", _also(lambda s: case(s(5), 0, False), lambda s: case(s(2, 4), 1, bias=False, keepdims=True)))
+def _skew(a: Any, axis: Any = 0, bias: bool = True, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    y, n = _standardized(a, 3, axis, keepdims)[0], count_along(shape_of(a), axis)
+    return (y if bias or n <= 2 else math.sqrt((n - 1.0) * n) / (n - 2.0) * y)[()]
+
+
+@sampled("kurtosis", _also(lambda s: case(s(5), fisher=False), lambda s: case(s(5), 0, True, False)))
+def _kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    y, n = _standardized(a, 4, axis, keepdims)[0], count_along(shape_of(a), axis)
+    if not bias and n > 3:
+        y = 1.0 / (n - 2) / (n - 3) * ((n**2 - 1.0) * y - 3 * (n - 1) ** 2.0) + 3.0
+    return (y - 3 if fisher else y)[()]
+
+
+@sampled("sem", _also(lambda s: case(s(5), ddof=0)))
+def _sem(a: Any, axis: Any = 0, ddof: int = 1, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    return np.std(a, axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(count_along(shape_of(a), axis))
+
+
+@sampled("variation", _also(lambda s: case(s(5, low=0.5), ddof=1)))
+def _variation(a: Any, axis: Any = 0, ddof: int = 0, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    n, mean = count_along(shape_of(a), axis), np.mean(a, axis=axis, keepdims=keepdims)
+    std = np.std(a, axis=axis, keepdims=keepdims)
+    if n == ddof:
+        return np.where(std > 0, np.copysign(np.inf, mean), np.nan)[()]
+    return std * (n / (n - ddof)) ** 0.5 / mean
+
+
+@sampled("gstd", lambda s: [case(s(5, low=0.5)), case(s(2, 4, low=0.5), 1, 0), case(s(2, 3, low=0.5), keepdims=True)])
+def _gstd(a: Any, axis: Any = 0, ddof: int = 1, keepdims: bool = False) -> Any:
+    return np.exp(np.std(np.log(inexact(a)), axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+@sampled("describe", lambda s: [case(s(4)), case(s(5, 1), 0, 0, False)])
+def _describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True) -> Any:
+    a = inexact(a)
+    n = np.int64(count_along(shape_of(a), axis))
+    extremes = np.min(a, axis=axis), np.max(a, axis=axis)
+    mean, var = np.mean(a, axis=axis), np.var(a, axis=axis, ddof=ddof)
+    skew, kurtosis = _skew(a, axis, bias), _kurtosis(a, axis, bias=bias)
+    return type(stats.describe([0.0, 1.0]))(n, extremes, mean, var, skew, kurtosis)
+
+
+@sampled("kstat", lambda s: [case(s(5), n) for n in (1, 2, 3, 4)] + [case(s(5, 2), axis=0)])
+def _kstat(data: Any, n: int = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    """Unbiased estimates of the cumulants, by central moments."""
+    data = inexact(data)
+    N = count_along(shape_of(data), axis)
+    if n == 1:
+        return np.mean(data, axis=axis, keepdims=keepdims)
+    m2 = _about(data, 2, axis, keepdims=keepdims)
+    if n == 2:
+        return m2 * (N / (N - 1))
+    if n == 3:
+        return _about(data, 3, axis, keepdims=keepdims) * (N * N / ((N - 1) * (N - 2)))
+    m4 = _about(data, 4, axis, keepdims=keepdims)
+    return N * N * ((N + 1) * m4 - 3 * (N - 1) * m2**2) / ((N - 1) * (N - 2) * (N - 3))
+
+
+# -------------------------------------------------------------------------------------------------------------- means
+
+
+def _averaged(a: Any, weights: Any, axis: Any, keepdims: bool) -> Any:
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.broadcast_to(inexact(weights), shape_of(a))
+    total = np.sum(weights, axis=axis, keepdims=keepdims)
+    return np.sum(a * weights, axis=axis, keepdims=keepdims) / total
+
+
+@sampled("gmean", _positive)
+def _gmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, keepdims: bool = False) -> Any:
+    return np.exp(_averaged(np.log(inexact(a)), weights, axis, keepdims))
+
+
+@sampled("hmean", _positive)
+def _hmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    return 1.0 / _averaged(1.0 / np.where(a < 0, np.nan, a), weights, axis, keepdims)
+
+
+@sampled("pmean", lambda s: [case(s(5, low=0.5), p) for p in (3, 0.5, 0)] + [case(s(2, 3, low=0.5), 2, axis=1)])
+def _pmean(a: Any, p: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, keepdims: bool = False) -> Any:
+    if p == 0:
+        if is_traced(p):
+            raise unsupported("scipy.stats.pmean at p=0", "Take gmean")
+        return _gmean(a, axis, dtype, weights, keepdims)
+    a = inexact(a)
+    return _averaged(np.where(a < 0, np.nan, a) ** (1.0 * p), weights, axis, keepdims) ** (1 / p)
+
+
+def _inside(a: Any, limits: Any, inclusive: Any) -> Any:
+    low, high = limits or (None, None)
+    ok = np.isfinite(a) | True
+    for limit, closed, ops in ((low, inclusive[0], (np.greater, np.greater_equal)),
+                               (high, inclusive[1], (np.less, np.less_equal))):  # fmt: skip
+        ok = ok if limit is None else np.logical_and(ok, ops[bool(closed)](a, limit))
+    return ok
+
+
+_limited: Cases = lambda s: [  # noqa: E731
+    case(s(5)), case(s(6), (-1.5, 1.5)), case(s(6), (None, 1.5), (True, False)), case(s(4, 3), axis=0),
+]  # fmt: skip
+
+
+@sampled("tmean", _limited)
+def _tmean(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = None, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    ok = _inside(a, limits, inclusive)
+    n = np.sum(ok, axis=axis, keepdims=keepdims)
+    return np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=keepdims) / n
+
+
+def _trimmed(a: Any, limits: Any, inclusive: Any, axis: Any, ddof: int, keepdims: bool) -> tuple[Any, Any]:
+    a = inexact(a)
+    ok = np.logical_and(_inside(a, limits, inclusive), np.logical_not(np.isnan(a)))
+    n = np.sum(ok, axis=axis, keepdims=True)
+    d = np.where(ok, a - np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=True) / n, 0.0)
+    n = np.sum(ok, axis=axis, keepdims=keepdims)
+    return np.sum(d * d, axis=axis, keepdims=keepdims) / (n - ddof), n
+
+
+@sampled("tvar", _limited)
+def _tvar(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1,
+          keepdims: bool = False) -> Any:  # fmt: skip
+    return _trimmed(a, limits, inclusive, axis, ddof, keepdims)[0]
+
+
+@sampled("tstd", _limited)
+def _tstd(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1,
+          keepdims: bool = False) -> Any:  # fmt: skip
+    return np.sqrt(_trimmed(a, limits, inclusive, axis, ddof, keepdims)[0])
+
+
+@sampled("tsem", _limited)
+def _tsem(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1,
+          keepdims: bool = False) -> Any:  # fmt: skip
+    var, n = _trimmed(a, limits, inclusive, axis, ddof, keepdims)
+    return np.sqrt(var) / np.sqrt(n)
+
+
+@sampled("trim_mean", lambda s: [case(s(6), 0.2), case(s(5, 2), 0.3), case(s(2, 6), 0.2, axis=1), case(s(6), 0.0)])
+def _trim_mean(a: Any, proportiontocut: float, axis: Any = 0, keepdims: bool = False) -> Any:
+    a = inexact(a)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    n = shape_of(a)[axis]
+    cut = int(proportiontocut * n)
+    kept = np.moveaxis(np.sort(a, axis=axis), axis, 0)[cut : n - cut]
+    y = np.mean(kept, axis=0)
+    return np.expand_dims(y, axis) if keepdims else y
+
+
+@sampled("iqr", lambda s: [
+    case(s(7)), case(s(3, 4), 1, (10, 80)), case(s(5), scale="normal"), case(s(5), scale=2.0, keepdims=True),
+])  # fmt: skip
+def _iqr(x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, interpolation: str = "linear",
+         keepdims: bool = False) -> Any:  # fmt: skip
+    scale = {"normal": 1.3489795003921634}[scale.lower()] if isinstance(scale, str) else scale
+    x, (low, high) = inexact(x), sorted(rng)
+    parts = [np.quantile(x, q / 100, axis=axis, method=interpolation, keepdims=keepdims) for q in (high, low)]
+    return (parts[0] - parts[1]) / scale
+
+
+@sampled("median_abs_deviation", _also(lambda s: case(s(5), scale="normal"), lambda s: case(s(5), center=np.mean)))
+def _median_abs_deviation(x: Any, axis: Any = 0, center: Any = np.median, scale: Any = 1.0,
+                          keepdims: bool = False) -> Any:  # fmt: skip
+    scale = 0.6744897501960817 if scale == "normal" else scale
+    x = inexact(x)
+    middle = center(x, axis=axis)
+    middle = middle if axis is None else np.expand_dims(middle, axis)
+    return np.median(np.abs(x - middle), axis=axis, keepdims=keepdims) / scale
+
+
+# ---------------------------------------------------------------------------------------------------------- entropies
+
+
+@sampled("entropy", lambda s: [
+    case(s(4, low=0.2)), case(s(4, low=0.2), s(4, low=0.2)), case(s(2, 3, low=0.2), base=2.0, axis=1),
+    case(s(4, 3, low=0.2), s(4, 1, low=0.2)), case(s(3, low=0.2, dtype=np.float32)),
+])  # fmt: skip
+def _entropy(pk: Any, qk: Any = None, base: float | None = None, axis: Any = 0, keepdims: bool = False) -> Any:
+    pk = inexact(pk)
+    if qk is None:
+        terms = special.entr(pk / np.sum(pk, axis=axis, keepdims=True))
+    else:
+        shape = np.broadcast_shapes(shape_of(pk), shape_of(qk := inexact(qk)))
+        pk, qk = np.broadcast_to(pk, shape), np.broadcast_to(qk, shape)
+        pk, qk = (x / np.sum(x, axis=axis, keepdims=True) for x in (pk, qk))
+        terms = special.rel_entr(pk, qk)
+    y = np.sum(terms, axis=axis, keepdims=keepdims)
+    return y if base is None else y / math.log(base)
+
+
+@sampled("differential_entropy", lambda s: [
+    case(s(9)), case(s(12)), case(s(12), window_length=3, base=2.0, method="vasicek"), case(s(2, 9), axis=1),
+])  # fmt: skip
+def _differential_entropy(values: Any, window_length: int | None = None, base: float | None = None, axis: int = 0,
+                          method: str = "auto", keepdims: bool = False) -> Any:  # fmt: skip
+    """Vasicek 1976; van Es 1992; Ebrahimi, Pflughoeft & Soofi 1994."""
+    x = np.sort(np.moveaxis(inexact(values), axis, -1), axis=-1)
+    n = shape_of(x)[-1]
+    m = math.floor(math.sqrt(n) + 0.5) if window_length is None else window_length
+    if method == "auto":
+        method = "van es" if n <= 10 else "ebrahimi" if n <= 1000 else "vasicek"
+    if not 2 <= 2 * m < n or method not in ("van es", "ebrahimi", "vasicek"):
+        raise unsupported("scipy.stats.differential_entropy with this method or window", "Take another one")
+    if method == "van es":
+        y = np.mean(np.log((n + 1) / m * (x[..., m:] - x[..., :-m])), axis=-1)
+        y = y + sum(1 / k for k in range(m, n + 1)) + math.log(m) - math.log(n + 1)
+    else:
+        spaced = x[..., np.minimum(np.arange(n) + m, n - 1)] - x[..., np.maximum(np.arange(n) - m, 0)]
+        i = np.arange(1, n + 1)
+        ends = np.where(i <= m, 1 + (i - 1) / m, np.where(i <= n - m, 2, 1 + (n - i) / m))
+        y = np.mean(np.log(n * spaced / ((ends if method == "ebrahimi" else 2) * m)), axis=-1)
+    y = y if base is None else y / math.log(base)
+    return np.expand_dims(y, axis) if keepdims else y
+
+
+# ---------------------------------------------------------------------------------------------------- circular means
+
+
+def _resultant(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+    turned = inexact(samples) * (2.0 * math.pi / (high - low))
+    return (np.mean(np.sin(turned), axis=axis, keepdims=keepdims),
+            np.mean(np.cos(turned), axis=axis, keepdims=keepdims))  # fmt: skip
+
+
+_circular: Cases = lambda s: [  # noqa: E731
+    case(s(5)), case(50 * s(5), 180.0), case(s(4, 3), high=3.0, low=-1.0, axis=0), case(s(4, dtype=np.float32)),
+]  # fmt: skip
+
+
+@sampled("circmean", _circular)
+def _circmean(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, keepdims: bool = False) -> Any:
+    s, c = _resultant(samples, high, low, axis, keepdims)
+    return (np.arctan2(s, c) * ((high - low) / (2.0 * math.pi)) - low) % (high - low) + low
+
+
+@sampled("circvar", _circular)
+def _circvar(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, keepdims: bool = False) -> Any:
+    return 1.0 - np.hypot(*_resultant(samples, high, low, axis, keepdims))
+
+
+@sampled("circstd", lambda s: [*_circular(s), case(s(5), normalize=True)])
+def _circstd(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, normalize: bool = False,
+             keepdims: bool = False) -> Any:  # fmt: skip
+    y = np.sqrt(-2 * np.log(np.hypot(*_resultant(samples, high, low, axis, keepdims))))
+    return y if normalize else y * ((high - low) / (2.0 * math.pi))
+
+
+# -------------------------------------------------------------------------------------- distances, transformations
+
+
+def _distance(p: int, u: Any, v: Any, u_weights: Any, v_weights: Any) -> Any:
+    """The integral of the difference of two distribution functions, which jump at the values."""
+    u, v = inexact(u), inexact(v)
+    everywhere = np.sort(np.concatenate([u, v]))
+    difference = _jumps(u, u_weights, everywhere[:-1]) - _jumps(v, v_weights, everywhere[:-1])
+    return np.sum((np.abs(difference) if p == 1 else difference * difference) * np.diff(everywhere))
+
+
+def _jumps(x: Any, weights: Any, at: Any) -> Any:
+    order = np.argsort(x)
+    below = np.searchsorted(stop_gradient(x[order]), stop_gradient(at), "right")
+    if weights is None:
+        return below / shape_of(x)[0]
+    total = np.concatenate([np.zeros(1), np.cumsum(inexact(weights)[order])])
+    return total[below] / total[-1]
+
+
+_two: Cases = lambda s: [  # noqa: E731
+    case(s(3), s(4)), case(s(3), s(4), s(3, low=0.5), s(4, low=0.5)), case(s(3), s(2), v_weights=s(2, low=0.5)),
+]  # fmt: skip
+
+
+@sampled("wasserstein_distance", _two)
+def _wasserstein(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+    return _distance(1, u_values, v_values, u_weights, v_weights)
+
+
+@sampled("energy_distance", _two)
+def _energy(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+    return np.sqrt(2) * np.sqrt(_distance(2, u_values, v_values, u_weights, v_weights))
+
+
+def _power(x: Any, lmbda: Any, cls: str) -> Any:
+    if lmbda is None:
+        raise unsupported(f"scipy.stats.{cls}, which searches for lmbda,", "Give lmbda")
+    return _exp(lmbda, x)
+
+
+@sampled("boxcox", lambda s: [case(s(3, low=0.2), s.number()), case(s(3, low=0.2), 0.0)])
+def _boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None) -> Any:
+    return _power(np.log(inexact(x)), lmbda, "boxcox")
+
+
+@sampled("yeojohnson", lambda s: [case(s(3), s.number(0.1, 1.9)), case(s(3), 0.0), case(s(3), 2.0)])
+def _yeojohnson(x: Any, lmbda: Any = None) -> Any:
+    """Yeo & Johnson 2000."""
+    x = inexact(x)
+    y = _power(np.log1p(np.abs(x)), lmbda, "yeojohnson")
+    return np.where(x >= 0, y, -_exp(2 - lmbda, np.log1p(np.abs(x))))
+
+
+@sampled("boxcox_llf", lambda s: [
+    case(s.number(), s(4, 2, low=0.2)), case(0.0, s(3, low=0.2)),
+])  # fmt: skip
+def _boxcox_llf(lmb: Any, data: Any, axis: Any = 0, keepdims: bool = False) -> Any:
+    logs = np.log(inexact(data))
+    n, var = count_along(shape_of(logs), axis), np.var(_exp(lmb, logs), axis=axis, keepdims=keepdims)
+    return (lmb - 1) * np.sum(logs, axis=axis, keepdims=keepdims) - n / 2 * np.log(var)
+
+
+@sampled("yeojohnson_llf", lambda s: [case(s.number(0.1, 1.9), s(4, 2), axis=1)])
+def _yeojohnson_llf(lmb: Any, data: Any, axis: Any = 0, keepdims: bool = False) -> Any:
+    data = inexact(data)
+    n, var = count_along(shape_of(data), axis), np.var(_yeojohnson(data, lmb), axis=axis, keepdims=keepdims)
+    slope = np.sum(np.sign(data) * np.log1p(np.abs(data)), axis=axis, keepdims=keepdims)
+    return (lmb - 1) * slope - n / 2 * np.log(var)
+
+
+nondiff(patch(stats, "rankdata"), cases=lambda s: [case(s(5)), case(s(2, 3), "min", axis=1)])
