@@ -11,7 +11,7 @@ FILES = {
     "special": "special",
     "linalg": "linalg",
     "fft": "fft",
-    "stats": "stats stats_private stats_formulas stats_discrete stats_moments stats_samples",
+    "stats": "stats stats_private stats_formulas stats_discrete stats_moments stats_samples stats_multivariate stats_tests stats_kde",
     "signal": "signal",
     "integrate": "integrate",
     "interpolate": "interpolate",

@@ -19,7 +19,8 @@ from .stats_private import distribution_function, known_as, method, values, with
 
 _PROBABILITIES: Cases = lambda s: [  # noqa: E731
     case(stats.poisson, np.array([0, 2, 3]), s(3, low=0.5)),
-    case(stats.binom, np.array([[0], [2]]), 4, s(3, low=0.2, high=0.8)), case(stats.geom, 2, s.number(0.2, 0.8), loc=-1),
+    case(stats.binom, np.array([[0], [2]]), 4, s(3, low=0.2, high=0.8)),
+    case(stats.geom, 2, s.number(0.2, 0.8), loc=-1),
 ]  # fmt: skip
 
 

@@ -79,7 +79,8 @@ def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
 
 
 @expanded(patch(rv_generic, "moment"), cases=lambda s: [
-    case(stats.gamma, 1, s(3, low=0.5)), case(stats.expon, 3, s(2), s.number(0.5, 1.0)), case(stats.norm, 2, scale=s(2)),
+    case(stats.gamma, 1, s(3, low=0.5)), case(stats.expon, 3, s(2), s.number(0.5, 1.0)),
+    case(stats.norm, 2, scale=s(2)),
 ])  # fmt: skip
 @through
 def _moment(self: Any, order: int, *args: Any, **kwds: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from yota_py.base.dispatch import is_traced
+from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Cases, Sample, case, nondiff
@@ -20,13 +20,14 @@ from ..support import count_along, dtype_of, inexact, shape_of, stop_gradient, u
 from .stats_formulas import _exp
 
 
-def sampled(name: str, cases: Cases) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def sampled(name: str, cases: Cases | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The decorator of the body of a function of samples: its arguments are those of SciPy's by name, those with
-    values only; missing values are taken as they come."""
-    takes = inspect.signature(getattr(stats, name))
+    values only; missing values are taken as they come. One that gives an object has no cases."""
+    plain = getattr(stats, name)
+    takes = inspect.signature(plain)
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(getattr(stats, name))
+        @wraps(plain)
         def whole(*args: Any, **kwargs: Any) -> Any:
             given = takes.bind(*args, **kwargs).arguments
             if given.pop("nan_policy", "propagate") != "propagate":
@@ -34,7 +35,14 @@ def sampled(name: str, cases: Cases) -> Callable[[Callable[..., Any]], Callable[
             with np.errstate(all="ignore"):
                 return body(**given)
 
-        expanded(patch(stats, name), cases=cases)(whole)
+        @wraps(plain)
+        def stand_in(*args: Any, **kwargs: Any) -> Any:
+            return (plain if find_traced((args, kwargs)) is None else whole)(*args, **kwargs)
+
+        if cases is None:
+            patch(stats, name, stand_in)
+        else:
+            expanded(patch(stats, name), cases=cases)(whole)
         return body
 
     return register
