@@ -21,7 +21,7 @@ from ..base.containers import is_proxy
 from ..base.dispatch import is_traced, mode_of, original
 from ..base.ownership import is_library, is_library_code
 from ..errors import Abandoned
-from ..registry.contents import copy_of, parts_of, unchanged
+from ..registry.contents import copy_of, has_state, parts_of, state_of, unchanged
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
@@ -364,6 +364,9 @@ class Captures:
             same, copy = self.guards.constant(unchanged), self.guards.constant(copy_of(value))
             self.guards.require(f"{same}({slot}, {copy})", slot, "another matrix")
             self.trace.matrices.append(value)
+        elif (state := state_of(value)) is not None:
+            same, copy = self.guards.constant(has_state), self.guards.constant(state)
+            self.guards.require(f"{same}({slot}, {copy})", slot, "an object that has changed")
         elif isinstance(value, functools.cached_property):
             self._callable(value.func, slot.attribute("func"), itself=True)
         elif kinds.is_set_of_constants(value):

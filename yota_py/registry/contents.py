@@ -1,8 +1,10 @@
-"""Contents of SciPy's sparse matrices, compared bit by bit: objects of a library that can be watched nevertheless."""
+"""Contents of SciPy's sparse matrices and of other objects, compared bit by bit: objects of a library that can be
+watched nevertheless."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,3 +54,38 @@ def _forget(key: int, gone: weakref.ref[Any]) -> None:
     known = _copies.get(key)
     if known is not None and known[0] is gone:
         _copies.pop(key, None)
+
+
+# What all answers of a library's object depend on, by its class: numbers, texts, classes, arrays, and containers of them.
+states: dict[type, Callable[[Any], Any]] = {}
+
+
+def state_of(value: Any) -> Any:
+    """A copy of the state of an object whose class is known; ``None`` if it is not, or there is more to it."""
+    read = next((states[cls] for cls in type(value).__mro__ if cls in states), None)
+    return None if read is None else _copied(read(value))
+
+
+def has_state(value: Any, state: Any) -> bool:
+    """Whether an object is as it was."""
+    now = state_of(value)
+    return now is not None and _same_state(now, state)
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict):
+        state = [part for item in state.items() for part in item]
+    if isinstance(state, tuple | list):
+        parts = tuple([_copied(part) for part in state])
+        return None if any(part is None for part in parts) else parts
+    if isinstance(state, int | float | complex | np.number | np.bool_ | np.ndarray) and np.asarray(state).dtype != object:
+        return np.array(state)
+    return state if isinstance(state, str | type) else None
+
+
+def _same_state(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same_state, a, b))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return _same_bits(a, b)
+    return type(a) is type(b) and bool(a == b)
