@@ -11,6 +11,7 @@ from scipy.stats import gaussian_kde
 
 from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
+from yota_py.registry.contents import states
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case
 
@@ -71,6 +72,7 @@ def _log_density(self: Any, x: Any) -> Any:
     return logsumexp(np.log(weights) - half, axis=1) - log
 
 
+states[gaussian_kde] = lambda kde: (kde.dataset, kde.__dict__.get("_weights", 0), kde.factor)
 _kde = stats.gaussian_kde([0.0, 1.0, 3.0, 4.5])
 for _name in ("evaluate", "pdf", "__call__"):
     expanded(patch(gaussian_kde, _name, holds=_HOLDS), cases=lambda s: [case(_kde, s(3)), case(_kde, s.number())])(

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.stats._distn_infrastructure import _moment_from_stats, rv_continuous, rv_discrete, rv_frozen, rv_generic
 
 from yota_py.base.dispatch import original, shadow
+from yota_py.registry.contents import states
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, through
 from yota_py.registry.registry import Cases, case, nondiff, primitive
@@ -133,6 +134,9 @@ def _support(self: Any, *args: Any, **kwds: Any) -> Any:
     args, loc, scale, ok = _valid(self, *self._parse_args(*args, **kwds))
     return tuple([np.where(ok, end * scale + loc, np.nan)[()] for end in self._get_support(*args)])
 
+
+# What a frozen distribution answers depends on, besides the draws of its generator.
+states[rv_frozen] = lambda frozen: (type(frozen.dist), frozen.dist.a, frozen.dist.b, frozen.args, frozen.kwds)
 
 # A distribution that is frozen asks for the support at once.
 method(rv_frozen, "__init__")(rv_frozen.__init__)

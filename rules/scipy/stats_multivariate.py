@@ -13,6 +13,7 @@ from scipy.stats import _multivariate as multivariate
 
 from yota_py.base.dispatch import find_traced, original, shadow
 from yota_py.registry.composites import expanded
+from yota_py.registry.contents import states
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Cases, case
 
@@ -92,6 +93,7 @@ def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
             self.held, self.cov_object = given.get("cov"), SimpleNamespace(covariance=given.get("cov", 1))
 
     patch(cls, "__init__", init)
+    states[cls] = lambda frozen: [frozen.cov if key == "cov" else getattr(frozen, key) for key in keys]
     for name in methods.split():
         _frozen_method(cls, name, keys)
 

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 from scipy.stats import _stats_py
 
 from yota_py.registry.registry import nondiff, primitive
 
-from ..support import count_along, inexact, shape_of
+from ..support import count_along, inexact, shape_of, unsupported
 from .stats_private import distribution_function
 from .stats_samples import sampled
 
@@ -28,12 +28,12 @@ def _probability(t: Any, alternative: str, name: str, *shapes: Any) -> Any:
 def _pvalue(t: Any, alternative: str, density: Any, name: str, *shapes: Any) -> Any:
     """The probability of a larger statistic, whose slope is the density of the statistic."""
     sign = {"less": 1.0, "greater": -1.0, "two-sided": -2 * np.sign(t)}[alternative]
-    return distribution_function(_probability(t, alternative, name, *shapes), t, sign * density)
+    return distribution_function(_probability(t, alternative, name, *shapes), t, sign * density, *shapes)
 
 
 def _of_t(t: Any, df: Any, alternative: str) -> Any:
     """Student's density; the degrees of freedom may depend on the samples, as Welch's do, with no formula for it."""
-    log = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - 0.5 * math.log(df * math.pi)
+    log = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * np.log(df * math.pi)
     return _pvalue(t, alternative, np.exp(log - (df + 1) / 2 * np.log1p(t * t / df)), "t", df)
 
 
@@ -85,3 +85,23 @@ def _ttest_1samp(a: Any, popmean: Any, axis: Any = 0, alternative: str = "two-si
 @sampled("ttest_rel", None)
 def _ttest_rel(a: Any, b: Any, axis: Any = 0, alternative: str = "two-sided") -> Any:
     return _one_sample(inexact(a) - inexact(b), 0.0, axis, alternative)
+
+
+@sampled("ttest_ind", None)
+def _ttest_ind(a: Any, b: Any, axis: Any = 0, equal_var: bool = True, alternative: str = "two-sided", trim: float = 0,
+               method: Any = None) -> Any:  # fmt: skip
+    """Student's test, or Welch's."""
+    if trim or method is not None:
+        raise unsupported("scipy.stats.ttest_ind with trim= or method=", "Take the plain test")
+    a, b = inexact(a), inexact(b)
+    a, b, axis = (np.ravel(a), np.ravel(b), 0) if axis is None else (a, b, axis)
+    n, m = count_along(shape_of(a), axis), count_along(shape_of(b), axis)
+    u, v = np.var(a, axis=axis, ddof=1), np.var(b, axis=axis, ddof=1)
+    if equal_var:
+        df: Any = n + m - 2.0
+        error = np.sqrt(((n - 1) * u + (m - 1) * v) / df * (1.0 / n + 1.0 / m))
+    else:
+        df = (u / n + v / m) ** 2 / ((u / n) ** 2 / (n - 1) + (v / m) ** 2 / (m - 1))
+        error = np.sqrt(u / n + v / m)
+    d = np.mean(a, axis=axis) - np.mean(b, axis=axis)
+    return _tested(d / error, df, alternative, error, d)
