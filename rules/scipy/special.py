@@ -107,11 +107,9 @@ def _normal(square: Any) -> Any:
     return np.exp(-0.5 * square) / math.sqrt(2 * math.pi)
 
 
-# ------------------------------------------------------- gamma function and relatives (5.2, 5.15), Bessel (10.29)
+# ------------------------------------------------------- gamma function and relatives (5.2, 5.15)
 
-_polygamma, _zeta = primitive(special.polygamma), primitive(special.zeta)
-patch(special, "polygamma", _polygamma)
-patch(special, "zeta", _zeta)
+polygamma = patch(special, "polygamma")
 
 elementwise(special.gamma, lambda y, x: y * special.digamma(x), on=[POSITIVE], python=gamma_of_number)
 
@@ -127,7 +125,7 @@ scalar_rule(lgamma_of_number, lambda y, x: special.digamma(x), kernel="lgamma", 
 elementwise(special.loggamma, lambda y, x: special.digamma(x), on=[POSITIVE])
 
 
-def _rgamma_slope(y: Any, x: Any) -> Any:
+def rgamma_slope(y: Any, x: Any) -> Any:
     """To the left by reflection, ``1 / gamma(x) = gamma(1 - x) sin(pi x) / pi``: gamma has poles, this has none."""
     left = np.less(x, 0.5)
     z, right = np.where(left, x, 0), np.where(left, 1, x)
@@ -136,42 +134,21 @@ def _rgamma_slope(y: Any, x: Any) -> Any:
     return np.where(left, reflected, -special.rgamma(right) * special.digamma(right))
 
 
-elementwise(special.rgamma, _rgamma_slope, on=[POSITIVE])
-elementwise(special.digamma, lambda y, x: _polygamma(1, x), on=[POSITIVE])
+elementwise(special.rgamma, rgamma_slope, on=[POSITIVE])
+elementwise(special.digamma, lambda y, x: polygamma(1, x), on=[POSITIVE])
 elementwise(special.beta, lambda y, a, b: y * _beta_slope(a, b), lambda y, a, b: y * _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
 elementwise(special.betaln, lambda y, a, b: _beta_slope(a, b), lambda y, a, b: _beta_slope(b, a),
             on=[POSITIVE, POSITIVE])  # fmt: skip
-elementwise(special.i0, lambda y, x: special.i1(x), on=[REAL])
-elementwise(np.i0, lambda y, x: special.i1(x), on=[REAL])
-elementwise(special.i1, lambda y, x: (special.i0(x) + special.iv(2, x)) / 2, on=[REAL])
-elementwise(special.j0, lambda y, x: -special.j1(x), on=[REAL])
-elementwise(special.j1, lambda y, x: (special.j0(x) - special.jv(2, x)) / 2, on=[REAL])
 
 
 def _beta_slope(a: Any, b: Any) -> Any:
     return special.digamma(a) - special.digamma(np.add(a, b))
 
 
-def _bessel(fn: Any, sign: int) -> None:
-    """``f(v, x)``: the derivative in x is ``(f(v - 1, x) + sign f(v + 1, x)) / 2``, at zero too; none in the order."""
-
-    def slope(dy: Any, y: Any, v: Any, x: Any) -> Any:
-        return strong_multiply(dy, conj((fn(v - 1, x) + sign * fn(v + 1, x)) / 2))
-
-    vjps(fn, MISSING, slope, cases=lambda s: [
-        case(2, s(3)), case(s.integers(3, low=0, high=4), s(2, 3)), case(1, 0.0),
-    ])  # fmt: skip
-
-
-_bessel(special.jv, -1)
-_bessel(special.iv, 1)
-vjps(_polygamma, MISSING, lambda dy, y, n, x: dy * _polygamma(n + 1, x), cases=lambda s: [
+vjps(polygamma, MISSING, lambda dy, y, n, x: dy * polygamma(n + 1, x), cases=lambda s: [
     case(1, s(3, low=0.5)), case(s.integers(3, low=1, high=4), s(3, low=0.5)), case(2, 1.3),
 ])  # fmt: skip
-# Hurwitz: d zeta(x, q)/dq = -x zeta(x+1, q) (25.11.17).
-vjps(_zeta, MISSING, lambda dy, y, x, q=1: -dy * x * _zeta(x + 1, q),
-     cases=lambda s: [case(3, s(3, low=0.5)), case(s.integers(3, low=2, high=4), s(3, low=0.5))])  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ logsumexp and softmax

@@ -24,12 +24,18 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 _TYPED = "<string>"  # the file name of text that is given to ``exec`` or ``eval``
 
 _NUMPYS = frozenset(fn for fn in vars(np).values() if isinstance(fn, np.ufunc))
+_WITH_UFUNCS = ("scipy.special", "scipy.special._ufuncs", "scipy.special._special_ufuncs")
 
 
 def named_module(fn: Any) -> Any:
-    """The ``__module__`` of a function, which older ufuncs of NumPy lack; ``None`` if it has none."""
+    """The ``__module__`` of a function, which ufuncs of SciPy and of an older NumPy lack; ``None`` if there is none."""
     module = getattr(fn, "__module__", None)
-    return "numpy" if module is None and isinstance(fn, np.ufunc) and fn in _NUMPYS else module
+    if module is not None or not isinstance(fn, np.ufunc):
+        return module
+    if fn in _NUMPYS:
+        return "numpy"
+    of_scipy = (sys.modules.get(name) for name in _WITH_UFUNCS)
+    return "scipy.special" if any(vars(m).get(fn.__name__) is fn for m in of_scipy if m) else None
 
 
 @lru_cache(maxsize=4096)
