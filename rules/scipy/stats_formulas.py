@@ -84,10 +84,16 @@ def _kappa4_logcdf(self: Any, x: Any, h: Any, k: Any) -> Any:
     return -_log(-h, np.exp(-_log(-k, x)))
 
 
+def _less_one(c: Any, x: Any) -> Any:
+    """The logarithm of ``(1 - c x)**(1/c - 1)``."""
+    cx = np.where(np.logical_and(np.equal(c, 0), np.isinf(x)), 0.0, c * x)
+    end = special.xlog1py(1 / np.where(np.equal(c, 0), 1.0, c) - 1, -1.0)
+    return np.where(np.equal(cx, 1), end, -_log(-c, x) - np.log1p(-cx))
+
+
 @_method(stats.kappa4, "_logpdf")
 def _kappa4_logpdf(self: Any, x: Any, h: Any, k: Any) -> Any:
-    y = np.exp(-_log(-k, x))
-    return -_log(-k, x) - np.log1p(-k * x) - _log(-h, y) - np.log1p(-h * y)
+    return _less_one(k, x) + _less_one(h, np.exp(-_log(-k, x)))
 
 
 @_method(stats.kappa4, "_ppf")

@@ -31,8 +31,12 @@ def values(owner: type, name: str) -> Callable[..., Any]:
     @primitive
     def method(self: Any, x: Any, *args: Any) -> Any:
         x, *args = np.broadcast_arrays(x, *args)
-        low, high = (0, 1) if name in ("_ppf", "_isf") else self._get_support(*args)
-        within = (low <= x) & (x <= high) if isinstance(self, rv_discrete) else (low < x) & (x < high)
+        if name in ("_ppf", "_isf"):
+            within = (0 < x) & (x < 1)
+        elif isinstance(self, rv_discrete) or name == "_pdf":
+            within = self._support_mask(x, *args)
+        else:
+            within = self._open_support_mask(x, *args)
         inside = np.logical_and(within, self._argcheck(*args))
         y = np.full(x.shape, np.nan)
         if inside.any():
