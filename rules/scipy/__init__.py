@@ -9,7 +9,7 @@ from ..python_math import gamma_of_number, lgamma_of_number
 # By the names of the subpackages.
 FILES = {
     "special": "special special_bessel special_polynomials special_integrals special_elliptic special_elementary "
-    "special_gamma special_equations special_incomplete",
+    "special_gamma special_equations special_incomplete special_distributions",
     "linalg": "linalg",
     "fft": "fft",
     "stats": "stats stats_private stats_formulas stats_discrete stats_moments stats_samples stats_multivariate stats_tests stats_kde",

@@ -60,7 +60,8 @@ def _unless_far(slope: Any, sign: int, v: Any, x: Any) -> Any:
         return slope
     far = np.greater(np.abs(x), np.maximum(25, v * v))
     z = np.where(far, np.abs(x), 1)
-    series, a = 0, 1
+    series: Any = 0.0
+    a: Any = 1.0
     for k in range(16):
         series = series - (k + 0.5) * a
         a = a * (sign * (4 * v * v - (2 * k + 1) ** 2) / (8 * (k + 1))) / z
@@ -136,7 +137,7 @@ def _below_one(sign: int, x: Any) -> Any:
     """``(1 - J_0(x)) / x``, or with the other sign ``(I_0(x) - 1) / x``; near zero by their series (10.2.2)."""
     near = np.abs(x) < 1
     u = np.square(np.where(near, x, 0)) / 4
-    series = 1.0
+    series: Any = 1.0
     for k in range(12, 1, -1):
         series = 1 + sign * u / (k * k) * series
     whole = special.j0(x) if sign < 0 else special.i0(x)
@@ -200,7 +201,7 @@ vjps(special.airye, _airye, cases=families(POSITIVE, complex=True))
 # Both are parts of solutions of x w'' + w' = i x w.
 
 
-def _over_x(slope: Any, x: Any, limit: float) -> Any:
+def _over_x(slope: Any, x: Any, limit: complex) -> Any:
     return np.where(np.equal(x, 0), limit, np.divide(slope, np.where(np.equal(x, 0), 1, x)))
 
 

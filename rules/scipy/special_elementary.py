@@ -24,24 +24,24 @@ SHIFTED = (-0.6, 2.0)
 # ----------------------------------------------------------------------------------------- powers and logarithms
 
 
-def _exprel(y: Any, x: Any) -> Any:
+def exprel_slope(y: Any, x: Any) -> Any:
     """``(exp(x) - exprel(x)) / x``, and near zero its series, of ``x**n / (n! (n + 2))``."""
     near = np.abs(x) < 1
     small, large = np.where(near, x, 0), np.where(near, 1, x)
-    series = 0.0
+    series: Any = 0.0
     for n in range(18, -1, -1):
         series = 1 / (math.factorial(n) * (n + 2)) + small * series
     return np.where(near, series, (np.exp(large) - special.exprel(large)) / large)
 
 
-family(special.exprel, _exprel, on=[REAL])
+family(special.exprel, exprel_slope, on=[REAL])
 family(special.powm1, lambda y, x, p: p * np.power(x, p - 1), lambda y, x, p: np.power(x, p) * np.log(x),
        on=[POSITIVE, REAL])  # fmt: skip
 
 
 def _boxcox(log: Any, power: Any) -> Any:
     """``log(x)**2 exprel'(power log(x))``"""
-    return log * log * _exprel(None, power * log)
+    return log * log * exprel_slope(None, power * log)
 
 
 def _inv_boxcox(x: Any, y: Any, power: Any) -> Any:
