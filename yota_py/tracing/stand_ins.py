@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from types import FrameType, FunctionType, MethodDescriptorType, ModuleType
+from types import FrameType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -229,12 +229,23 @@ def stand_in_for(value: Any) -> Any:
     return gate if gate is not None and original(gate) is value else None
 
 
+def bound_stand_in(value: Any) -> Any:
+    """The stand-in for a method of a library's object that was taken from it before (``density = norm.pdf``);
+    ``None`` if there is none."""
+    gate = stand_in_for(value.__func__) if type(value) is MethodType else None
+    return None if gate is None else MethodType(gate, value.__self__)
+
+
 def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
     """What to call for ``f`` so that it notices tracers: for ``grad(math.sin, 1.0)``, the traced function itself."""
     if isinstance(f, MEMO):  # it must not remember traced values
         return noticing(f.__wrapped__)
     if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
+    if type(f) is MethodType:
+        _stand_ins()
+        place = _places.get(id(original(f.__func__)))
+        return f if place is None else partial(patched[place], f.__self__)
     if isinstance(f, MethodDescriptorType) and issubclass(f.__objclass__, (np.ndarray, np.generic)):
         return methods.get(f.__name__, f)
     _stand_ins()
