@@ -52,7 +52,8 @@ def _distribution(name: str, below: float, above: float) -> None:
             k, args, ok = _parsed(self, k, args, kwds)
             a, b = self._get_support(*args)
             y = getattr(self, "_" + name)(k, *args)
-            return valued(ok, k, np.where(k >= b, above, np.where(k < a, below, y)))
+            y = valued(ok, k, np.where(k >= b, above, np.where(k < a, below, y)))
+            return np.where(k >= b, above, y)[()] if name == "logcdf" else y  # SciPy's, for invalid parameters
 
 
 for _name, _outside in [("pmf", 0.0), ("logpmf", -np.inf)]:

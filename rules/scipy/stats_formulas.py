@@ -135,6 +135,29 @@ _truncated("_logcdf", lambda x, a, b: (_log_mass(a, x), _log_mass(x, b)))
 _truncated("_logsf", lambda x, a, b: (_log_mass(x, b), _log_mass(a, x)))
 
 
+def _truncated_moments(a: Any, b: Any, order: int) -> list[Any]:
+    """Moments about zero by integration by parts: m[k] = (k-1) m[k-2] + a**(k-1) p(a) - b**(k-1) p(b)."""
+    whole, moments = np.exp(_log_mass(a, b)), [1.0]
+    ends = [(end, stats.norm._pdf(end) / whole) for end in (a, b)]
+    for k in range(1, order + 1):
+        low, high = (np.where(np.isfinite(end), end, 0.0) ** (k - 1) * p for end, p in ends)
+        moments.append(low - high + (0.0 if k == 1 else (k - 1) * moments[k - 2]))
+    return moments
+
+
+@_method(stats.truncnorm, "_stats")
+def _truncnorm_stats(self: Any, a: Any, b: Any, moments: str = "mv") -> Any:
+    _, m1, m2, m3, m4 = _truncated_moments(a, b, 4)
+    v = m2 - m1 * m1
+    skew = (m3 - 3 * m1 * m2 + 2 * m1**3) / v**1.5
+    return m1, v, skew, (m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4) / v**2 - 3.0
+
+
+@_method(stats.truncnorm, "_munp")
+def _truncnorm_munp(self: Any, n: int, a: Any, b: Any) -> Any:
+    return _truncated_moments(a, b, n)[n]
+
+
 # ----------------------------------------------------------------------------- Pearson's third kind, kappa3, erlang
 
 
@@ -190,6 +213,13 @@ def _kappa3_sf(self: Any, x: Any, a: Any) -> Any:
     y = 1.0 - x * (a + x**a) ** (-1.0 / a)
     tail = -np.expm1(special.xlog1py(-1.0 / a, a * x**-a))
     return np.where(np.logical_and(y < 0.01, np.logical_not(tail > 0.01)), tail, y)
+
+
+@_method(stats.trapezoid, "_ppf")
+def _trapezoid_ppf(self: Any, q: Any, c: Any, d: Any) -> Any:
+    width = 1 + d - c
+    left, middle, right = np.sqrt(q * c * width), 0.5 * (q * width + c), 1 - np.sqrt((1 - q) * width * (1 - d))
+    return np.where(q < c / width, left, np.where(q <= (2 * d - c) / width, middle, right))
 
 
 @_method(stats.erlang, "_argcheck")
