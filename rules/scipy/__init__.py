@@ -12,7 +12,8 @@ FILES = {
     "special_gamma special_equations special_incomplete special_distributions",
     "linalg": "linalg",
     "fft": "fft",
-    "stats": "stats stats_private stats_formulas stats_discrete stats_moments stats_samples stats_multivariate stats_tests stats_kde",
+    "stats": "stats stats_private stats_formulas stats_discrete stats_moments stats_samples stats_measures "
+    "stats_multivariate stats_tests stats_kde",
     "signal": "signal",
     "integrate": "integrate",
     "interpolate": "interpolate",

@@ -62,7 +62,7 @@ patch(array_api, "xp_promote", _promoted)
 # ------------------------------------------------------------------------------------------------- the public methods
 
 
-def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, list[Any], Any, Any, Any]:
+def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The point, the shape parameters, location and scale as arrays, and where the parameters are valid."""
     args, loc, scale = dist._parse_args(*args, **kwds)
     x, loc, scale, *args = map(strong, (x, loc, scale, *args))

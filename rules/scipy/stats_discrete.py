@@ -24,7 +24,7 @@ _PROBABILITIES: Cases = lambda s: [  # noqa: E731
 ]  # fmt: skip
 
 
-def _parsed(dist: Any, k: Any, args: Any, kwds: Any) -> tuple[Any, list[Any], Any]:
+def _parsed(dist: Any, k: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any]:
     """The point, the parameters, and where these are valid."""
     args, loc, _ = dist._parse_args(*args, **kwds)
     k, loc, *args = map(strong, (k, loc, *args))

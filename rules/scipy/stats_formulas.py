@@ -30,7 +30,7 @@ def _over(c: Any, x: Any, f: Callable[[Any], Any], series: Sequence[float]) -> A
     """``f(c * x) / c`` and its limit, by the series of ``f(u) / u`` where u is small."""
     small = np.logical_or(np.abs(c * x) < 0.01, np.equal(c, 0))
     u = np.where(np.logical_and(small, np.isfinite(x)), c * x, 0.0)
-    y = 0.0
+    y: Any = 0.0
     for coefficient in reversed(series):
         y = coefficient + u * y
     return np.where(small, x * y, f(c * x) / np.where(small, 1.0, c))

@@ -11,9 +11,8 @@ from scipy.stats import gaussian_kde
 
 from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
-from yota_py.registry.contents import states
-from yota_py.registry.patches import patch
-from yota_py.registry.registry import case
+from yota_py.registry.patches import patch, states
+from yota_py.registry.registry import Cases, case
 
 from ..support import inexact, shape_of, unsupported
 from .special import logsumexp
@@ -43,7 +42,7 @@ def _init(self: Any, dataset: Any, bw_method: Any = None, weights: Any = None) -
         self.factor = bw_method
 
 
-patch(gaussian_kde, "__init__", _init, holds=())
+patch(gaussian_kde, "__init__", _init)
 
 
 def _terms(self: Any, points: Any) -> tuple[Any, Any, Any]:
@@ -74,8 +73,7 @@ def _log_density(self: Any, x: Any) -> Any:
 
 states[gaussian_kde] = lambda kde: (kde.dataset, kde.__dict__.get("_weights", 0), kde.factor)
 _kde = stats.gaussian_kde([0.0, 1.0, 3.0, 4.5])
+_points: Cases = lambda s: [case(_kde, s(3)), case(_kde, s(1))]  # noqa: E731
 for _name in ("evaluate", "pdf", "__call__"):
-    expanded(patch(gaussian_kde, _name, holds=_HOLDS), cases=lambda s: [case(_kde, s(3)), case(_kde, s.number())])(
-        _density
-    )
-expanded(patch(gaussian_kde, "logpdf", holds=_HOLDS), cases=lambda s: [case(_kde, s(3)), case(_kde, s(1))])(_log_density)
+    expanded(patch(gaussian_kde, _name, holds=_HOLDS), cases=_points)(_density)
+expanded(patch(gaussian_kde, "logpdf", holds=_HOLDS), cases=_points)(_log_density)

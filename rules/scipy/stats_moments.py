@@ -10,9 +10,8 @@ from scipy import stats
 from scipy.stats._distn_infrastructure import _moment_from_stats, rv_continuous, rv_discrete, rv_frozen, rv_generic
 
 from yota_py.base.dispatch import original, shadow
-from yota_py.registry.contents import states
 from yota_py.registry.composites import expanded
-from yota_py.registry.patches import patch, through
+from yota_py.registry.patches import patch, states, through
 from yota_py.registry.registry import Cases, case, nondiff, primitive
 
 from ..support import strong, unsupported
@@ -94,7 +93,7 @@ def _moment(self: Any, order: int, *args: Any, **kwds: Any) -> Any:
         given = (None,) * 4
         if moments:
             given = self._stats(*args, **({"moments": moments} if self._stats_has_moments else {}))
-        total = 0.0
+        total: Any = 0.0
         for k in range(order + 1):
             y = _moment_from_stats(k, *given, self._munp, args) * scale**k
             y = y if k == order else np.where(loc == 0, 0.0, y * math.comb(order, k) * loc ** (order - k))

@@ -13,8 +13,7 @@ from scipy.stats import _multivariate as multivariate
 
 from yota_py.base.dispatch import find_traced, original, shadow
 from yota_py.registry.composites import expanded
-from yota_py.registry.contents import states
-from yota_py.registry.patches import patch
+from yota_py.registry.patches import patch, states
 from yota_py.registry.registry import Cases, case
 
 from ..support import inexact, shape_of, unsupported
@@ -76,12 +75,12 @@ def _multigammaln(a: Any, d: int) -> Any:
 
 def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
     """A frozen distribution keeps its parameters under these names, and asks the distribution with them."""
-    keys = tuple(names.split())
+    keys, plain = tuple(names.split()), vars(cls)["__init__"]
 
     def init(self: Any, *args: Any, **kwds: Any) -> None:
         given = dict(zip(keys, args, strict=False)) | kwds
         if find_traced(given.values()) is None:
-            original(cls.__init__)(self, *args, **kwds)
+            plain(self, *args, **kwds)
             return
         kwds_of_init = {"seed", "allow_singular"}
         if given.get("allow_singular"):
@@ -278,14 +277,15 @@ def _matrices(x: Any, scale: Any) -> tuple[int, Any, Any]:
     return dim, np.moveaxis(np.reshape(x, (dim, dim, -1)), -1, 0), _matrix(scale, dim)
 
 
-def _wishart_case(dist: Any) -> Cases:
-    return lambda s: [
-        case(dist, _covariance(s, 2), s.number(3.0, 5.0), _covariance(s, 2)),
-        case(dist, s.number(1.0, 2.0), s.number(3.0, 5.0), s.number(0.5, 2.0)),
-    ]
+def _of_numbers(dist: Any) -> Cases:
+    return lambda s: [case(dist, s.number(1.0, 2.0), s.number(3.0, 5.0), s.number(0.5, 2.0))]
 
 
-@expanded(patch(_wishart, "logpdf"), cases=_wishart_case(stats.wishart))
+def _of_matrices(dist: Any) -> Cases:
+    return lambda s: [case(dist, _covariance(s, 2), s.number(3.0, 5.0), _covariance(s, 2)), *_of_numbers(dist)(s)]
+
+
+@expanded(patch(_wishart, "logpdf"), cases=_of_matrices(stats.wishart))
 def _wishart_logpdf(self: Any, x: Any, df: Any, scale: Any) -> Any:
     dim, x, scale = _matrices(x, scale)
     factor = np.linalg.cholesky(scale)
@@ -295,7 +295,7 @@ def _wishart_logpdf(self: Any, x: Any, df: Any, scale: Any) -> Any:
     return _squeezed(y - 0.5 * df * (dim * LOG_2 + logdet) - _multigammaln(0.5 * df, dim))
 
 
-@expanded(patch(_invwishart, "logpdf"), cases=_wishart_case(stats.invwishart))
+@expanded(patch(_invwishart, "logpdf"), cases=_of_matrices(stats.invwishart))
 def _invwishart_logpdf(self: Any, x: Any, df: Any, scale: Any) -> Any:
     dim, x, scale = _matrices(x, scale)
     factor_x, factor = np.linalg.cholesky(x), np.linalg.cholesky(scale)
@@ -311,8 +311,8 @@ def _exponential(cls: type, logpdf: Any, cases: Cases) -> None:
         return np.exp(logpdf(self, *args, **kwds))
 
 
-_exponential(_wishart, _wishart_logpdf, lambda s: _wishart_case(stats.wishart)(s)[1:])
-_exponential(_invwishart, _invwishart_logpdf, lambda s: _wishart_case(stats.invwishart)(s)[1:])
+_exponential(_wishart, _wishart_logpdf, _of_numbers(stats.wishart))
+_exponential(_invwishart, _invwishart_logpdf, _of_numbers(stats.invwishart))
 _frozen(multivariate.wishart_frozen, _wishart, "df scale", "logpdf pdf")
 _frozen(multivariate.invwishart_frozen, _invwishart, "df scale", "logpdf pdf")
 

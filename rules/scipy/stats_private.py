@@ -30,17 +30,17 @@ def values(owner: type, name: str) -> Callable[..., Any]:
 
     @primitive
     def method(self: Any, x: Any, *args: Any) -> Any:
-        x, *args = np.broadcast_arrays(x, *args)
+        x, *rest = np.broadcast_arrays(x, *args)
         if name in ("_ppf", "_isf"):
-            within = (0 < x) & (x < 1)
+            within = (x > 0) & (x < 1)
         elif isinstance(self, rv_discrete) or name == "_pdf":
-            within = self._support_mask(x, *args)
+            within = self._support_mask(x, *rest)
         else:
-            within = self._open_support_mask(x, *args)
-        inside = np.logical_and(within, self._argcheck(*args))
+            within = self._open_support_mask(x, *rest)
+        inside = np.logical_and(within, self._argcheck(*rest))
         y = np.full(x.shape, np.nan)
         if inside.any():
-            y[inside] = fn(self, x[inside], *(arg[inside] for arg in args))
+            y[inside] = fn(self, x[inside], *(arg[inside] for arg in rest))
         return y[()]
 
     method.__name__ = name

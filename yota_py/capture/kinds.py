@@ -151,9 +151,11 @@ def is_of_module(value: Any) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is value
 
 
-def is_object_of_module(value: Any) -> bool:
-    """Whether a value is an object that a module of SciPy shows, such as ``scipy.stats.norm``: it is taken to be what
-    it was, as functions there are."""
+def is_shown(value: Any) -> bool:
+    """Whether a value is a library's name space, or an object that a module of SciPy shows, such as
+    ``scipy.stats.norm``: it is taken to be what it was, as functions there are."""
+    if is_of_module(value):
+        return True
     name = type(value).__module__
     if not (isinstance(name, str) and name.startswith("scipy.") and name in sys.modules):
         return False

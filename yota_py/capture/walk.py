@@ -25,7 +25,7 @@ from ..registry.contents import copy_of, has_state, parts_of, state_of, unchange
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
 from ..tracing.foreign import kind_of
-from ..tracing.stand_ins import MEMO, bound_stand_in, stand_in_for
+from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
 from . import kinds
 from .attributes import Attributes, Instances
@@ -309,12 +309,10 @@ class Captures:
             return self.captured.array(value, slot)
         if (sink := self.sinks.stand_in(value, slot, name)) is not None:
             return sink
-        if (bound := bound_stand_in(value)) is not None:
-            self.guards.require_is(slot, value)
-            self._value(value.__self__, self.guards.local(slot.attribute("__self__")))
-            return bound
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(slot, value)
+            if type(value) is types.MethodType:
+                self._value(value.__self__, self.guards.local(slot.attribute("__self__")))
             return stand_in
         if isinstance(value, kinds.IMMUTABLE):
             return self._immutable(value, slot)
@@ -355,9 +353,7 @@ class Captures:
         elif isinstance(value, property):
             if self.attributes.functions_of(value, slot):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_of_module(value) or (
-            kinds.is_object_of_module(value)
-        ):
+        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_shown(value):
             self.comparisons.meet_function(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):

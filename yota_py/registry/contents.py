@@ -4,10 +4,11 @@ watched nevertheless."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from .patches import states
 
 _PARTS = {
     "csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "bsr": ("data", "indices", "indptr"),
@@ -56,10 +57,6 @@ def _forget(key: int, gone: weakref.ref[Any]) -> None:
         _copies.pop(key, None)
 
 
-# What all answers of a library's object depend on, by its class: numbers, texts, classes, arrays, and containers of them.
-states: dict[type, Callable[[Any], Any]] = {}
-
-
 def state_of(value: Any) -> Any:
     """A copy of the state of an object whose class is known; ``None`` if it is not, or there is more to it."""
     read = next((states[cls] for cls in type(value).__mro__ if cls in states), None)
@@ -78,9 +75,10 @@ def _copied(state: Any) -> Any:
     if isinstance(state, tuple | list):
         parts = tuple([_copied(part) for part in state])
         return None if any(part is None for part in parts) else parts
-    if isinstance(state, int | float | complex | np.number | np.bool_ | np.ndarray) and np.asarray(state).dtype != object:
-        return np.array(state)
-    return state if isinstance(state, str | type) else None
+    if isinstance(state, str | type):
+        return state
+    plain = isinstance(state, int | float | complex | np.generic | np.ndarray)
+    return np.array(state) if plain and np.asarray(state).dtype.kind in "biufc" else None
 
 
 def _same_state(a: Any, b: Any) -> bool:

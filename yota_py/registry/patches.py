@@ -32,6 +32,9 @@ open_modules: dict[str, ModuleType] = {}
 # Attributes in which objects of a library may hold traced values, by the stand-in of their method.
 holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
+# What all answers of an object of a library depend on, by its class: numbers, texts, classes, arrays, containers of them.
+states: dict[type, Callable[[Any], Any]] = {}
+
 
 def patch(
     owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = ()

@@ -223,17 +223,14 @@ def _imported() -> dict[tuple[Owner, str], Callable[..., Any]]:
 
 def stand_in_for(value: Any) -> Any:
     """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
-    that has it; ``None`` if there is none."""
+    that has it, or for a method that was taken from a library's object (``density = norm.pdf``); ``None`` if there is
+    none."""
+    if type(value) is MethodType:
+        gate = stand_in_for(value.__func__)
+        return None if gate is None else MethodType(gate, value.__self__)
     _stand_ins()
     gate = _by_original.get(id(value))
     return gate if gate is not None and original(gate) is value else None
-
-
-def bound_stand_in(value: Any) -> Any:
-    """The stand-in for a method of a library's object that was taken from it before (``density = norm.pdf``);
-    ``None`` if there is none."""
-    gate = stand_in_for(value.__func__) if type(value) is MethodType else None
-    return None if gate is None else MethodType(gate, value.__self__)
 
 
 def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
