@@ -1,1 +1,143 @@
-"""Distributions and sample statistics of ``scipy.stats``."""
+"""Public methods of the continuous distributions of ``scipy.stats``.
+
+One body serves all distributions: SciPy's own masks, as ``np.where``, around the distribution's private method, which
+is traced through. So nothing is decided by values, and what lies outside of the support has no slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy._lib._array_api as array_api
+import scipy._lib.array_api_extra as xpx
+import scipy.stats._continuous_distns as continuous
+import scipy.stats._discrete_distns as discrete
+import scipy.stats._distn_infrastructure as infrastructure
+from scipy import stats
+from scipy._lib import _util
+from scipy.stats._distn_infrastructure import rv_continuous
+
+from yota_py.base.dispatch import find_traced, original
+from yota_py.registry.composites import expanded
+from yota_py.registry.patches import open_to_traces, patch, through
+from yota_py.registry.registry import Cases, case
+from yota_py.registry.tangents import astype
+
+from ..support import dtype_of, inexact, shape_of, strong
+
+open_to_traces(infrastructure, continuous, discrete)
+
+FLOAT = np.dtype(np.float64)
+
+
+# ------------------------------------------------------------------- what SciPy's code calls, without in-place writes
+
+
+def _apply_where(
+    cond: Any, args: Any, f1: Callable[..., Any], f2: Callable[..., Any] | None = None, /, *, fill_value: Any = None,
+    xp: Any = None,
+) -> Any:  # fmt: skip
+    args = args if isinstance(args, tuple) else (args,)
+    return np.where(cond, f1(*args), fill_value if f2 is None else f2(*args))
+
+
+def _lazyselect(conditions: Any, choices: Any, arrays: Any, default: Any = 0) -> Any:
+    """The last condition that holds decides, as in SciPy's loop."""
+    out, rows = default, [np.atleast_1d(x) for x in arrays]
+    for condition, choice in zip(conditions, choices, strict=False):
+        out = np.where(condition, choice(*rows), out)
+    return np.reshape(out, np.broadcast_shapes(*map(shape_of, arrays)))
+
+
+def _promoted(*args: Any, broadcast: bool = False, force_floating: bool = False, xp: Any = None) -> Any:
+    return tuple([inexact(x) for x in args])
+
+
+patch(xpx, "apply_where", _apply_where)
+patch(_util, "_lazyselect", _lazyselect)
+patch(array_api, "xp_promote", _promoted)
+
+# ------------------------------------------------------------------------------------------------- the public methods
+
+
+def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """The point, the shape parameters, location and scale as arrays, and where the parameters are valid."""
+    args, loc, scale = dist._parse_args(*args, **kwds)
+    x, loc, scale, *args = map(strong, (x, loc, scale, *args))
+    return x, args, loc, scale, np.logical_and(dist._argcheck(*args), scale > 0)
+
+
+def standardized(x: Any, loc: Any, scale: Any) -> Any:
+    z = (x - loc) / scale
+    return z if dtype_of(z) == FLOAT else astype(z, FLOAT)
+
+
+def valued(ok: Any, z: Any, y: Any) -> Any:
+    """NaN where the parameters are invalid or the point is NaN."""
+    return np.where(np.logical_and(ok, np.logical_not(np.isnan(z))), y, np.nan)[()]
+
+
+_points: Cases = lambda s: [  # noqa: E731
+    case(stats.norm, s(2, 3), s(3), scale=2.0), case(stats.norm, s(3, dtype=np.float32), 0.5, s(1, low=0.5)),
+    case(stats.weibull_min, s.number(0.2, 2.0), s.number(1.2, 2.0)), case(stats.logistic, s(0)),
+]  # fmt: skip
+_shares: Cases = lambda s: [  # noqa: E731
+    case(stats.norm, s(2, 3, low=0.1, high=0.9), s(3), scale=2.0), case(stats.norm, 0.3, s(2), s(1, low=0.5)),
+    case(stats.weibull_min, s.number(0.2, 0.8), s.number(1.2, 2.0)), case(stats.logistic, s(0)),
+]  # fmt: skip
+
+
+def _density(name: str, outside: float) -> None:
+    @expanded(patch(rv_continuous, name), cases=_points)
+    @through
+    def body(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        with np.errstate(all="ignore"):
+            x, args, loc, scale, ok = parsed(self, x, args, kwds)
+            z = standardized(x, loc, scale)
+            y = getattr(self, "_" + name)(z, *args)
+            y = y / scale if name == "pdf" else y - np.log(scale)
+            return valued(ok, z, np.where(self._support_mask(z, *args), y, outside))
+
+
+def _distribution(name: str, below: float, above: float) -> None:
+    @expanded(patch(rv_continuous, name), cases=_points)
+    @through
+    def body(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
+        with np.errstate(all="ignore"):
+            x, args, loc, scale, ok = parsed(self, x, args, kwds)
+            z = standardized(x, loc, scale)
+            a, b = self._get_support(*args)
+            y = getattr(self, "_" + name)(z, *args)
+            return valued(ok, z, np.where(z >= b, above, np.where(z <= a, below, y)))
+
+
+def _quantile(name: str) -> None:
+    plain = getattr(rv_continuous, name)
+
+    @expanded(patch(rv_continuous, name), cases=_shares)
+    @through
+    def body(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
+        with np.errstate(all="ignore"):
+            q, args, loc, scale, ok = parsed(self, q, args, kwds)
+            if find_traced((q, *args)) is None:
+                y = original(plain)(self, q, *args)
+            else:
+                a, b = self._get_support(*args)
+                low, high = (a, b) if name == "ppf" else (b, a)
+                y = np.where(q == 0, low, np.where(q == 1, high, getattr(self, "_" + name)(q, *args)))
+                y = np.where(np.logical_and(q >= 0, q <= 1), y, np.nan)
+            return valued(ok, loc, y * scale + loc)
+
+
+for _name, _outside in [("pdf", 0.0), ("logpdf", -np.inf)]:
+    _density(_name, _outside)
+for _name, _below, _above in [
+    ("cdf", 0.0, 1.0), ("logcdf", -np.inf, 0.0), ("sf", 1.0, 0.0), ("logsf", 0.0, -np.inf),
+]:  # fmt: skip
+    _distribution(_name, _below, _above)
+for _name in ("ppf", "isf"):
+    _quantile(_name)
+
+

@@ -38,11 +38,6 @@ def named_module(fn: Any) -> Any:
     return "scipy.special" if any(vars(m).get(fn.__name__) is fn for m in of_scipy if m) else None
 
 
-def package_of(cls: type) -> str:
-    """The public package that a library's class is from: ``scipy.stats`` of one in ``scipy.stats._distn``."""
-    return cls.__module__.partition("._")[0]
-
-
 @lru_cache(maxsize=4096)
 def is_library(module: str | None) -> bool:
     """Whether a module of this name belongs to a library rather than to the user."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base.ownership import package_of
 from ..base.refusal import Refusal
 from ..registry.contents import fingerprint, is_still
 from ..tape.operations import Site
@@ -166,17 +164,15 @@ class Guards:
             condition = f"type({slot}) is {cls} and repr({slot}) == {digits}"
         self.require(condition, slot, reprlib.repr(value), kind=kind)
 
-    def require_contents(self, slot: Slot, value: Any) -> Any:
-        """The trace holds only if an object of a library is of the class and consists of the same; what the library
-        itself has under a name is only asked to be the same object. The object, or ``None`` if it is too much."""
-        if any(known is value for known in vars(sys.modules[package_of(type(value))]).values()):
-            self.require_is(slot, value)
-            return value
+    def require_contents(self, slot: Slot, value: Any) -> bool:
+        """The trace holds only if an object of a library is of the class and depends on the same; tells whether that
+        can be compared."""
         if (found := fingerprint(value)) is None:
-            return None
+            return False
+        self.require_type(slot, type(value))
         same, known = self.constant(is_still), self.constant(found)
         self.require(f"{same}({slot}, {known})", slot, f"a {type(value).__name__} of certain contents")
-        return value
+        return True
 
     # -- the whole
 

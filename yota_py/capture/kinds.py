@@ -151,6 +151,17 @@ def is_of_module(value: Any) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is value
 
 
+def is_shown(value: Any) -> bool:
+    """Whether a value is a library's name space, or an object that a module of SciPy shows, such as
+    ``scipy.stats.norm``: it is taken to be what it was, as functions there are."""
+    if is_of_module(value):
+        return True
+    name = type(value).__module__
+    if not (isinstance(name, str) and name.startswith("scipy.") and name in sys.modules):
+        return False
+    return any(shown is value for shown in vars(sys.modules[name]).values())
+
+
 def module_of(value: Any) -> str:
     """The module of a function, class or module, or that of the object a method is bound to."""
     if isinstance(value, types.ModuleType):

@@ -310,6 +310,8 @@ class Captures:
             return sink
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(slot, value)
+            if type(value) is types.MethodType:
+                self._value(value.__self__, self.guards.local(slot.attribute("__self__")))
             return stand_in
         if isinstance(value, kinds.IMMUTABLE):
             return self._immutable(value, slot)
@@ -325,8 +327,10 @@ class Captures:
             self.guards.require_is(slot, value, minor=True)
             function = self._value(value.__func__, self.guards.local(slot.attribute("__func__")))
             return value if function is value.__func__ else type(value)(function)
-        if is_known(type(value)):  # a distribution, an interpolator
-            return self.guards.require_contents(slot, value) or self._unwatchable(value, "too large to compare")
+        if is_known(type(value)) and not kinds.is_shown(value) and kind_of(type(value)) != "sparse" and (
+            self.guards.require_contents(slot, value)  # a distribution, an interpolator
+        ):
+            return value
         kind = type(value) if self.trace.effects and kinds.is_watchable(value) else None
         taken = kind and (slot.words in self.inputs or self.instances.hold(slot.words)) and not self.guards.knows(value)
         if taken or self.instances.slot(value) is not None:
@@ -352,7 +356,7 @@ class Captures:
         elif isinstance(value, property):
             if self.attributes.functions_of(value, slot):
                 self.problems.append("a property is made of a function that remembers what it gives")
-        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_of_module(value):
+        elif kinds.is_builtin(value) or type(value) in kinds.MARKS or kinds.is_shown(value):
             self.comparisons.meet_function(value)  # there is nothing more to it
         elif isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
@@ -368,14 +372,10 @@ class Captures:
         elif kinds.is_set_of_constants(value):
             self.items.read_set(value, slot)
         elif not kinds.is_watchable(value):
-            self._unwatchable(value, "whose state cannot be watched")
+            self.unwatched.append(value)
+            self.problems.append(f"it reads an object of type {type(value).__name__}, whose state cannot be watched")
         else:
             self._instance(value, slot)
-
-    def _unwatchable(self, value: Any, why: str) -> Any:
-        self.unwatched.append(value)
-        self.problems.append(f"it reads an object of type {type(value).__name__}, {why}")
-        return value
 
     def _instance(self, value: Any, slot: Slot) -> Any:
         """The attributes of an object of a user's class."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -40,8 +41,9 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(np.ascontiguousarray(a).view(word), np.ascontiguousarray(b).view(word)))
 
 
-# Classes of libraries, those whose methods have stand-ins among them: their objects are what their attributes are.
-classes: set[type] = set()
+# What all answers of an object of a library depend on, by its class: of those whose methods have stand-ins, what its
+# attributes are, unless it is said otherwise.
+states: dict[type, Callable[[Any], Any]] = {}
 MAX_PARTS = 500  # numbers, texts, arrays and the like in one object that is compared
 MAX_BYTES = 1 << 20  # of its arrays
 _ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, slice, range)
@@ -60,15 +62,24 @@ class _Itself:
         return type(other) is _Itself and other.value is self.value
 
 
+_MADE = 1 << 9  # the flag of classes that were made when the program ran (Py_TPFLAGS_HEAPTYPE), such as all of Python's
+
+
+def own_attributes(value: Any) -> Any:
+    """The attributes of an object; ``None`` of one that has something else in C."""
+    in_c = any(not base.__flags__ & _MADE for base in type(value).__mro__[:-1])
+    return None if in_c else getattr(value, "__dict__", None)
+
+
 def is_known(cls: type) -> bool:
-    """Whether objects of a class are what their attributes are, and nobody but their methods reads these."""
-    return any(base in classes for base in cls.__mro__)
+    """Whether what objects of a class depend on can be compared."""
+    return any(base in states for base in cls.__mro__)
 
 
 def fingerprint(value: Any) -> list[Any] | None:
-    """What an object of a known class consists of; ``None`` if it is too much to compare, or the user's in part."""
+    """What an object of a known class depends on; ``None`` if it is too much to compare, or the user's in part."""
     found: list[Any] = []
-    room, seen, pending = MAX_BYTES, {id(value)}, [value]
+    room, seen, pending = MAX_BYTES, set[int](), [value]
     while pending:
         item = pending.pop()
         cls = type(item)
@@ -81,10 +92,13 @@ def fingerprint(value: Any) -> list[Any] | None:
             pending += [*item, *item.values()] if cls is dict else item
         elif issubclass(cls, _ATOMS):
             found.append(repr(item) if issubclass(cls, float | complex | np.inexact) else item)
-        elif is_known(cls) and (own := vars(item)).keys():
-            found += own
-            pending += [part for part in own.values() if id(part) not in seen or isinstance(part, _ATOMS)]
-            seen.update(map(id, own.values()))
+        elif id(item) in seen:
+            found.append(item is value)
+        elif is_known(cls):
+            if (state := _state_of(item)) is None:
+                return None
+            seen.add(id(item))
+            pending.append(state)
         elif issubclass(cls, MethodType):
             found.append(_Itself(item.__func__))
         elif is_library(getattr(item, "__module__", None) or cls.__module__):
@@ -94,6 +108,10 @@ def fingerprint(value: Any) -> list[Any] | None:
         if len(found) > MAX_PARTS or room < 0:
             return None
     return found
+
+
+def _state_of(value: Any) -> Any:
+    return next(states[cls] for cls in type(value).__mro__ if cls in states)(value)
 
 
 def is_still(value: Any, print: list[Any]) -> bool:

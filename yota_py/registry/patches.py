@@ -11,7 +11,8 @@ import numpy as np
 
 from ..base.dispatch import dispatching, original, originals
 from ..base.unwinding import state
-from .contents import classes
+from .contents import own_attributes
+from .contents import states as states
 from .registry import listeners
 
 # Functions and methods that do not dispatch on their arguments are replaced while a trace is active: (module or class,
@@ -46,7 +47,7 @@ def patch(
     again = (owner, name) in patched
     patched[owner, name] = stand_in = stand_in or dispatching(original(getattr(owner, name)))
     if isinstance(owner, type):
-        classes.add(owner)
+        states.setdefault(owner, own_attributes)
     if holds:
         holding[stand_in] = holds
     if again:

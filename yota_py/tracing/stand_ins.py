@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from types import FrameType, FunctionType, MethodDescriptorType, ModuleType
+from types import FrameType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -236,7 +236,11 @@ def _imported(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def stand_in_for(value: Any) -> Any:
     """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
-    that has it; ``None`` if there is none."""
+    that has it, or for a method that was taken from a library's object (``density = norm.pdf``); ``None`` if there is
+    none."""
+    if type(value) is MethodType:
+        gate = stand_in_for(value.__func__)
+        return None if gate is None else MethodType(gate, value.__self__)
     _stand_ins()
     gate = _by_original.get(id(value))
     return gate if gate is not None and original(gate) is value else None
@@ -248,6 +252,10 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
         return noticing(f.__wrapped__)
     if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
+    if type(f) is MethodType:
+        _stand_ins()
+        place = _places.get(id(original(f.__func__)))
+        return f if place is None else partial(patched[place], f.__self__)
     if isinstance(f, MethodDescriptorType) and issubclass(f.__objclass__, (np.ndarray, np.generic)):
         return methods.get(f.__name__, f)
     _stand_ins()

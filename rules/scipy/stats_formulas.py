@@ -1,0 +1,228 @@
+"""Private methods of distributions of ``scipy.stats`` that decide by values, or whose shape parameter has a value at
+which SciPy takes another formula: written so that they have derivatives there, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.stats._continuous_distns as continuous
+from scipy import special, stats
+
+from yota_py.registry.patches import patch
+
+from .stats_private import distribution_function, method
+
+
+def _method(dist: Any, name: str) -> Callable[..., Any]:
+    return method(type(dist), name)
+
+
+# --------------------------------------------- (1 + c x)**(1/c) and its inverse, which are exp and log where c is zero
+
+_LOGARITHM = [(-1) ** n / (n + 1) for n in range(9)]
+_EXPONENTIAL = [1 / math.factorial(n + 1) for n in range(9)]
+
+
+def _over(c: Any, x: Any, f: Callable[[Any], Any], series: Sequence[float]) -> Any:
+    """``f(c * x) / c`` and its limit, by the series of ``f(u) / u`` where u is small."""
+    small = np.logical_or(np.abs(c * x) < 0.01, np.equal(c, 0))
+    u = np.where(np.logical_and(small, np.isfinite(x)), c * x, 0.0)
+    y: Any = 0.0
+    for coefficient in reversed(series):
+        y = coefficient + u * y
+    return np.where(small, x * y, f(c * x) / np.where(small, 1.0, c))
+
+
+def _log(c: Any, x: Any) -> Any:
+    return _over(c, x, np.log1p, _LOGARITHM)
+
+
+def _exp(c: Any, x: Any) -> Any:
+    return _over(c, x, np.expm1, _EXPONENTIAL)
+
+
+@_method(stats.genpareto, "_logpdf")
+def _genpareto_logpdf(self: Any, x: Any, c: Any) -> Any:
+    return np.where(np.logical_and(np.equal(c, -1), np.equal(x, 1)), 0.0, -(c + 1) * _log(c, x))
+
+
+@_method(stats.genpareto, "_logsf")
+def _genpareto_logsf(self: Any, x: Any, c: Any) -> Any:
+    return -_log(c, x)
+
+
+@_method(stats.genextreme, "_loglogcdf")
+def _genextreme_loglogcdf(self: Any, x: Any, c: Any) -> Any:
+    return -_log(-c, x)
+
+
+@_method(stats.genextreme, "_logpdf")
+def _genextreme_logpdf(self: Any, x: Any, c: Any) -> Any:
+    cx = np.where(np.logical_and(np.equal(c, 0), np.isinf(x)), 0.0, c * x)
+    y = self._loglogcdf(x, c)
+    inside = np.logical_and(np.isfinite(np.exp(y)), np.not_equal(cx, 1))
+    inside = np.logical_and(inside, np.not_equal(cx, -np.inf))
+    end = np.where(np.logical_and(np.equal(c, 1), np.equal(x, 1)), 0.0, -np.inf)
+    return np.where(inside, y - np.exp(y) - np.log1p(-cx), end)
+
+
+@_method(stats.genextreme, "_ppf")
+def _genextreme_ppf(self: Any, q: Any, c: Any) -> Any:
+    return _exp(-c, -np.log(-np.log(q)))
+
+
+@_method(stats.genextreme, "_isf")
+def _genextreme_isf(self: Any, q: Any, c: Any) -> Any:
+    return _exp(-c, -np.log(-np.log1p(-q)))
+
+
+@_method(stats.kappa4, "_logcdf")
+def _kappa4_logcdf(self: Any, x: Any, h: Any, k: Any) -> Any:
+    return -_log(-h, np.exp(-_log(-k, x)))
+
+
+def _less_one(c: Any, x: Any) -> Any:
+    """The logarithm of ``(1 - c x)**(1/c - 1)``."""
+    cx = np.where(np.logical_and(np.equal(c, 0), np.isinf(x)), 0.0, c * x)
+    end = special.xlog1py(1 / np.where(np.equal(c, 0), 1.0, c) - 1, -1.0)
+    return np.where(np.equal(cx, 1), end, -_log(-c, x) - np.log1p(-cx))
+
+
+@_method(stats.kappa4, "_logpdf")
+def _kappa4_logpdf(self: Any, x: Any, h: Any, k: Any) -> Any:
+    return _less_one(k, x) + _less_one(h, np.exp(-_log(-k, x)))
+
+
+@_method(stats.kappa4, "_ppf")
+def _kappa4_ppf(self: Any, q: Any, h: Any, k: Any) -> Any:
+    return -_exp(k, np.log(-_exp(h, np.log(q))))
+
+
+@_method(stats.truncpareto, "_munp")
+def _truncpareto_munp(self: Any, n: Any, b: Any, c: Any) -> Any:
+    return b * c**n * _exp(b - n, np.log(c)) / (c**b - 1)
+
+
+# ----------------------------------------------------------------------------------------- the truncated normal
+
+
+def _log_mass(a: Any, b: Any) -> Any:
+    """The logarithm of the normal probability of an interval, which is turned to the left if it lies on the right."""
+    right = a > 0
+    low, high = np.where(right, -b, a), np.where(right, -a, b)
+    top = special.log_ndtr(high)
+    tail = top + np.log(-np.expm1(special.log_ndtr(low) - top))
+    return np.where(high <= 0, tail, np.log1p(-special.ndtr(a) - special.ndtr(-b)))
+
+
+patch(continuous, "_log_gauss_mass", _log_mass)
+
+
+def _truncated(name: str, parts: Callable[[Any, Any, Any], tuple[Any, Any]]) -> None:
+    """Near one, the logarithm of a probability by the other one."""
+
+    @_method(stats.truncnorm, name)
+    def body(self: Any, x: Any, a: Any, b: Any) -> Any:
+        whole = _log_mass(a, b)
+        y, other = (part - whole for part in parts(x, a, b))
+        return np.where(y > -0.1, np.log1p(-np.exp(other)), y)
+
+
+_truncated("_logcdf", lambda x, a, b: (_log_mass(a, x), _log_mass(x, b)))
+_truncated("_logsf", lambda x, a, b: (_log_mass(x, b), _log_mass(a, x)))
+
+
+def _truncated_moments(a: Any, b: Any, order: int) -> list[Any]:
+    """Moments about zero by integration by parts: m[k] = (k-1) m[k-2] + a**(k-1) p(a) - b**(k-1) p(b)."""
+    whole, moments = np.exp(_log_mass(a, b)), [1.0]
+    ends = [(end, stats.norm._pdf(end) / whole) for end in (a, b)]
+    for k in range(1, order + 1):
+        low, high = (np.where(np.isfinite(end), end, 0.0) ** (k - 1) * p for end, p in ends)
+        moments.append(low - high + (0.0 if k == 1 else (k - 1) * moments[k - 2]))
+    return moments
+
+
+@_method(stats.truncnorm, "_stats")
+def _truncnorm_stats(self: Any, a: Any, b: Any, moments: str = "mv") -> Any:
+    _, m1, m2, m3, m4 = _truncated_moments(a, b, 4)
+    v = m2 - m1 * m1
+    skew = (m3 - 3 * m1 * m2 + 2 * m1**3) / v**1.5
+    return m1, v, skew, (m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4) / v**2 - 3.0
+
+
+@_method(stats.truncnorm, "_munp")
+def _truncnorm_munp(self: Any, n: int, a: Any, b: Any) -> Any:
+    return _truncated_moments(a, b, n)[n]
+
+
+# ----------------------------------------------------------------------------- Pearson's third kind, kappa3, erlang
+
+
+def _pearson3(name: str, normal: str, slope: Callable[[Any], Any], of_gamma: Callable[..., Any]) -> None:
+    """A gamma distribution; where SciPy takes the normal one, with the slope in the skewness that the next term of
+    Edgeworth's expansion has (of Cornish and Fisher's, for quantiles)."""
+
+    @_method(stats.pearson3, name)
+    def body(self: Any, x: Any, skew: Any) -> Any:
+        near = np.abs(skew) < 0.000016
+        beta = 2 / np.where(near, 1.0, skew)
+        y = getattr(stats.norm, normal)(x)
+        return np.where(near, y + distribution_function(0.0 * y, skew, slope(x)), of_gamma(x, beta, beta * beta))
+
+
+def _gamma_logpdf(x: Any, beta: Any, alpha: Any) -> Any:
+    return np.log(np.abs(beta)) + stats.gamma.logpdf(beta * x + alpha, alpha)
+
+
+def _gamma_cdf(x: Any, beta: Any, alpha: Any) -> Any:
+    z = beta * x + alpha
+    return np.where(beta > 0, stats.gamma.cdf(z, alpha), stats.gamma.sf(z, alpha))
+
+
+def _gamma_sf(x: Any, beta: Any, alpha: Any) -> Any:
+    z = beta * x + alpha
+    return np.where(beta > 0, stats.gamma.sf(z, alpha), stats.gamma.cdf(z, alpha))
+
+
+def _gamma_ppf(q: Any, beta: Any, alpha: Any) -> Any:
+    return (special.gammaincinv(alpha, np.where(beta < 0, 1 - q, q)) - alpha) / beta
+
+
+def _cornish_fisher(q: Any) -> Any:
+    return (special.ndtri(q) ** 2 - 1) / 6
+
+
+_pearson3("_logpdf", "_logpdf", lambda x: (x**3 - 3 * x) / 6, _gamma_logpdf)
+_pearson3("_cdf", "_cdf", lambda x: stats.norm._pdf(x) * (1 - x**2) / 6, _gamma_cdf)
+_pearson3("_sf", "_sf", lambda x: stats.norm._pdf(x) * (x**2 - 1) / 6, _gamma_sf)
+_pearson3("_ppf", "_ppf", _cornish_fisher, _gamma_ppf)
+
+
+@_method(stats.pearson3, "_pdf")
+def _pearson3_pdf(self: Any, x: Any, skew: Any) -> Any:
+    y = np.exp(self._logpdf(x, skew))
+    return np.where(np.isnan(y), 0.0, y)
+
+
+@_method(stats.kappa3, "_sf")
+def _kappa3_sf(self: Any, x: Any, a: Any) -> Any:
+    """Where it is small, by the formula that does not cancel."""
+    y = 1.0 - x * (a + x**a) ** (-1.0 / a)
+    tail = -np.expm1(special.xlog1py(-1.0 / a, a * x**-a))
+    return np.where(np.logical_and(y < 0.01, np.logical_not(tail > 0.01)), tail, y)
+
+
+@_method(stats.trapezoid, "_ppf")
+def _trapezoid_ppf(self: Any, q: Any, c: Any, d: Any) -> Any:
+    width = 1 + d - c
+    left, middle, right = np.sqrt(q * c * width), 0.5 * (q * width + c), 1 - np.sqrt((1 - q) * width * (1 - d))
+    return np.where(q < c / width, left, np.where(q <= (2 * d - c) / width, middle, right))
+
+
+@_method(stats.erlang, "_argcheck")
+def _erlang_argcheck(self: Any, a: Any) -> Any:
+    """SciPy warns where the shape is no integer."""
+    return a > 0
