@@ -300,21 +300,17 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
 # ------------------------------------------------------------------------------- truth and positions
 
 
-def _counted(a: Any, axis: Axis, wanted: bool, where: Any, **options: Any) -> Any:
-    """How many elements are true, or false."""
-    true = a if dtype_of(a).kind == "b" else np.not_equal(a, 0)
-    found = true if wanted else np.logical_not(true)
-    if where is not NOTHING:
-        found = np.logical_and(found, where)
-    return np.sum(np.where(found, 1, 0), axis=axis, **options)
+def _masked(fn: Any, combine: Any) -> Any:
+    """``where=`` as an operation of its own."""
+
+    def lowering(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+        return NotImplemented if where is NOTHING else fn(combine(a, where), axis=axis, **given(keepdims=keepdims))
+
+    return lowering
 
 
-def _any(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
-    return np.greater(_counted(a, axis, True, where, **given(keepdims=keepdims)), 0)
-
-
-def _all(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
-    return np.equal(_counted(a, axis, False, where, **given(keepdims=keepdims)), 0)
+_any = _masked(np.any, np.logical_and)
+_all = _masked(np.all, lambda a, where: np.logical_or(a, np.logical_not(where)))
 
 
 def _position(extremum: Any) -> Any:
@@ -343,8 +339,10 @@ def _position_cases(s: Sample) -> Iterable[Case]:
     ]  # fmt: skip
 
 
-nondiff(np.any, lowering=_any, method="any", of_ufunc=(np.logical_or, "reduce"), cases=_truth_cases)
-nondiff(np.all, lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"), cases=_truth_cases)
+nondiff(np.any, kernel=Reduce("any"), lowering=_any, method="any", of_ufunc=(np.logical_or, "reduce"),
+        cases=_truth_cases)  # fmt: skip
+nondiff(np.all, kernel=Reduce("all"), lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"),
+        cases=_truth_cases)  # fmt: skip
 nondiff(np.argmax, lowering=_position(np.max), method="argmax", cases=_position_cases)
 nondiff(np.argmin, lowering=_position(np.min), method="argmin", cases=_position_cases)
 nondiff(np.count_nonzero, cases=_truth_cases)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
-Reduction = Literal["sum", "prod", "max", "min"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 
@@ -34,7 +34,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """A reduction over ``axis``."""
+    """A reduction over ``axis``; "any" and "all" are of truth values."""
 
     mode: Reduction
 
