@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +12,18 @@ from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES, Product
 from ..kernels.store import ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Matmul, Python, PythonCopy, Scatter, Schedule, Step
-from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
+from ..schedule.steps import Cluster, Concatenate, Map, Matmul, Python, PythonCopy, Reduce, Scatter, Schedule, Step
+from .layout import (
+    ARENA_SLOT,
+    FIRST_SLOT,
+    HEAD_SLOT,
+    Arena,
+    Place,
+    c_strides,
+    memory_dtype,
+    order_of,
+    ordered_strides,
+)
 from .nest import Locations, copy_nest, fill_nest, nest_of
 
 KernelCall = tuple[Spec, list[int]]
@@ -23,16 +34,17 @@ class Plan:
     """A program before its kernels are compiled.
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
-    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``arrays`` constant
-    arrays; ``results`` say where each result is found: ``("output", index)``, ``("number", place, type)`` or
-    ``("value", value)``; ``decisions`` where in the head (in bytes) a guard that fails leaves its value: its number and
-    the value's type.
+    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
+    of outputs in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
+    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head (in
+    bytes) a guard that fails leaves its value: its number and the value's type.
     """
 
     schedule: Schedule
     inputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     arrays: list[tuple[int, np.ndarray]] = field(default_factory=list)
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
+    turned: set[int] = field(default_factory=set)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
     decisions: dict[int, tuple[int, ArrayType]] = field(default_factory=dict)
@@ -42,14 +54,15 @@ class Plan:
     arena_bytes: int = 0
 
 
-def make_plan(schedule: Schedule) -> Plan:
-    """Assign memory by liveness and write the words of every step."""
-    return _Planner(schedule).run()
+def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
+    """Assign memory by liveness and write the words of every step; the results with the numbers ``turned`` are in
+    Fortran's order."""
+    return _Planner(schedule, turned).run()
 
 
 class _Planner(Locations):
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.tape = schedule, schedule.tape
+    def __init__(self, schedule: Schedule, turned: Collection[int]) -> None:
+        self.schedule, self.tape, self._turned = schedule, schedule.tape, turned
         self.plan = Plan(schedule)
         self.places = self.plan.places
         self._arena = Arena()
@@ -222,7 +235,7 @@ class _Planner(Locations):
     def _reserve_results(self) -> None:
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
         computed = {v for step in self.schedule.steps for v in _writes(step)}
-        for result in self.tape.results:
+        for i, result in enumerate(self.tape.results):
             if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
                 continue
@@ -231,7 +244,9 @@ class _Planner(Locations):
                 self.plan.results.append(("number", place, t))
             else:
                 slot = self._word()
-                place = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+                order = range(t.ndim)[::-1] if i in self._turned else range(t.ndim)
+                place = Place(slot, 0, t.shape, ordered_strides(t.shape, t.dtype.itemsize, order), memory_dtype(t))
+                self.plan.turned.update([slot] if i in self._turned else [])
                 self.plan.results.append(("output", len(self.plan.outputs), t))
                 self.plan.outputs.append((slot, t))
             if result in computed and result not in self._reserved:
@@ -282,7 +297,22 @@ class _Planner(Locations):
                     self.place(x)  # before the nest: a view may need a copy first
             if isinstance(item, Scatter):
                 self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
+        self._arrange(step)
         self._emit(*nest_of(step, self._escaping, self))
+
+    def _arrange(self, step: Cluster) -> None:
+        """Let intermediates that a loop nest writes lie in memory as what it reads does."""
+        if not all(isinstance(item, Map | Reduce) for item in step.items):
+            return
+        places = [self.place(x) for item in step.items for x in item.variables if x in self.places]
+        order = order_of([p for p in places if len(p.shape) <= len(step.space)], step.space)
+        if order == tuple(range(len(order))):
+            return
+        for var in (item.var for item in step.items if isinstance(item, Map) and item.var in self._escaping):
+            if var not in self._reserved:
+                place = self.place(var)
+                strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
+                self.places[var] = replace(place, strides=strides)
 
     def _concatenate(self, step: Concatenate) -> None:
         target, at = self.place(step.var), 0
