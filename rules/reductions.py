@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import dispatching
 from yota_py.registry.kernels import Reduce
-from yota_py.registry.registry import Case, Sample, case, nondiff, rrule
+from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
 from .support import (
@@ -313,16 +313,27 @@ _any = _masked(np.any, np.logical_and)
 _all = _masked(np.all, lambda a, where: np.logical_or(a, np.logical_not(where)))
 
 
+@primitive
+def first_true(mask: Any, axis: int, keepdims: bool = False) -> Any:
+    """The place of the first true element along an axis, where there is one."""
+    return np.argmax(mask, axis=axis, keepdims=keepdims)
+
+
+nondiff(first_true, kernel=Reduce("first"), cases=lambda s: [
+    case(np.eye(3, dtype=bool)[[1, 0, 2]], 0), case(np.eye(3, dtype=bool)[:2], axis=-1, keepdims=True),
+    case(np.array([False, True, True]), 0), case(s.mask(2, 3) | True, axis=1),
+])  # fmt: skip
+
+
 def _position(extremum: Any) -> Any:
     def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
         """The first element that is the extremum, or NaN."""
-        if dtype_of(a).kind != "f" or given(keepdims=keepdims):
+        kept, dtype = given(keepdims=keepdims), dtype_of(a)
+        if dtype.name not in ("float64", "float32", "int64", "int32") or (axis is None and kept):
             return NotImplemented
         x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
-        n = shape_of(x)[at]
-        found = np.logical_or(np.equal(x, extremum(x, axis=at, keepdims=True)), np.isnan(x))
-        places = np.reshape(np.arange(n), tuple(n if i == at else 1 for i in range(len(shape_of(x)))))
-        return np.min(np.where(found, places, n), axis=at)
+        found = np.equal(x, extremum(x, axis=at, keepdims=True))
+        return first_true(np.logical_or(found, np.isnan(x)) if dtype.kind == "f" else found, at, **kept)
 
     return lowering
 
@@ -336,6 +347,7 @@ def _position_cases(s: Sample) -> Iterable[Case]:
     return [
         case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(np.array([1.0, np.nan, 3.0, np.nan])),
         case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32)),
+        case(s(2, 3), axis=1, keepdims=True), case(s(4, 3).T, axis=0), case(s(4, 3).T, 1), case(s(2, 3), keepdims=True),
     ]  # fmt: skip
 
 

@@ -100,3 +100,19 @@ def test_masks_axes_and_integers() -> None:
                     fn(x + shift, **options), fn(x + shift > 1, where=where, **options), fn(x, where=False, **options),
                 ), strict=True):  # fmt: skip
                     assert type(have) is type(want) and np.array_equal(have, want), (fn, options)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
+def test_places_of_extrema(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of several, or of NaN; of rows, columns and transposes, long and short."""
+    monkeypatch.setattr(config, "compile", "always")
+    rng = np.random.default_rng(0)
+    for shape in [(), (1,), (7,), (3000,), (5, 300), (300, 5), (3, 4, 50)]:
+        for fn, axis in itertools.product((np.argmax, np.argmin), (None, *range(-len(shape), len(shape)))):
+            f = jit(lambda x, fn=fn, axis=axis: (fn(x, axis=axis), fn(x.T, axis=axis), fn(x, axis)))
+            for few in (3, 1000, 1):
+                x = np.asarray(rng.integers(0, few, shape), dtype)
+                if dtype.startswith("float") and few == 1000:
+                    x = np.where(rng.uniform(size=shape) < 0.01, np.nan, x).astype(dtype)
+                for have, want in zip(f(x), (fn(x, axis), fn(x.T, axis), fn(x, axis)), strict=True):
+                    assert type(have) is type(want) and np.array_equal(have, want), (shape, fn, axis, few)

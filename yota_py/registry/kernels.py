@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
-Reduction = Literal["sum", "prod", "max", "min", "any", "all"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 
@@ -34,7 +34,8 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """A reduction over ``axis``; "any" and "all" are of truth values."""
+    """A reduction over ``axis``; "any" and "all" are of truth values, and so is "first", the place of the first that is
+    true along the only axis, and any number where none is."""
 
     mode: Reduction
 

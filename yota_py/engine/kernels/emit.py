@@ -24,7 +24,7 @@ from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
 from .memory import Memory, MemoryEmitter
-from .reductions import combined, is_float_sum, neutral, stops_early, total_depth
+from .reductions import combined, is_float_sum, neutral, stops_early, total_depth, waits
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
@@ -35,17 +35,18 @@ KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
-    """Elements a loop iteration handles: a vector of the widest type; two of them, which run side by side, in a long
-    body over long rows; one element for kernels without dimensions."""
+    """Elements a loop iteration handles: a vector of the widest type; over long rows two of them, which run side by
+    side, in a long body, and four in a short one that waits for totals; one element for kernels without dimensions."""
     if spec.rank == 0:
         return 1
     if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
         return vector_bytes // 8
-    sizes = [DTYPES[dtype] for dtype in (*(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes))]
+    sizes = [DTYPES[o.dtype] for o in (*spec.operands, *spec.outputs)] + [DTYPES[n.dtype] for n in spec.nodes]
     if vector_bytes == 64 and spec.wide and max(sizes, default=4) == 1:
         return vector_bytes  # narrower registers load no bytes under a mask
     widest = max(4, *sizes)
-    return vector_bytes // widest * (2 if spec.wide and len(spec.nodes) >= LONG_BODY else 1)
+    side_by_side = 2 if len(spec.nodes) >= LONG_BODY else 4 if waits(spec) else 1
+    return vector_bytes // widest * (side_by_side if spec.wide else 1)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
@@ -113,15 +114,25 @@ class _Emitter(MemoryEmitter):
                 self._add_block(k, partial[k])
 
     def _undecided(self) -> Value:
-        """Whether another element may change a total: one of "any" that is false, one of "all" that is true."""
+        """Whether another element may change a total: one that is still what it was at first, in all lanes."""
         going: Value = ir.Constant(I1, 0)
         for k, total in self.totals.items():
-            mode, value = self.spec.outputs[k].mode, self.b.load(total, typ=self._vector(I1))
+            out = self.spec.outputs[k]
+            value = self.b.load(total, typ=self._vector(ELEMENTS[out.dtype]))
+            untouched = self.math.eq(value, neutral(self.math, out.mode, ELEMENTS[out.dtype]))
             if self.lanes > 1:
-                stem = "or" if mode == "any" else "and"
-                value = self.call(f"llvm.vector.reduce.{stem}.v{self.lanes}i1", I1, value)
-            going = self.b.or_(going, self.b.not_(value) if mode == "any" else value)
+                untouched = self.call(f"llvm.vector.reduce.and.v{self.lanes}i1", I1, untouched)
+            going = self.b.or_(going, untouched)
         return going
+
+    def _places(self, mask: Value, out: Output, i: Value) -> Value:
+        """The indices along the reduced dimension where a mask is true."""
+        depth = out.reduced.index(True)
+        if depth + 1 < self.spec.rank:
+            index = self._splat(self.outer[depth])
+        else:
+            index = self.b.add(self._splat(i), self._iota())
+        return self.math.select(mask, index, neutral(self.math, out.mode, I64))
 
     def _start(self, depth: int) -> Value:
         return self.begin if depth == 0 else const(0)
@@ -167,7 +178,8 @@ class _Emitter(MemoryEmitter):
                 else self._as_said(emitted(self.math, node.emit, *arguments), node.dtype)
             )
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
-            value = self._as_said(values[out.value], out.dtype)
+            value = values[out.value] if out.mode != "first" else self._places(values[out.value], out, i)
+            value = self._as_said(value, out.dtype)
             if out.mode == "require":
                 self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":

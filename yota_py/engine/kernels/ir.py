@@ -19,7 +19,7 @@ T = TypeVar("T")
 # The stride of the innermost dimension: one element (vector loads), zero (one value for all), or any other.
 Inner = Literal["unit", "zero", "any"]
 Access = Literal["plain", "pad", "gather", "box"]
-Writing = Literal["store", "sum", "prod", "max", "min", "any", "all", "scatter", "require"]
+Writing = Literal["store", "sum", "prod", "max", "min", "any", "all", "first", "scatter", "require"]
 
 DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
 

@@ -8,8 +8,11 @@ from ..maths.builder import VecMath
 from ..maths.llvm import Value
 from .ir import KernelSpec, Output
 
-TRUTHS = ("any", "all")
-_COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "bitwise_or", "all": "bitwise_and"}
+STOPPING = ("any", "all", "first")
+_COMBINED = {
+    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "bitwise_or", "all": "bitwise_and",
+    "first": "minimum",
+}  # fmt: skip
 _NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 
 
@@ -46,5 +49,10 @@ def total_depth(out: Output) -> int | None:
 def stops_early(spec: KernelSpec) -> bool:
     """Whether nothing remains to be done when all totals are decided: no index is checked, no value is stored."""
     depths = {total_depth(o) for o in spec.outputs}
-    truths = all(o.mode in TRUTHS for o in spec.outputs)
-    return truths and len(depths) == 1 and None not in depths and not any(o.access == "gather" for o in spec.operands)
+    stopping = all(o.mode in STOPPING for o in spec.outputs)
+    return stopping and len(depths) == 1 and None not in depths and not any(o.access == "gather" for o in spec.operands)
+
+
+def waits(spec: KernelSpec) -> bool:
+    """Whether each iteration waits for the totals of the one before: sums do in blocks, which end soon."""
+    return any(o.mode in ("prod", "max", "min") and total_depth(o) is not None for o in spec.outputs)

@@ -215,7 +215,7 @@ class _Builder:
         return place, _Index(tuple(out), array.shape[:k], array.strides[:k])
 
     def _reduce(self, item: Reduce) -> None:
-        value = self.read(item.reads[0][0], item.dtype)
+        value = self.read(*item.reads[0])
         if item.mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
             value = self._node(_plus_zero, (value,), item.dtype)
         target = self.memory.place(item.var)
@@ -245,7 +245,7 @@ class _Builder:
 
         dtypes = [load.dtype for load in self.operands] + [dtype for *_, dtype in self.nodes]
         for out in self.outputs:
-            if (dtype := dtypes[number(out.value)]) != out.dtype:
+            if (dtype := dtypes[number(out.value)]) != out.dtype and out.mode != "first":
                 raise TypeError(f"a kernel would {out.mode} {dtype} in memory of {out.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(

@@ -136,10 +136,11 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
     axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    if not all(isinstance(a, int) for a in axes) or (op.type.dtype.name == "bool") != (kernel.mode in ("any", "all")):
+    dtype = op.type.dtype.name
+    if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Reduce(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, kernel.mode, normal)
+    return Reduce(var, ((op.args[0], "bool" if kernel.mode == "first" else dtype),), dtype, kernel.mode, normal)
 
 
 def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matmul | None:
