@@ -41,7 +41,8 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
         return 1
     if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
         return vector_bytes // 8
-    sizes = [DTYPES[o.dtype] for o in (*spec.operands, *spec.outputs)] + [DTYPES[n.dtype] for n in spec.nodes]
+    dtypes = *(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes), *(o.dtype for o in spec.outputs)
+    sizes = [DTYPES[dtype] for dtype in dtypes]
     if vector_bytes == 64 and spec.wide and max(sizes, default=4) == 1:
         return vector_bytes  # narrower registers load no bytes under a mask
     widest = max(4, *sizes)

@@ -11,6 +11,7 @@ import numpy as np
 from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
+from ..maths.llvm import I64
 from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
@@ -23,6 +24,11 @@ def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
 @named
 def _plus_zero(k: Any, x: Any) -> Any:
     return k.add(k.const(0, x), x)
+
+
+@named
+def _place_of_only(k: Any, mask: Any) -> Any:
+    return k.const(0, I64)
 
 
 SHORT_ROW = 8  # elements: one vector
@@ -216,8 +222,11 @@ class _Builder:
 
     def _reduce(self, item: Reduce) -> None:
         value = self.read(*item.reads[0])
-        if item.mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
-            value = self._node(_plus_zero, (value,), item.dtype)
+        if all(self.space[d] == 1 for d in item.axes):  # a store
+            if item.mode == "sum":  # NumPy starts at zero: no sum is -0
+                value = self._node(_plus_zero, (value,), item.dtype)
+            elif item.mode == "first":
+                value = self._node(_place_of_only, (value,), item.dtype)
         target = self.memory.place(item.var)
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
