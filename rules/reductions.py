@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.kernels import Reduce
+from yota_py.registry.kernels import Reduce, Scan
 from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
@@ -264,7 +264,18 @@ def _cumulative_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@rrule(np.cumsum, method="cumsum", of_ufunc=(np.add, "accumulate"), cases=_cumulative_cases)
+def _along(fn: Any) -> Any:
+    """Of all elements, as of a vector."""
+
+    def lowering(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+        flat = axis is None and dtype is None and dtype_of(a).kind in "fiub"
+        return fn(np.ravel(a), axis=0) if flat and shape_of(a) else NotImplemented
+
+    return lowering
+
+
+@rrule(np.cumsum, kernel=Scan("cumsum"), lowering=_along(np.cumsum), method="cumsum", of_ufunc=(np.add, "accumulate"),
+       cases=_cumulative_cases)  # fmt: skip
 def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumsum``: the cotangents are summed from the other end."""
     shape = shape_of(a)
@@ -282,7 +293,8 @@ def _cumprod_cases(s: Sample) -> Iterable[Case]:
     return [*_cumulative_cases(s), case(np.array([2.0, 0.0, 3.0, 0.0])), case(np.array([[0.0, 2.0, 3.0]]), axis=1)]
 
 
-@rrule(np.cumprod, method="cumprod", of_ufunc=(np.multiply, "accumulate"), cases=_cumprod_cases)
+@rrule(np.cumprod, kernel=Scan("cumprod"), lowering=_along(np.cumprod), method="cumprod",
+       of_ufunc=(np.multiply, "accumulate"), cases=_cumprod_cases)  # fmt: skip
 def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumprod``, right with zeros: ``dx[k] = prod(x[:k]) * r[k]`` with ``r[k] = dy[k] + x[k + 1] * r[k + 1]``."""
     shape = shape_of(a)

@@ -41,6 +41,13 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """A reduction of each element and all before it along ``axis``."""
+
+    mode: Literal["cumsum", "cumprod"]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The memory of the first argument, looked at in another way, or a copy of it."""
 
@@ -65,7 +72,7 @@ class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Concatenate
+Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Product | Concatenate
 
 _emitters: dict[str, Emitter] = {}
 

@@ -24,7 +24,7 @@ from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
 from .memory import Memory, MemoryEmitter
-from .reductions import combined, is_float_sum, neutral, stops_early, total_depth, waits
+from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
@@ -36,8 +36,9 @@ KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
     """Elements a loop iteration handles: a vector of the widest type; over long rows two of them, which run side by
-    side, in a long body, and four in a short one that waits for totals; one element for kernels without dimensions."""
-    if spec.rank == 0:
+    side, in a long body, and four in a short one that waits for totals; one element for kernels without dimensions,
+    and where each result waits for the one before."""
+    if spec.rank == 0 or any(map(carries, spec.outputs)):
         return 1
     if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
         return vector_bytes // 8
@@ -97,6 +98,8 @@ class _Emitter(MemoryEmitter):
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The innermost loop; in blocks if floats are summed over it, or if it may stop early."""
         n, step, first = extents[-1], self.lanes, self._start(self.spec.rank - 1)
+        carried = ((k, o) for k, o in enumerate(self.spec.outputs) if carries(o))
+        self.carried = {k: self._started(o, ELEMENTS[o.dtype]) for k, o in carried}
         in_blocks = any(is_float_sum(self.spec.outputs[k]) for k in self.totals)
         if not in_blocks and self.undecided is None:
             with self.loop(n, step, first) as i:
@@ -187,6 +190,8 @@ class _Emitter(MemoryEmitter):
                 self._store(value, out.inner, m, i, mask)
             elif out.mode == "scatter":
                 self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
+            elif out.mode in SCANS:
+                self._scan(k, value, m, i, mask)
             elif k in partial:
                 old = self.b.load(partial[k], typ=value.type)
                 self.b.store(self.math.select(mask, combined(self.math, out.mode, old, value), old), partial[k])
@@ -312,6 +317,21 @@ class _Emitter(MemoryEmitter):
             nothing = neutral(self.math, out.mode, ELEMENTS[out.dtype])
             old = self._load(out.dtype, out.inner, m, i, mask)
             value = combined(self.math, out.mode, self.math.select(self._splat(self._first(out)), nothing, old), value)
+        self._store(value, out.inner, m, i, mask)
+
+    def _scan(self, k: int, value: Value, m: Memory, i: Value, mask: Value) -> None:
+        """Combine with the result before, which is at hand or stands in memory."""
+        out = self.spec.outputs[k]
+        if k in self.carried:
+            value = combined(self.math, out.mode, self.b.load(self.carried[k], typ=value.type), value)
+            self.b.store(value, self.carried[k])
+        else:
+            depth, before = out.reduced.index(True), Memory(m.base, m.window)
+            behind = self._splat(self.b.icmp_signed(">", self.outer[depth], const(0)))
+            before.row = self.byte(m.row, self.b.neg(m.window.strides[depth]))
+            old = self._load(out.dtype, out.inner, before, i, self.b.and_(mask, behind))
+            old = self.math.select(behind, old, neutral(self.math, out.mode, ELEMENTS[out.dtype]))
+            value = combined(self.math, out.mode, old, value)
         self._store(value, out.inner, m, i, mask)
 
     def _scatter_add(

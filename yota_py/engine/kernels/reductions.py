@@ -11,9 +11,10 @@ from .ir import KernelSpec, Output
 STOPPING = ("any", "all", "first")
 _COMBINED = {
     "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "bitwise_or", "all": "bitwise_and",
-    "first": "minimum",
+    "first": "minimum", "cumsum": "add", "cumprod": "mul",
 }  # fmt: skip
-_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1, "cumsum": -0.0, "cumprod": 1}
+SCANS = ("cumsum", "cumprod")
 
 
 def neutral(math: VecMath, mode: str, element: ir.Type) -> Value:
@@ -38,12 +39,17 @@ def is_float_sum(out: Output) -> bool:
 
 def total_depth(out: Output) -> int | None:
     """The depth of the outermost loop from which on inwards all are reduced; ``None`` if the innermost is not."""
-    if not out.reduced or not out.reduced[-1]:
+    if not out.reduced or not out.reduced[-1] or out.mode in SCANS:
         return None
     depth = len(out.reduced)
     while depth and out.reduced[depth - 1]:
         depth -= 1
     return depth
+
+
+def carries(out: Output) -> bool:
+    """Whether a result is summed up (or multiplied) along the innermost dimension, one element after the other."""
+    return out.mode in SCANS and out.reduced[-1]
 
 
 def stops_early(spec: KernelSpec) -> bool:

@@ -12,7 +12,7 @@ from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
 from ..maths.llvm import I64
-from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
+from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
@@ -161,6 +161,11 @@ class _Builder:
                 self.write(place, self.read(*item.reads[0]), "require", mask=mask)
             case Reduce():
                 self._reduce(item)
+            case Scan():
+                place = self.memory.place(item.var)
+                along = [d == item.axis for d in range(len(self.space))]
+                reference = Reference(place, list(place.strides), along)
+                self.outputs.append(_Store(reference, _WITHOUT, self.read(*item.reads[0]), item.mode))
 
     def _node(self, emit: str, arguments: tuple[int, ...], dtype: str) -> int:
         self.nodes.append((emit, arguments, dtype))

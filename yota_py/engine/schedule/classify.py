@@ -16,7 +16,7 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Require, Scatter
+from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Require, Scan, Scatter
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
@@ -143,6 +143,15 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     return Reduce(var, ((op.args[0], "bool" if kernel.mode == "first" else dtype),), dtype, kernel.mode, normal)
 
 
+def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | None:
+    assert isinstance(op.type, ArrayType)
+    axis = op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
+    if len(op.args) > 2 or not set(op.kwargs) <= {"axis"} or not isinstance(axis, int) or not op.type.ndim:
+        return None
+    dtype = op.type.dtype.name
+    return None if dtype == "bool" else Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axis % op.type.ndim)
+
+
 def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matmul | None:
     assert isinstance(op.type, ArrayType)
     if op.kwargs or len(op.args) != 2 or not all(isinstance(x, Variable) for x in op.args):
@@ -238,6 +247,6 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
 
 
 _HANDLERS: dict[type, Callable[..., Item | Matmul | Concatenate | None]] = {
-    kernels.Map: _map, kernels.Reduce: _reduce, kernels.View: _fill, kernels.Product: _matmul,
+    kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
 }  # fmt: skip
