@@ -16,13 +16,14 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
+from .special import kernel_of
 from .steps import Concatenate, Gather, Item, Map, Matmul, Pad, Python, Reduce, Require, Scan, Scatter
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
     """What the engine may do with an operation."""
     entry = primitive_of(op.fn)
-    return None if entry is None else entry.kernel
+    return None if entry is None else entry.kernel or kernel_of(entry.fn)
 
 
 def view_base(tape: Tape, op: Call) -> Variable | None:
