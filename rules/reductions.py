@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
-from yota_py.registry.kernels import Reduce
-from yota_py.registry.registry import Case, Sample, case, nondiff, rrule
+from yota_py.registry.kernels import Reduce, Scan
+from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
 from .support import (
@@ -264,7 +264,18 @@ def _cumulative_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@rrule(np.cumsum, method="cumsum", of_ufunc=(np.add, "accumulate"), cases=_cumulative_cases)
+def _along(fn: Any) -> Any:
+    """Of all elements, as of a vector."""
+
+    def lowering(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+        flat = axis is None and dtype is None and dtype_of(a).kind in "fiub"
+        return fn(np.ravel(a), axis=0) if flat and shape_of(a) else NotImplemented
+
+    return lowering
+
+
+@rrule(np.cumsum, kernel=Scan("cumsum"), lowering=_along(np.cumsum), method="cumsum", of_ufunc=(np.add, "accumulate"),
+       cases=_cumulative_cases)  # fmt: skip
 def cumsum_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumsum``: the cotangents are summed from the other end."""
     shape = shape_of(a)
@@ -282,7 +293,8 @@ def _cumprod_cases(s: Sample) -> Iterable[Case]:
     return [*_cumulative_cases(s), case(np.array([2.0, 0.0, 3.0, 0.0])), case(np.array([[0.0, 2.0, 3.0]]), axis=1)]
 
 
-@rrule(np.cumprod, method="cumprod", of_ufunc=(np.multiply, "accumulate"), cases=_cumprod_cases)
+@rrule(np.cumprod, kernel=Scan("cumprod"), lowering=_along(np.cumprod), method="cumprod",
+       of_ufunc=(np.multiply, "accumulate"), cases=_cumprod_cases)  # fmt: skip
 def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> tuple[Any, Pullback]:
     """``cumprod``, right with zeros: ``dx[k] = prod(x[:k]) * r[k]`` with ``r[k] = dy[k] + x[k + 1] * r[k + 1]``."""
     shape = shape_of(a)
@@ -300,33 +312,40 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
 # ------------------------------------------------------------------------------- truth and positions
 
 
-def _counted(a: Any, axis: Axis, wanted: bool, where: Any, **options: Any) -> Any:
-    """How many elements are true, or false."""
-    true = a if dtype_of(a).kind == "b" else np.not_equal(a, 0)
-    found = true if wanted else np.logical_not(true)
-    if where is not NOTHING:
-        found = np.logical_and(found, where)
-    return np.sum(np.where(found, 1, 0), axis=axis, **options)
+def _masked(fn: Any, combine: Any) -> Any:
+    """``where=`` as an operation of its own."""
+
+    def lowering(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+        return NotImplemented if where is NOTHING else fn(combine(a, where), axis=axis, **given(keepdims=keepdims))
+
+    return lowering
 
 
-def _any(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
-    return np.greater(_counted(a, axis, True, where, **given(keepdims=keepdims)), 0)
+_any = _masked(np.any, np.logical_and)
+_all = _masked(np.all, lambda a, where: np.logical_or(a, np.logical_not(where)))
 
 
-def _all(a: Any, axis: Axis = None, out: None = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
-    return np.equal(_counted(a, axis, False, where, **given(keepdims=keepdims)), 0)
+@primitive
+def first_true(mask: Any, axis: int, keepdims: bool = False) -> Any:
+    """The place of the first true element along an axis, where there is one."""
+    return np.argmax(mask, axis=axis, keepdims=keepdims)
+
+
+nondiff(first_true, kernel=Reduce("first"), cases=lambda s: [
+    case(np.eye(3, dtype=bool)[[1, 0, 2]], 0), case(np.eye(3, dtype=bool)[:2], axis=-1, keepdims=True),
+    case(np.array([False, True, True]), 0), case(s.mask(2, 3) | True, axis=1),
+])  # fmt: skip
 
 
 def _position(extremum: Any) -> Any:
     def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
         """The first element that is the extremum, or NaN."""
-        if dtype_of(a).kind != "f" or given(keepdims=keepdims):
+        kept, dtype = given(keepdims=keepdims), dtype_of(a)
+        if dtype.name not in ("float64", "float32", "int64", "int32") or (axis is None and kept):
             return NotImplemented
         x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
-        n = shape_of(x)[at]
-        found = np.logical_or(np.equal(x, extremum(x, axis=at, keepdims=True)), np.isnan(x))
-        places = np.reshape(np.arange(n), tuple(n if i == at else 1 for i in range(len(shape_of(x)))))
-        return np.min(np.where(found, places, n), axis=at)
+        found = np.equal(x, extremum(x, axis=at, keepdims=True))
+        return first_true(np.logical_or(found, np.isnan(x)) if dtype.kind == "f" else found, at, **kept)
 
     return lowering
 
@@ -340,11 +359,14 @@ def _position_cases(s: Sample) -> Iterable[Case]:
     return [
         case(s(5)), case(s(3, 4)), case(s(3, 4), 0), case(s(3, 4), axis=-1), case(np.array([1.0, np.nan, 3.0, np.nan])),
         case(np.array([2.0, 1.0, 2.0, 1.0])), case(s.integers(5, high=3)), case(s(3, dtype=np.float32)),
+        case(s(2, 3), axis=1, keepdims=True), case(s(4, 3).T, axis=0), case(s(4, 3).T, 1), case(s(2, 3), keepdims=True),
     ]  # fmt: skip
 
 
-nondiff(np.any, lowering=_any, method="any", of_ufunc=(np.logical_or, "reduce"), cases=_truth_cases)
-nondiff(np.all, lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"), cases=_truth_cases)
+nondiff(np.any, kernel=Reduce("any"), lowering=_any, method="any", of_ufunc=(np.logical_or, "reduce"),
+        cases=_truth_cases)  # fmt: skip
+nondiff(np.all, kernel=Reduce("all"), lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"),
+        cases=_truth_cases)  # fmt: skip
 nondiff(np.argmax, lowering=_position(np.max), method="argmax", cases=_position_cases)
 nondiff(np.argmin, lowering=_position(np.min), method="argmin", cases=_position_cases)
 nondiff(np.count_nonzero, cases=_truth_cases)

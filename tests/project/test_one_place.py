@@ -148,7 +148,7 @@ y = methods['item'](x)
 TABLES = {
     "base/signatures": "functions in C whose parameters NumPy does not tell",
     "capture/refusals": "functions that look at memory, and are refused",
-    "engine/kernels/emit": "reductions that kernels have",
+    "engine/kernels/reductions": "reductions that kernels have",
     "passes/lower": "the parts of a complex number",
     "passes/parts": "the parts of a complex number",
     "passes/rewrite": "functions that are looked through to find one number: without a row, a number is not seen",

@@ -83,6 +83,8 @@ class Nest:
                 strides = (0,) * (rank - (a.ndim - k)) + a.strides[k:]
             elif store.mode == "require":
                 strides = (0,) * rank
+            elif store.mode in ("cumsum", "cumprod"):
+                strides = a.strides
             else:
                 kept = iter(a.strides)
                 strides = tuple(0 if r else next(kept) for r in store.reduced or (False,) * rank)

@@ -61,12 +61,14 @@ class _Writer(Writer):
         self.made: dict[int, str] = {}
         self._pending: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
         self.lays_out = False  # whether it makes arrays whose axes lie in memory in one order or another
+        self.orders: dict[Variable, str] = {}  # of arrays that the program makes: of C, or of Fortran
 
     def step(self) -> Compiled:
         """The program, and the function that serves calls with it."""
         copies, stores, grown, result = self.body()
         types = [self.trace.tape[var].type for var in self.outputs]
-        program = compile_recorded(self.trace.returning([*self.outputs]), types)
+        turned = [i for i, var in enumerate(self.outputs) if self.orders.get(var) == "F"]
+        program = compile_recorded(self.trace.returning([*self.outputs]), types, turned=turned)
         return self.compiled(program, result, Effects(copies, stores, grown))
 
     def body(self) -> _Body:
@@ -209,7 +211,8 @@ class _Writer(Writer):
         """An array that the program makes, in the order of axes that NumPy has given it."""
         made = self._output(var)
         self.lays_out |= value.ndim > 1
-        if not value.flags.c_contiguous:
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        if self.orders.setdefault(var, order) != order or not value.flags.forc:
             made = f"{self.constant(laid_out)}({made}, {self.constant(memory_axes(value))})"
         if not value.flags.writeable:
             made = f"{self.constant(locked)}({made})"

@@ -5,7 +5,7 @@ numba and llvmlite are imported when the first tape is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..base.types import Type
@@ -23,20 +23,23 @@ class UncompilableError(Exception):
     """There is no program for what was recorded; the text says why not."""
 
 
-def compile_recorded(recorder: Recorder, types: Sequence[Type] | None = None, *, low: Tape | None = None) -> Program:
+def compile_recorded(
+    recorder: Recorder, types: Sequence[Type] | None = None, *, low: Tape | None = None, turned: Collection[int] = ()
+) -> Program:
     """A program that computes what was recorded; raises ``UncompilableError``.
 
-    Its results have the types of the tape's unless ``types`` are given. ``low`` is the tape lowered already.
+    Its results have the types of the tape's unless ``types`` are given. ``low`` is the tape lowered already. Arrays are
+    in the order of C, but for the results with the numbers ``turned``, which are in that of Fortran.
     """
     tape = recorder.tape
     low = optimise(lower(recorder).tape if low is None else low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
-    return compile_tape(low, [tape.type_of(result) for result in tape.results] if types is None else types)
+    return compile_tape(low, [tape.type_of(result) for result in tape.results] if types is None else types, turned)
 
 
-def compile_tape(tape: Tape, types: Sequence[Type]) -> Program:
-    """A lowered tape as a program whose results have these types."""
+def compile_tape(tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> Program:
+    """A lowered tape as a program whose results have these types and orders."""
     from .run.program import Program  # imports llvmlite and numba
 
-    return Program(tape, types)
+    return Program(tape, types, turned)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
-Reduction = Literal["sum", "prod", "max", "min"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
 Routine = Literal["solve", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
@@ -35,9 +35,17 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """A reduction over ``axis``."""
+    """A reduction over ``axis``; "any" and "all" are of truth values, and so is "first", the place of the first that is
+    true along the only axis, and any number where none is."""
 
     mode: Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A reduction of each element and all before it along ``axis``."""
+
+    mode: Literal["cumsum", "cumprod"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | View | Index | Unindex | Product | Lapack | Join | Concatenate
+Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Product | Lapack | Join | Concatenate
 
 _emitters: dict[str, Emitter] = {}
 

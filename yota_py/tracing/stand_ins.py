@@ -194,7 +194,7 @@ _by_original: dict[int, Any] = dict(BY_ORIGINAL)
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still
-_retired: list[Callable[..., Any]] = []  # gates that are made no use of, but whose ids stay their own
+_kept: list[Callable[..., Any]] = []  # all gates: they are known by their ids, which stay their own
 _looked_through = [0, 0]  # how many modules were open, and gates made, when it was looked what these have imported
 listeners.append(_known.clear)
 
@@ -212,18 +212,18 @@ def _stand_ins() -> dict[Owner, dict[str, Any]]:
                 declared, gates = vars(owner)[name], _gates.setdefault(owner, {})
                 bound = type(declared) if isinstance(declared, classmethod | staticmethod) else None
                 make = partial(_method_gate, static=bound is staticmethod) if isinstance(owner, type) else _gate
-                if name in gates:
-                    _retired.append(gates[name])
                 fn = original(declared.__func__ if bound is classmethod else getattr(owner, name))
                 gate: Any = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
                 gates[name] = gate if bound is None else bound(gate)
+                _kept.append(gate)
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
                 _traced[place] = traced
             _known.add(place)  # when the rest is done
         if _looked_through != (now := [len(open_modules), len(_by_original)]):
             for module in open_modules.values():
-                _gates.setdefault(module, {}).update(_imported(module))
+                gates = _gates.setdefault(module, {})
+                gates |= {name: gate for name, gate in _imported(module).items() if name not in gates}
             _looked_through[:] = now
         return _gates
 

@@ -162,7 +162,11 @@ def _owner(x: Any) -> int | None:
 
 
 def laid_out(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
-    """A copy of an array whose axes lie in memory in this order."""
+    """An array with new memory as one whose axes lie there in this order: itself, or a copy."""
+    if array.transpose(order).flags.c_contiguous:
+        return array
+    if tuple(order) == tuple(reversed(range(array.ndim))):
+        return np.array(array, order="F")
     copy = np.array(array.transpose(order), order="C")
     return np.array(copy.transpose(np.argsort(order)), order="K")  # which owns its memory
 

@@ -21,9 +21,10 @@ from llvmlite import ir
 from ...registry.kernels import emitted
 from ..maths.builder import VecMath
 from ..maths.expansions import two_sum
-from ..maths.llvm import ELEMENTS, I1, I32, I64, PTR, VOID, Value, const
+from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
 from .memory import Memory, MemoryEmitter
+from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
@@ -34,14 +35,20 @@ KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
-    """Elements a loop iteration handles: a vector of the widest type; two of them, which run side by side, in a long
-    body over long rows; one element for kernels without dimensions."""
-    if spec.rank == 0:
+    """Elements a loop iteration handles: a vector of the widest type; over long rows two of them, which run side by
+    side, in a long body, and four in a short one that waits for totals; one element for kernels without dimensions,
+    and where each result waits for the one before."""
+    if spec.rank == 0 or any(map(carries, spec.outputs)):
         return 1
     if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
         return vector_bytes // 8
-    widest = max([4, *(DTYPES[o.dtype] for o in spec.operands), *(DTYPES[n.dtype] for n in spec.nodes)])
-    return vector_bytes // widest * (2 if spec.wide and len(spec.nodes) >= LONG_BODY else 1)
+    dtypes = *(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes), *(o.dtype for o in spec.outputs)
+    sizes = [DTYPES[dtype] for dtype in dtypes]
+    if vector_bytes == 64 and spec.wide and max(sizes, default=4) == 1:
+        return vector_bytes  # narrower registers load no bytes under a mask
+    widest = max(4, *sizes)
+    side_by_side = 2 if len(spec.nodes) >= LONG_BODY else 4 if waits(spec) else 1
+    return vector_bytes // widest * (side_by_side if spec.wide else 1)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
@@ -58,6 +65,7 @@ class _Emitter(MemoryEmitter):
         """Emit everything."""
         self.totals: dict[int, Any] = {}
         self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
+        self.undecided = self._undecided if stops_early(self.spec) else None
         extents, loads, stores = self.spec.read(self._word)
         self._nest([self.end, *extents[1:]], [*map(self._memory, loads)], [*map(self._memory, stores)])
         self.b.ret_void()
@@ -66,14 +74,15 @@ class _Emitter(MemoryEmitter):
         """The loops from the current depth inwards. A total lives outside of all loops that it runs over without a
         break, so that it is kept in registers."""
         depth = len(self.outer)
-        totalled = [k for k, o in enumerate(self.spec.outputs) if _total_depth(o) == depth]
+        totalled = [k for k, o in enumerate(self.spec.outputs) if total_depth(o) == depth]
         for k in totalled:
             out = self.spec.outputs[k]
             self.totals[k] = self._started(out, self._total_type(out))
             if out.mode == "sum" and out.dtype == "float64":
                 self.errors[k] = self._started(out, self._total_type(out))
         if depth + 1 < self.spec.rank:
-            with self.loop(extents[depth], start=self._start(depth)) as i:
+            undecided = self.undecided if self.totals else None
+            with self.loop(extents[depth], start=self._start(depth), also=undecided) as i:
                 self.outer.append(i)
                 self._nest(extents, loads, stores)
                 self.outer.pop()
@@ -87,21 +96,47 @@ class _Emitter(MemoryEmitter):
             self._finish(self.spec.outputs[k], stores[k], self.totals.pop(k), self.errors.pop(k, None))
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
-        """The innermost loop, in blocks if floats are summed over it."""
+        """The innermost loop; in blocks if floats are summed over it, or if it may stop early."""
         n, step, first = extents[-1], self.lanes, self._start(self.spec.rank - 1)
-        if not any(_is_float_sum(self.spec.outputs[k]) for k in self.totals):
+        carried = ((k, o) for k, o in enumerate(self.spec.outputs) if carries(o))
+        self.carried = {k: self._started(o, ELEMENTS[o.dtype]) for k, o in carried}
+        in_blocks = any(is_float_sum(self.spec.outputs[k]) for k in self.totals)
+        if not in_blocks and self.undecided is None:
             with self.loop(n, step, first) as i:
                 self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
             return
         block = self.lanes * BLOCK
-        with self.loop(n, block, first) as start:
+        with self.loop(n, block, first, self.undecided) as start:
             end = self.b.add(start, const(block))
             end = self.b.select(self.b.icmp_signed("<", end, n), end, n)
-            partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
+            partial = self.totals
+            if in_blocks:
+                partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
             with self.loop(end, step, start) as i:
                 self._body(i, self._mask(i, end), extents, loads, stores, partial)
-            for k in self.totals:
+            for k in self.totals if in_blocks else ():
                 self._add_block(k, partial[k])
+
+    def _undecided(self) -> Value:
+        """Whether another element may change a total: one that is still what it was at first, in all lanes."""
+        going: Value = ir.Constant(I1, 0)
+        for k, total in self.totals.items():
+            out = self.spec.outputs[k]
+            value = self.b.load(total, typ=self._vector(ELEMENTS[out.dtype]))
+            untouched = self.math.eq(value, neutral(self.math, out.mode, ELEMENTS[out.dtype]))
+            if self.lanes > 1:
+                untouched = self.call(f"llvm.vector.reduce.and.v{self.lanes}i1", I1, untouched)
+            going = self.b.or_(going, untouched)
+        return going
+
+    def _places(self, mask: Value, out: Output, i: Value) -> Value:
+        """The indices along the reduced dimension where a mask is true."""
+        depth = out.reduced.index(True)
+        if depth + 1 < self.spec.rank:
+            index = self._splat(self.outer[depth])
+        else:
+            index = self.b.add(self._splat(i), self._iota())
+        return self.math.select(mask, index, neutral(self.math, out.mode, I64))
 
     def _start(self, depth: int) -> Value:
         return self.begin if depth == 0 else const(0)
@@ -109,6 +144,11 @@ class _Emitter(MemoryEmitter):
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
             return ir.Constant(I1, 1)
+        self.whole = self.b.icmp_signed("<=", self.b.add(i, const(self.lanes)), n)
+        if self.lanes > 16:  # in bytes: as many comparisons of words would take longer than all the rest
+            left, most = self.b.sub(n, i), const(self.lanes)
+            left = self.b.trunc(self.b.select(self.b.icmp_signed("<", left, most), left, most), I8)
+            return self.b.icmp_signed("<", ir.Constant(self._vector(I8), list(range(self.lanes))), self._splat(left))
         return self.b.icmp_signed("<", self.b.add(self._splat(i), self._iota()), self._splat(n))
 
     def _body(
@@ -142,16 +182,19 @@ class _Emitter(MemoryEmitter):
                 else self._as_said(emitted(self.math, node.emit, *arguments), node.dtype)
             )
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
-            value = self._as_said(values[out.value], out.dtype)
+            value = values[out.value] if out.mode != "first" else self._places(values[out.value], out, i)
+            value = self._as_said(value, out.dtype)
             if out.mode == "require":
                 self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":
                 self._store(value, out.inner, m, i, mask)
             elif out.mode == "scatter":
                 self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
+            elif out.mode in SCANS:
+                self._scan(k, value, m, i, mask)
             elif k in partial:
                 old = self.b.load(partial[k], typ=value.type)
-                self.b.store(self.math.select(mask, self._combine(self.math, out, old, value), old), partial[k])
+                self.b.store(self.math.select(mask, combined(self.math, out.mode, old, value), old), partial[k])
             else:
                 self._accumulate(out, value, m, i, mask)
 
@@ -210,24 +253,11 @@ class _Emitter(MemoryEmitter):
     # -- reductions and scatters
 
     def _total_type(self, out: Output) -> ir.Type:
-        return ELEMENTS["float64" if _is_float_sum(out) else out.dtype]
+        return ELEMENTS["float64" if is_float_sum(out) else out.dtype]
 
     def _started(self, out: Output, element: ir.Type) -> Any:
         """A variable with a total of nothing in each lane."""
-        return self.variable(self._identity(out, element))
-
-    def _identity(self, out: Output, element: ir.Type) -> Value:
-        math = self.math
-        if out.mode in ("sum", "prod"):
-            return math.const(0 if out.mode == "sum" else 1, element)
-        if isinstance(element, ir.IntType):
-            limit = 2 ** (element.width - 1)
-            return math.const(-limit if out.mode == "max" else limit - 1, element)
-        return math.const(float("-inf") if out.mode == "max" else float("inf"), element)
-
-    @staticmethod
-    def _combine(math: VecMath, out: Output, a: Value, b: Value) -> Value:
-        return getattr(math, {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}[out.mode])(a, b)
+        return self.variable(neutral(self.math, out.mode, element))
 
     def _add_block(self, k: int, partial: Any) -> None:
         """Add a block's lanes to the totals, and to their errors what is rounded off."""
@@ -239,16 +269,17 @@ class _Emitter(MemoryEmitter):
             value, rest = two_sum(self.math, old, value)
             self.b.store(self.b.fadd(self.b.load(self.errors[k], typ=vector), rest), self.errors[k])
         else:
-            value = self._combine(self.math, out, old, value)
+            value = combined(self.math, out.mode, old, value)
         self.b.store(value, total)
 
     def _finish(self, out: Output, m: Memory, total: Any, error: Any) -> None:
         value = self._folded(out, total, error)
-        pointer = self._address(m)
+        pointer, stored = self._address(m), self._stored(value.type)
         if any(out.reduced[: len(self.outer)]):
-            old = self.b.load(pointer, typ=value.type, align=1)
-            value = self.b.select(self._first(out), value, self._combine(self.scalar, out, old, value))
-        self.b.store(value, pointer, align=1)
+            old = self.b.load(pointer, typ=stored, align=1)
+            old = old if stored == value.type else self.b.trunc(old, value.type)
+            value = self.b.select(self._first(out), value, combined(self.scalar, out.mode, old, value))
+        self.b.store(value if stored == value.type else self.b.zext(value, stored), pointer, align=1)
 
     def _folded(self, out: Output, total: Any, error: Any) -> Value:
         """A total's lanes, pairwise: the one half with the other."""
@@ -262,7 +293,7 @@ class _Emitter(MemoryEmitter):
         while width > 1:
             width //= 2
             math = VecMath(self.b, width)
-            value = self._combine(math, out, self._part(value, 0, width), self._part(value, width, width))
+            value = combined(math, out.mode, self._part(value, 0, width), self._part(value, width, width))
         return math.cast(value, ELEMENTS[out.dtype])
 
     def _part(self, vector: Value, start: int, width: int) -> Value:
@@ -283,8 +314,24 @@ class _Emitter(MemoryEmitter):
     def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
         """Combine with what stands in memory, on the first visit with the neutral element (no sum is -0)."""
         if any(out.reduced[:-1]):
-            old, neutral = self._load(out.dtype, out.inner, m, i, mask), self._identity(out, ELEMENTS[out.dtype])
-            value = self._combine(self.math, out, self.math.select(self._splat(self._first(out)), neutral, old), value)
+            nothing = neutral(self.math, out.mode, ELEMENTS[out.dtype])
+            old = self._load(out.dtype, out.inner, m, i, mask)
+            value = combined(self.math, out.mode, self.math.select(self._splat(self._first(out)), nothing, old), value)
+        self._store(value, out.inner, m, i, mask)
+
+    def _scan(self, k: int, value: Value, m: Memory, i: Value, mask: Value) -> None:
+        """Combine with the result before, which is at hand or stands in memory."""
+        out = self.spec.outputs[k]
+        if k in self.carried:
+            value = combined(self.math, out.mode, self.b.load(self.carried[k], typ=value.type), value)
+            self.b.store(value, self.carried[k])
+        else:
+            depth, before = out.reduced.index(True), Memory(m.base, m.window)
+            behind = self._splat(self.b.icmp_signed(">", self.outer[depth], const(0)))
+            before.row = self.byte(m.row, self.b.neg(m.window.strides[depth]))
+            old = self._load(out.dtype, out.inner, before, i, self.b.and_(mask, behind))
+            old = self.math.select(behind, old, neutral(self.math, out.mode, ELEMENTS[out.dtype]))
+            value = combined(self.math, out.mode, old, value)
         self._store(value, out.inner, m, i, mask)
 
     def _scatter_add(
@@ -307,16 +354,3 @@ class _Emitter(MemoryEmitter):
                 old = self.b.load(pointer, typ=element, align=1)
                 self.b.store(self.scalar.add(old, part), pointer, align=1)
 
-
-def _is_float_sum(out: Output) -> bool:
-    return out.mode == "sum" and out.dtype.startswith("float")
-
-
-def _total_depth(out: Output) -> int | None:
-    """The depth of the outermost loop from which on inwards all are reduced; ``None`` if the innermost is not."""
-    if not out.reduced or not out.reduced[-1]:
-        return None
-    depth = len(out.reduced)
-    while depth and out.reduced[depth - 1]:
-        depth -= 1
-    return depth

@@ -19,7 +19,8 @@ T = TypeVar("T")
 # The stride of the innermost dimension: one element (vector loads), zero (one value for all), or any other.
 Inner = Literal["unit", "zero", "any"]
 Access = Literal["plain", "pad", "gather", "box"]
-Writing = Literal["store", "sum", "prod", "max", "min", "scatter", "require"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum", "cumprod"]
+Writing = Literal["store", "scatter", "require"] | Reduction
 
 DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
 
@@ -136,7 +137,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A value written to memory, or reduced over the dimensions marked in ``reduced``, or scatter-added.
+    """A value written to memory, or reduced over the dimensions marked in ``reduced``, or summed up (or multiplied)
+    along the one that is marked there, or scatter-added.
 
     To "require" a ``mask`` means to write the value, if it is one number, only where the mask is false, and to report
     the place.

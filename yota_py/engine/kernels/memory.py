@@ -38,6 +38,7 @@ class MemoryEmitter(Writer):
         self.scalar = VecMath(self.b, 1)
         self._at = 0
         self.outer: list[Value] = []
+        self.whole: Value = None  # whether the mask of the current iteration is true in all lanes
 
     # -- words and addresses
 
@@ -152,7 +153,15 @@ class MemoryEmitter(Writer):
         elif inner == "unit":
             assert i is not None
             pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
-            self.call(f"llvm.masked.store.{_suffix(value.type)}.p0", VOID, value, pointer, ir.Constant(I32, 1), mask)
+            name, one = f"llvm.masked.store.{_suffix(value.type)}.p0", ir.Constant(I32, 1)
+            if self.whole is None or value.type.element != I8:
+                self.call(name, VOID, value, pointer, one, mask)
+                return
+            with self.b.if_else(self.whole, likely=True) as (whole, part):  # AMD stores bytes slowly under a mask
+                with whole:
+                    self.b.store(value, pointer, align=1)
+                with part:
+                    self.call(name, VOID, value, pointer, one, mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             pointers = self._pointers(m.row, offsets)

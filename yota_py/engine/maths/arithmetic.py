@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -231,14 +231,23 @@ class Arithmetic:
         """A function of libm, called for each lane."""
         element = self.element(args[0])
         name += FORMATS[element].suffix
-        function = declared(self.builder.module, name, element, [element] * len(args))
+        return self._each_lane(declared(self.builder.module, name, element, [element] * len(args)), args)
+
+    def of_doubles(self, name: str, *args: Value) -> Value:
+        """A function that Cython has compiled, called for each lane; its last argument says how it is called."""
+        element = self.element(args[0])
+        function = declared(self.builder.module, name, DOUBLE, [DOUBLE] * len(args) + [I32])
+        doubles = [self.cast(a, DOUBLE) for a in args]
+        return self.cast(self._each_lane(function, doubles, ir.Constant(I32, 0)), element)
+
+    def _each_lane(self, function: Value, args: Sequence[Value], *more: Value) -> Value:
         if self.lanes == 1:
-            return self.builder.call(function, args)
+            return self.builder.call(function, [*args, *more])
         result = ir.Constant(args[0].type, ir.Undefined)
         for lane in range(self.lanes):
             index = ir.Constant(I32, lane)
             scalars = [self.builder.extract_element(a, index) for a in args]
-            result = self.builder.insert_element(result, self.builder.call(function, scalars), index)
+            result = self.builder.insert_element(result, self.builder.call(function, [*scalars, *more]), index)
         return result
 
     def format(self, value: Value) -> Format:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import division, exponentials, trigonometry
+from . import division, exponentials, inverses, powers, trigonometry
 from .arithmetic import Arithmetic
 from .llvm import Value
 
@@ -38,7 +38,8 @@ class VecMath(Arithmetic):
     sin, cos, tan = trigonometry.sin, trigonometry.cos, trigonometry.tan
     fmod, remainder, floor_divide = division.fmod, division.remainder, division.floor_divide
 
-    arcsin, arccos, arctan = _libm("asin"), _libm("acos"), _libm("atan")
-    arcsinh, arccosh, arctanh = _libm("asinh"), _libm("acosh"), _libm("atanh")
-    arctan2, hypot, pow = _libm("atan2"), _libm("hypot"), _libm("pow")
-    cbrt, erf, erfc, lgamma = _libm("cbrt"), _libm("erf"), _libm("erfc"), _libm("lgamma")
+    arcsin, arccos, arctan, arctan2 = inverses.arcsin, inverses.arccos, inverses.arctan, inverses.arctan2
+    arcsinh, arccosh, arctanh = inverses.arcsinh, inverses.arccosh, inverses.arctanh
+    cbrt, pow = powers.cbrt, powers.pow
+
+    hypot, erf, erfc, lgamma = _libm("hypot"), _libm("erf"), _libm("erfc"), _libm("lgamma")

@@ -94,6 +94,12 @@ def fast_two_sum(k: Arithmetic, a: Value, b: Value) -> tuple[Value, Value]:
     return total, k.builder.fadd(k.builder.fsub(a, total), b)
 
 
+def two_product(k: Arithmetic, a: Value, b: Value) -> tuple[Value, Value]:
+    """a * b and its rounding error."""
+    product = k.builder.fmul(a, b)
+    return product, k.intrinsic("llvm.fma", a, b, k.neg(product))
+
+
 def quotient(k: Arithmetic, a: Value, a_low: Value | None, b: Value, b_low: Value) -> Value:
     """(a + a_low) / (b + b_low), corrected once by the remainder."""
     inverse = k.reciprocal(b)

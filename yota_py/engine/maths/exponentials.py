@@ -40,13 +40,13 @@ def exp2(k: Arithmetic, x: Value) -> Value:
     near = clamped(k, x, -float(form.bias + form.mantissa), form.bias + 1.5)
     n, whole = nearest_integer(k, k.add(near, k.const(form.magic, x)))
     r = k.mul(k.sub(near, whole), k.const(form.ln2[0] + form.ln2[1], x))
-    return scaled(k, _exp_poly(k, r), n, 0)
+    return scaled(k, exp_poly(k, r), n, 0)
 
 
 def expm1(k: Arithmetic, x: Value) -> Value:
     """e^x - 1"""
     form = k.format(x)
-    n, r, error = _exp_split(k, clamped(k, x, form.expm1_low, form.exp_high))
+    n, r, error = exp_split(k, clamped(k, x, form.expm1_low, form.exp_high))
     # A quarter of the result, as 2^n itself may be too large.
     s = power_of_two(k, k.builder.sub(n, k.const(2, n)))
     p = k.fma(k.mul(r, r), polynomial(k, r, form.exp), error)
@@ -74,9 +74,9 @@ def tanh(k: Arithmetic, x: Value) -> Value:
     """x + x*z*P(z)/Q(z) below 5/8, 1 - 2/(exp(2|x|) + 1) above: both are m + m*q, with one division."""
     form, one = k.format(x), k.const(1, x)
     a = clamped(k, k.abs(x), None, form.tanh_high)
-    n, r, _ = _exp_split(k, k.add(a, a))
+    n, r, _ = exp_split(k, k.add(a, a))
     s, z = power_of_two(k, n), k.mul(a, a)
-    bottom = k.add(k.fma(_exp_poly(k, r), s, s), one)
+    bottom = k.add(k.fma(exp_poly(k, r), s, s), one)
     below = k.lt(a, k.const(0.625, x))
     top = k.select(below, k.mul(z, polynomial(k, z, form.tanh[0])), k.const(-2, x))
     q = k.div(top, k.select(below, polynomial(k, z, form.tanh[1]), bottom))
@@ -121,38 +121,32 @@ def logaddexp2(k: Arithmetic, a: Value, b: Value) -> Value:
 
 def log(k: Arithmetic, x: Value) -> Value:
     """n*ln2 + log(1 + f), with x = 2^n * (1 + f)"""
-    n, f = _log_split(k, x)
-    return _log_domain(k, x, _log_sum(k, n, f))
+    n, f = log_split(k, x)
+    return log_domain(k, x, log_sum(k, n, f))
 
 
 def log2(k: Arithmetic, x: Value) -> Value:
     """n + log(1 + f)*log2(e)"""
-    n, f = _log_split(k, x)
+    n, f = log_split(k, x)
     nearest, rest = (k.const(c, x) for c in k.format(x).log2e)
-    y = _log_sum(k, None, f)
-    return _log_domain(k, x, k.fma(y, nearest, k.fma(y, rest, n)))
+    y = log_sum(k, None, f)
+    return log_domain(k, x, k.fma(y, nearest, k.fma(y, rest, n)))
 
 
 def log10(k: Arithmetic, x: Value) -> Value:
     """n*log10(2) + log(1 + f)*log10(e)"""
-    n, f = _log_split(k, x)
+    n, f = log_split(k, x)
     high, low = (k.const(c, x) for c in k.format(x).log10_2)
     nearest, rest = (k.const(c, x) for c in k.format(x).log10e)
-    y = _log_sum(k, None, f)
+    y = log_sum(k, None, f)
     small = k.fma(y, nearest, k.fma(n, low, k.mul(y, rest)))
-    return _log_domain(k, x, k.fma(n, high, small))
+    return log_domain(k, x, k.fma(n, high, small))
 
 
 def log1p(k: Arithmetic, x: Value) -> Value:
     """log(u) with u = 1 + x, where the rounding error of u is added to the reduced argument."""
-    form, one = k.format(x), k.const(1, x)
-    u, error = two_sum(k, one, x)
-    n, m = split_exponent(k, u)
-    # 2^(1-n), not 2^-n: for the largest n that is 0 and not infinite; the error counts for nothing there.
-    scale = power_of_two(k, k.builder.sub(k.const(1, n), n))
-    f = k.fma(k.mul(error, k.const(0.5, x)), scale, k.sub(m, one))
-    result = _log_domain(k, u, _log_sum(k, as_float(k, n, form), f))
-    return unless_tiny(k, x, result)
+    u, error = two_sum(k, k.const(1, x), x)
+    return unless_tiny(k, x, log_domain(k, u, log_sum(k, *log_split_pair(k, u, error))))
 
 
 def logit(k: Arithmetic, x: Value) -> Value:
@@ -168,7 +162,7 @@ def logit(k: Arithmetic, x: Value) -> Value:
 # --------------------------------------------------------------------------------------------------- parts
 
 
-def _exp_split(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
+def exp_split(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
     """x = n*ln2 + r: n as an integer, r, and the error of r."""
     form = k.format(x)
     n, whole = nearest_integer(k, k.fma(x, k.const(form.log2e[0], x), k.const(form.magic, x)))
@@ -181,16 +175,16 @@ def _exp_split(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
 def _exp(k: Arithmetic, x: Value, shift: int) -> Value:
     """exp(x) * 2^shift"""
     form = k.format(x)
-    n, r, _ = _exp_split(k, clamped(k, x, form.exp_low, form.exp_high))
-    return scaled(k, _exp_poly(k, r), n, shift)
+    n, r, _ = exp_split(k, clamped(k, x, form.exp_low, form.exp_high))
+    return scaled(k, exp_poly(k, r), n, shift)
 
 
-def _exp_poly(k: Arithmetic, r: Value) -> Value:
+def exp_poly(k: Arithmetic, r: Value) -> Value:
     """exp(r) - 1"""
     return k.fma(k.mul(r, r), polynomial(k, r, k.format(r).exp), r)
 
 
-def _log_split(k: Arithmetic, x: Value) -> tuple[Value, Value]:
+def log_split(k: Arithmetic, x: Value) -> tuple[Value, Value]:
     """x = 2^n * (1 + f): n as a float, and f."""
     form = k.format(x)
     extra = form.mantissa + 2
@@ -200,7 +194,16 @@ def _log_split(k: Arithmetic, x: Value) -> tuple[Value, Value]:
     return k.sub(as_float(k, n, form), offset), k.sub(m, k.const(1, x))
 
 
-def _log_sum(k: Arithmetic, n: Value | None, f: Value) -> Value:
+def log_split_pair(k: Arithmetic, u: Value, low: Value) -> tuple[Value, Value]:
+    """u + low = 2^n * (1 + f), for a low part that is small beside u: n as a float, and f."""
+    n, m = split_exponent(k, u)
+    # 2^(1-n), not 2^-n: for the largest n that is 0 and not infinite; the low part counts for nothing there.
+    scale = power_of_two(k, k.builder.sub(k.const(1, n), n))
+    f = k.fma(k.mul(low, k.const(0.5, u)), scale, k.sub(m, k.const(1, u)))
+    return as_float(k, n, k.format(u)), f
+
+
+def log_sum(k: Arithmetic, n: Value | None, f: Value) -> Value:
     """n*ln2 + log(1 + f), or log(1 + f): with s = f/(2+f), f - (f*f/2 - s*(f*f/2 + R(s*s)))."""
     form = k.format(f)
     s = k.div(f, k.add(f, k.const(2, f)))
@@ -213,7 +216,7 @@ def _log_sum(k: Arithmetic, n: Value | None, f: Value) -> Value:
     return k.fma(n, k.const(form.ln2[0], f), k.sub(f, k.sub(half_square, low)))
 
 
-def _log_domain(k: Arithmetic, x: Value, result: Value) -> Value:
+def log_domain(k: Arithmetic, x: Value, result: Value) -> Value:
     """The logarithm of x where x is neither positive nor finite."""
     inf, zero = k.const(float("inf"), x), k.const(0, x)
     result = k.select(k.lt(x, inf), result, x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 
 from llvmlite import ir
 
@@ -40,6 +41,10 @@ class Format:
     cos: tuple[float, ...]  # (cos(r) - 1 + z/2) / z^2 in z = r^2, |r| <= pi/4
     sinh: tuple[float, ...]  # (sinh(x) - x) / x^3 in z = x^2, |x| <= 1
     tanh: tuple[tuple[float, ...], tuple[float, ...]]  # (tanh(x) - x) / x^3 = P(z)/Q(z), |x| <= 5/8
+    asin: tuple[float, ...]  # (asin(t) - t) / t^3 in z = t^2, |t| <= 1/2
+    atan: tuple[float, ...]  # (atan(t) - t) / t^3 in z = t^2, |t| <= 3/5
+    atanh: tuple[float, ...]  # (atanh(s) - s) / s^3 in z = s^2, |s| <= 1/5
+    log_rest: tuple[float, ...]  # ((log((1+s)/(1-s)) / s - 2) / z - 2/3) / z in z = s^2, s as in ``log``
 
     @property
     def magic(self) -> float:
@@ -48,8 +53,23 @@ class Format:
 
     def bits(self, number: float) -> int:
         """The bit pattern of a positive number, as an integer."""
-        pattern = struct.pack("d" if self.mantissa == 52 else "f", number)
-        return int.from_bytes(pattern, sys.byteorder)
+        return int.from_bytes(struct.pack(self._code, number), sys.byteorder)
+
+    def pair(self, number: Fraction) -> tuple[float, float]:
+        """The nearest number of this format, and of the rest."""
+        nearest = self._rounded(number)
+        return nearest, self._rounded(number - Fraction(nearest))
+
+    def angle(self, quarters: int) -> tuple[float, float]:
+        """So many quarters of pi: nearest, rest."""
+        return self.pair(Fraction(quarters, 2) * sum(map(Fraction, self.half_pi), Fraction()))
+
+    @property
+    def _code(self) -> str:
+        return "d" if self.mantissa == 52 else "f"
+
+    def _rounded(self, number: Fraction) -> float:
+        return float(struct.unpack(self._code, struct.pack(self._code, float(number)))[0])
 
 
 _hex = float.fromhex
@@ -88,6 +108,24 @@ BINARY64 = Format(
         (-0.33333333333333326, -0.020496798973941688, -0.00019908947947416207),
         (1.0, 0.46149039692181004, 0.023288665302642706, 0.0002064388925012323),
     ),
+    asin=(
+        0.16666666666665375, 0.075000000003448, 0.044642856821979666, 0.030381959395225054, 0.02237175194547152,
+        0.017359795516757492, 0.01388435164280453, 0.012174935570828865, 0.006503543245127415, 0.019594295771562357,
+        -0.016326647575366494, 0.03198167477528987,
+    ),
+    atan=(
+        -0.3333333333333207, 0.1999999999971726, -0.14285714263506105, 0.11111110230637342, -0.09090888434092327,
+        0.07691994790734716, -0.06663442492172209, 0.05859026848704301, -0.05142539411300631, 0.04312731525721409,
+        -0.0314317966661386, 0.01679544818848309, -0.004674899359356027,
+    ),
+    atanh=(
+        0.3333333333333329, 0.2000000000003057, 0.14285714277390388, 0.11111112206069389, 0.09090829543096159,
+        0.07695664894071653, 0.06584997053512827, 0.069335521706176,
+    ),
+    log_rest=(
+        0.40000000000002256, 0.28571428570099533, 0.2222222251993048, 0.18181784366427375, 0.153867573669916,
+        0.1325681679235582, 0.13196338880740316,
+    ),
 )  # fmt: skip
 
 BINARY32 = Format(
@@ -108,6 +146,13 @@ BINARY32 = Format(
     cos=(0.04166664626717953, -0.001388733700723538, 2.4434837087578822e-05),
     sinh=(0.16666666497561047, 0.008333350058165385, 0.00019836159779143536, 2.8169512198925072e-06),
     tanh=((-0.3333330806858845, -0.0015416042880456937), (1.0, 0.40461239587178877)),
+    asin=(0.16666753590106964, 0.07495231926441193, 0.045478444546461105, 0.024140534922480583, 0.042231254279613495),
+    atan=(
+        -0.33333292603492737, 0.19997672736644745, -0.14241598546504974, 0.10718867927789688, -0.0725008025765419,
+        0.029687747359275818,
+    ),
+    atanh=(0.3333348035812378, 0.19978366792201996, 0.1519196778535843),
+    log_rest=(0.40000152587890625, 0.28547126054763794, 0.23418766260147095),
 )  # fmt: skip
 
 FORMATS = {DOUBLE: BINARY64, FLOAT: BINARY32}

@@ -74,8 +74,10 @@ class Writer:
         self.b.position_at_end(done)
 
     @contextmanager
-    def loop(self, stop: Value, step: int = 1, start: Value | None = None) -> Iterator[Value]:
-        """``for i in range(start, stop, step):``"""
+    def loop(
+        self, stop: Value, step: int = 1, start: Value | None = None, also: Callable[[], Value] | None = None
+    ) -> Iterator[Value]:
+        """``for i in range(start, stop, step):``, as long as the condition ``also`` holds."""
         before = self.b.block
         i: Value = None
 
@@ -83,7 +85,8 @@ class Writer:
             nonlocal i
             i = self.b.phi(I64)
             i.add_incoming(start or const(0), before)
-            return self.b.icmp_signed("<", i, stop)
+            below = self.b.icmp_signed("<", i, stop)
+            return below if also is None else self.b.and_(below, also())
 
         with self.repeated(below):
             yield i

@@ -15,6 +15,7 @@ HEAD_SLOT = 0  # the frame itself: numbers that come in, constants, numbers that
 ARENA_SLOT = 2  # (slot 1 is the error flag) intermediate results
 NEXT_SLOT = 3  # the next free frame
 FIRST_SLOT = 4
+LEAST_ROW = 8  # elements: a vector
 
 
 def memory_dtype(t: ArrayType) -> str:
@@ -79,6 +80,26 @@ def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def ordered_strides(shape: Sequence[int], itemsize: int, order: Sequence[int]) -> tuple[int, ...]:
+    """Byte strides of an array without gaps whose dimensions lie in memory in this order, the slowest first."""
+    strides = c_strides([shape[d] for d in order], itemsize)
+    return tuple(stride for _, stride in sorted(zip(order, strides, strict=True)))
+
+
+def order_of(places: Sequence[Place], shape: Sequence[int]) -> tuple[int, ...]:
+    """The order in memory of the dimensions of a result that is computed from these places, as NumPy chooses it: that
+    of the operands where they have one in common, and of C where they do not."""
+    dims = [d for d, n in enumerate(shape) if n > 1]
+    orders = set()
+    for place in places:
+        strides = place.broadcast(shape).strides
+        if all(strides[d] for d in dims):
+            orders.add(tuple(sorted(dims, key=lambda d: -abs(strides[d]))))
+    if len(dims) < 2 or len(orders) != 1:
+        return tuple(range(len(shape)))
+    return (*(d for d, n in enumerate(shape) if n <= 1), *orders.pop())
+
+
 @dataclass(slots=True)
 class Reference:
     """One memory operand of a loop nest: a stride per dimension, and what must agree where dimensions are merged."""
@@ -90,12 +111,12 @@ class Reference:
 
 
 def collapse(extents: Sequence[int], references: Sequence[Reference]) -> list[int]:
-    """Drop dimensions of extent one, put those that are reduced inside of others where that is the order in memory, and
-    merge neighbours that all references walk through in one stride.
+    """Drop dimensions of extent one, order the others as they lie in memory, and merge neighbours that all references
+    walk through in one stride.
 
     Changes the references in place; returns the new extents.
     """
-    dims = _ordered([d for d, n in enumerate(extents) if n != 1], references)
+    dims = _ordered([d for d, n in enumerate(extents) if n != 1], extents, references)
     sizes = [extents[d] for d in dims]
     for r in references:
         if r.box is not None:  # a dimension of extent one is inside every box that is not empty
@@ -116,23 +137,28 @@ def collapse(extents: Sequence[int], references: Sequence[Reference]) -> list[in
     return sizes
 
 
-def _ordered(dims: list[int], references: Sequence[Reference]) -> list[int]:
-    """The loops from outside inwards: a sum over the innermost one is the fastest, and the most exact."""
+def _ordered(dims: list[int], extents: Sequence[int], references: Sequence[Reference]) -> list[int]:
+    """The loops from outside inwards."""
     out: list[int] = []
     for d in dims:
         at = len(out)
-        while at and _inside(out[at - 1], d, references):
+        while at and _inside(out[at - 1], d, extents, references):
             at -= 1
         out.insert(at, d)
     return out
 
 
-def _inside(a: int, b: int, references: Sequence[Reference]) -> bool:
-    """Whether ``a`` is reduced, ``b`` is not, and ``a`` makes the smaller steps in memory."""
-    if any(r.reduced[b] for r in references) or not any(r.reduced[a] for r in references):
-        return False
+def _inside(a: int, b: int, extents: Sequence[int], references: Sequence[Reference]) -> bool:
+    """Whether the loop over ``a`` is to run inside of that over ``b``: if it makes the smaller steps in more references
+    than the larger ones, and is not so short that its rows cost more than the steps."""
     steps = [(abs(r.strides[a]), abs(r.strides[b])) for r in references if r.strides[a] and r.strides[b]]
-    return bool(steps) and all(x < y for x, y in steps)
+    smaller, larger = sum(x < y for x, y in steps), sum(x > y for x, y in steps)
+    if smaller <= larger:
+        return False
+    total = any(r.reduced[a] and not r.reduced[b] for r in references)
+    long = extents[a] >= min(LEAST_ROW, extents[b])
+    merging = (r.strides[b] == r.strides[a] * extents[a] and r.reduced[a] == r.reduced[b] for r in references)
+    return total or long or all(merging)
 
 
 def _mergeable(r: Reference, d: int, n: int) -> bool:

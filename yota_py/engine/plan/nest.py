@@ -11,7 +11,8 @@ import numpy as np
 from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
-from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter
+from ..maths.llvm import I64
+from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
@@ -23,6 +24,11 @@ def _select_or_zero(k: Any, mask: Any, value: Any) -> Any:
 @named
 def _plus_zero(k: Any, x: Any) -> Any:
     return k.add(k.const(0, x), x)
+
+
+@named
+def _place_of_only(k: Any, mask: Any) -> Any:
+    return k.const(0, I64)
 
 
 SHORT_ROW = 8  # elements: one vector
@@ -155,6 +161,11 @@ class _Builder:
                 self.write(place, self.read(*item.reads[0]), "require", mask=mask)
             case Reduce():
                 self._reduce(item)
+            case Scan():
+                place = self.memory.place(item.var)
+                along = [d == item.axis for d in range(len(self.space))]
+                reference = Reference(place, list(place.strides), along)
+                self.outputs.append(_Store(reference, _WITHOUT, self.read(*item.reads[0]), item.mode))
 
     def _node(self, emit: str, arguments: tuple[int, ...], dtype: str) -> int:
         self.nodes.append((emit, arguments, dtype))
@@ -215,9 +226,12 @@ class _Builder:
         return place, _Index(tuple(out), array.shape[:k], array.strides[:k])
 
     def _reduce(self, item: Reduce) -> None:
-        value = self.read(item.reads[0][0], item.dtype)
-        if item.mode == "sum" and all(self.space[d] == 1 for d in item.axes):  # NumPy starts at zero: no sum is -0
-            value = self._node(_plus_zero, (value,), item.dtype)
+        value = self.read(*item.reads[0])
+        if all(self.space[d] == 1 for d in item.axes):  # a store
+            if item.mode == "sum":  # NumPy starts at zero: no sum is -0
+                value = self._node(_plus_zero, (value,), item.dtype)
+            elif item.mode == "first":
+                value = self._node(_place_of_only, (value,), item.dtype)
         target = self.memory.place(item.var)
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
@@ -245,7 +259,7 @@ class _Builder:
 
         dtypes = [load.dtype for load in self.operands] + [dtype for *_, dtype in self.nodes]
         for out in self.outputs:
-            if (dtype := dtypes[number(out.value)]) != out.dtype:
+            if (dtype := dtypes[number(out.value)]) != out.dtype and out.mode != "first":
                 raise TypeError(f"a kernel would {out.mode} {dtype} in memory of {out.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         spec = KernelSpec(

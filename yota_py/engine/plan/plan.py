@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ...base.types import ArrayType
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
-from ..kernels.ir import DTYPES, Matrices, Product
-from ..kernels.store import LapackSpec, ProductSpec, Spec
-from ..schedule.steps import Cluster, Concatenate, Join, Linear, Matmul, Python, PythonCopy, Scatter, Schedule, Step
-from .layout import ARENA_SLOT, FIRST_SLOT, HEAD_SLOT, Arena, Place, c_strides, memory_dtype
+from ..kernels.ir import DTYPES
+from ..kernels.store import Spec
+from ..schedule.steps import (
+    Cluster,
+    Concatenate,
+    Join,
+    Linear,
+    Map,
+    Matmul,
+    Python,
+    PythonCopy,
+    Reduce,
+    Scatter,
+    Schedule,
+    Step,
+)
+from .layout import (
+    ARENA_SLOT,
+    FIRST_SLOT,
+    HEAD_SLOT,
+    Arena,
+    Place,
+    c_strides,
+    memory_dtype,
+    order_of,
+    ordered_strides,
+)
+from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
 
 KernelCall = tuple[Spec, list[int]]
@@ -25,16 +48,17 @@ class Plan:
     """A program before its kernels are compiled.
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
-    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``arrays`` constant
-    arrays; ``results`` say where each result is found: ``("output", index)``, ``("number", place, type)`` or
-    ``("value", value)``; ``decisions`` where in the head (in bytes) a guard that fails leaves its value: its number and
-    the value's type.
+    ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
+    of outputs in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
+    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head (in
+    bytes) a guard that fails leaves its value: its number and the value's type.
     """
 
     schedule: Schedule
     inputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     arrays: list[tuple[int, np.ndarray]] = field(default_factory=list)
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
+    turned: set[int] = field(default_factory=set)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
     decisions: dict[int, tuple[int, ArrayType]] = field(default_factory=dict)
@@ -44,14 +68,15 @@ class Plan:
     arena_bytes: int = 0
 
 
-def make_plan(schedule: Schedule) -> Plan:
-    """Assign memory by liveness and write the words of every step."""
-    return _Planner(schedule).run()
+def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
+    """Assign memory by liveness and write the words of every step; the results with the numbers ``turned`` are in
+    Fortran's order."""
+    return _Planner(schedule, turned).run()
 
 
 class _Planner(Locations):
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.tape = schedule, schedule.tape
+    def __init__(self, schedule: Schedule, turned: Collection[int]) -> None:
+        self.schedule, self.tape, self._turned = schedule, schedule.tape, turned
         self.plan = Plan(schedule)
         self.places = self.plan.places
         self._arena = Arena()
@@ -185,7 +210,7 @@ class _Planner(Locations):
         offset = self._arena.take(nbytes)
         self._buffers[var] = (offset, nbytes)
         target = Place(ARENA_SLOT, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
-        self._copy(base, target)
+        self.copy(base, target)
         return target
 
     def contiguous(self, place: Place) -> Place:
@@ -193,7 +218,7 @@ class _Planner(Locations):
         if place.contiguous:
             return place
         target = self.temporary(place.shape, place.dtype)
-        self._copy(place, target)
+        self.copy(place, target)
         return target
 
     # -- lifetimes
@@ -223,8 +248,8 @@ class _Planner(Locations):
 
     def _reserve_results(self) -> None:
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
-        computed = {v for step in self.schedule.steps for v in _writes(step)}
-        for result in self.tape.results:
+        computed = {v: isinstance(step, Cluster) for step in self.schedule.steps for v in _writes(step)}
+        for i, result in enumerate(self.tape.results):
             if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
                 continue
@@ -233,10 +258,13 @@ class _Planner(Locations):
                 self.plan.results.append(("number", place, t))
             else:
                 slot = self._word()
-                place = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+                order = range(t.ndim)[::-1] if i in self._turned else range(t.ndim)
+                place = Place(slot, 0, t.shape, ordered_strides(t.shape, t.dtype.itemsize, order), memory_dtype(t))
+                self.plan.turned.update([slot] if i in self._turned else [])
                 self.plan.results.append(("output", len(self.plan.outputs), t))
                 self.plan.outputs.append((slot, t))
-            if result in computed and result not in self._reserved:
+            in_order = computed.get(result, True) or i not in self._turned  # of the others, each knows one order only
+            if result in computed and in_order and result not in self._reserved:
                 self._reserved[result] = place
             else:
                 self._copies.append((result, place))
@@ -244,17 +272,19 @@ class _Planner(Locations):
     def _copy_results(self) -> None:
         for var, place in self._copies:
             if self.tape.type_of(var).size:
-                self._copy(self.place(var), place)
+                self.copy(self.place(var), place)
 
     # -- steps
 
-    def _copy(self, source: Place, target: Place) -> None:
+    def copy(self, source: Place, target: Place) -> None:
+        """Write what is in one place into another, which has its shape."""
         if target.dtype in DTYPES:
-            self._emit(*copy_nest(source, target))
+            self.emit(*copy_nest(source, target))
         else:
             self.plan.segments.append(PythonCopy(source, target))
 
-    def _emit(self, spec: Spec, words: list[int]) -> None:
+    def emit(self, spec: Spec, words: list[int]) -> None:
+        """Call a kernel next."""
         if not self.plan.segments or not isinstance(self.plan.segments[-1], list):
             self.plan.segments.append([])
         segment = self.plan.segments[-1]
@@ -270,9 +300,9 @@ class _Planner(Locations):
                 self.place(step.var)
             self.plan.segments.append(step)
         elif isinstance(step, Matmul):
-            self._product(step)
+            multiply(self, step)
         elif isinstance(step, Linear):
-            self._linear(step)
+            factorize(self, step)
         elif isinstance(step, Join):
             self._join(step)
         elif isinstance(step, Concatenate):
@@ -287,8 +317,23 @@ class _Planner(Locations):
                 if x not in own:
                     self.place(x)  # before the nest: a view may need a copy first
             if isinstance(item, Scatter):
-                self._emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
-        self._emit(*nest_of(step, self._escaping, self))
+                self.emit(*fill_nest(self.place(item.var), self.number(0, item.dtype)))
+        self._arrange(step)
+        self.emit(*nest_of(step, self._escaping, self))
+
+    def _arrange(self, step: Cluster) -> None:
+        """Let intermediates that a loop nest writes lie in memory as what it reads does."""
+        if not all(isinstance(item, Map | Reduce) for item in step.items):
+            return
+        places = [self.place(x) for item in step.items for x in item.variables if x in self.places]
+        order = order_of([p for p in places if len(p.shape) <= len(step.space)], step.space)
+        if order == tuple(range(len(order))):
+            return
+        for var in (item.var for item in step.items if isinstance(item, Map) and item.var in self._escaping):
+            if var not in self._reserved:
+                place = self.place(var)
+                strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
+                self.places[var] = replace(place, strides=strides)
 
     def _concatenate(self, step: Concatenate) -> None:
         target, at = self.place(step.var), 0
@@ -297,7 +342,7 @@ class _Planner(Locations):
             if np.prod(source.shape):
                 offset = target.offset + at * target.strides[step.axis]
                 piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
-                self._copy(source, piece)
+                self.copy(source, piece)
             at += source.shape[step.axis]
 
     def _join(self, step: Join) -> None:
@@ -307,83 +352,7 @@ class _Planner(Locations):
         for i, part in enumerate(step.parts):
             source = self.place(part) if isinstance(part, Variable) else self.number(part, dtype)
             half = replace(target, offset=target.offset + i * np.dtype(dtype).itemsize, dtype=dtype)
-            self._copy(source.broadcast(target.shape), half)
-
-    def _product(self, step: Matmul) -> None:
-        a, b, c = self.place(step.a), self.place(step.b), self.place(step.var)
-        itemsize = np.dtype(c.dtype).itemsize
-        if len(a.shape) >= 2 and len(b.shape) >= 2:
-            stack, (m, k), n = c.shape[:-2], a.shape[-2:], b.shape[-1]
-            (a, ta, lda, a_step), (b, tb, ldb, b_step) = self._matrices(a, stack), self._matrices(b, stack)
-            # row-major C = A B is column-major C' = B' A'
-            product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta,
-                              math.prod(stack), b_step, a_step, m * n * itemsize)  # fmt: skip
-            self._emit(ProductSpec(c.dtype, vector=False), product.words())
-            return
-        matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
-        matrix, transposed, ld = self._matrix(matrix)
-        if (vector.strides[0] <= 0 and vector.shape[0] > 1) or vector.strides[0] % itemsize:
-            vector = self.contiguous(vector)
-        rows, columns = matrix.shape if not transposed else matrix.shape[::-1]  # as they lie in memory, row by row
-        step_words = max(1, vector.strides[0] // itemsize)
-        flag = int(left != bool(transposed))  # column-major memory is the transpose of what lies there
-        product = Product(
-            matrix.slot, matrix.offset, vector.slot, vector.offset, c.slot, c.offset,
-            columns, rows, 0, ld, step_words, 0, flag, 0, 1, 0, 0, 0,
-        )  # fmt: skip
-        self._emit(ProductSpec(c.dtype, vector=True), product.words())
-
-    def _linear(self, step: Linear) -> None:
-        """LAPACK works in place, on columns: a Cholesky factor and an inverse in the result itself, since rows of the
-        transpose are columns of the matrix; a system, and what is no matrix, with copies."""
-        a, y = self.place(step.a), self.place(step.var)
-        *stack, n, _ = a.shape
-        count, k, matrices, right = math.prod(stack), 0, y, y
-        if step.routine == "slogdet":
-            self._copy(a, matrices := self.temporary(a.shape, a.dtype))
-        elif step.b is None:
-            self._copy(_transposed(a) if step.routine == "cofactors" else a, y)
-        else:
-            b = self.place(step.b)
-            k, matrices = 1 if len(b.shape) == 1 else b.shape[-1], self.temporary(a.shape, a.dtype)
-            right = y if k == 1 else self.temporary((*stack, k, n), a.dtype)
-            self._copy(_transposed(a), matrices)
-            self._copy(b if k == 1 else _transposed(b), right)
-        pivots, work = self.temporary((n,), "int32"), self.temporary((n,), a.dtype)
-        words = Matrices(
-            matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset, work.slot,
-            work.offset, count, n, k,
-        ).words()  # fmt: skip
-        self._emit(LapackSpec(a.dtype, step.routine, upper=step.routine == "cholesky" and not step.upper), words)
-        if right is not y:
-            self._copy(_transposed(right), y)
-
-    def _matrices(self, place: Place, stack: tuple[int, ...]) -> tuple[Place, int, int, int]:
-        """``_matrix`` of each in a stack, and the bytes from one to the next."""
-        place, transposed, ld = self._matrix(place)
-        seen = place.broadcast((*stack, *place.shape[-2:]))
-        steps = [(n, stride) for n, stride in zip(stack, seen.strides[:-2], strict=True) if n > 1]
-        if any(outer != n * inner for (_, outer), (n, inner) in pairwise(steps)):
-            return self._matrices(self.contiguous(seen), stack)
-        return place, transposed, ld, steps[-1][1] if steps else 0
-
-    def _matrix(self, place: Place) -> tuple[Place, int, int]:
-        """A matrix that BLAS can read: with one contiguous dimension; whether it lies transposed, and its stride."""
-        itemsize = np.dtype(place.dtype).itemsize
-        for transposed, (rows, columns) in ((0, (-2, -1)), (1, (-1, -2))):
-            outer, inner = place.strides[rows], place.strides[columns]
-            n = place.shape[columns]
-            if (inner == itemsize or n == 1) and (
-                place.shape[rows] == 1 or (outer >= n * itemsize and outer % itemsize == 0)
-            ):
-                return place, transposed, max(1, n, outer // itemsize if place.shape[rows] > 1 else 1)
-        return self._matrix(self.contiguous(place))
-
-
-def _transposed(place: Place) -> Place:
-    """Matrices with their rows as columns."""
-    return replace(place, shape=(*place.shape[:-2], *place.shape[:-3:-1]),
-                   strides=(*place.strides[:-2], *place.strides[:-3:-1]))  # fmt: skip
+            self.copy(source.broadcast(target.shape), half)
 
 
 def _is_index(op: Call) -> bool:

@@ -17,8 +17,8 @@ BUILD      ``build(frame, i)``       returns a result that only Python can make
 
 A *program* is a table of 64-bit words, of which the first are listed below. Then follow, for each value, its *binding*
 ``kind, slot, identity, ndim, *shape``, with the identity of an array's descriptor or of a number's class. The kernel
-table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, shape, dtype``,
-the latter two Python objects; the recipe of the results is described in ``objects.py``.
+table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, shape, dtype,
+order``, the latter three Python objects; the recipe of the results is described in ``objects.py``.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def _emit_outputs(w: PythonWriter, call: Activation) -> None:
     """Fresh arrays for the results, in their slots."""
     table, empty = w.word(call.program, OUTPUTS, PTR), w.word(call.program, EMPTY, PTR)
     with w.loop(call.output_count) as i:
-        record = w.at(table, w.b.mul(i, const(3)))
-        array = w.some(w.apply(empty, w.at(record, 1), const(2)), call.failed)
+        record = w.at(table, w.b.mul(i, const(4)))
+        array = w.some(w.apply(empty, w.at(record, 1), const(3)), call.failed)
         w.b.store(array, w.at(call.outputs, i))
         w.b.store(w.b.add(i, const(1)), call.made)
         w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
@@ -326,13 +326,17 @@ class Helpers:
 
 
 def describe(
-    inputs: Sequence[tuple[int, ArrayType]], outputs: Sequence[tuple[int, ArrayType]], kernels: tuple[int, int],
-    recipe: Sequence[int], helpers: Helpers, *, release: bool,
+    inputs: Sequence[tuple[int, ArrayType]], outputs: Sequence[tuple[int, ArrayType]], turned: set[int],
+    kernels: tuple[int, int], recipe: Sequence[int], helpers: Helpers, *, release: bool,
 ) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
-    """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, kernels by
-    address and length of their table."""
-    shapes = [t.shape for _, t in outputs]
-    made = [w for (slot, t), shape in zip(outputs, shapes, strict=True) for w in (slot, id(shape), id(native(t)))]
+    """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, and the slots
+    of outputs in Fortran's order; kernels by address and length of their table."""
+    shapes, orders = [t.shape for _, t in outputs], ["CF"[slot in turned] for slot, _ in outputs]
+    made = [
+        w
+        for (slot, t), shape, order in zip(outputs, shapes, orders, strict=True)
+        for w in (slot, id(shape), id(native(t)), id(order))
+    ]
     tables = [np.array(words, np.int64) for words in (made, recipe)]
     words = [0] * BINDINGS
     words[COUNT], words[RELEASE], words[LIMIT] = len(inputs), int(release), UNLIMITED
@@ -343,7 +347,7 @@ def describe(
     words[ARRAY_CLASS], words[SCALAR_CLASS], words[EMPTY] = id(np.ndarray), id(np.float64), id(original(np.empty))
     words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
     bindings = [w for slot, t in inputs for w in _binding(slot, t)]
-    return np.array([*words, *bindings], np.int64), [*tables, *shapes, helpers]
+    return np.array([*words, *bindings], np.int64), [*tables, *shapes, *orders, helpers]
 
 
 def native(t: ArrayType) -> np.dtype[Any]:

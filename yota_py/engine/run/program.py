@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,21 +56,22 @@ class _Frame:
 class Program:
     """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
 
-    It answers with a tuple of results, which are fresh arrays and numbers of the given types; or with a ``Refusal``.
+    It answers with a tuple of results, which are fresh arrays and numbers of the given types, those with the numbers
+    ``turned`` in Fortran's order; or with a ``Refusal``.
     Nothing is kept of the values that the tape was recorded with, except for its own constants.
     """
 
-    def __init__(self, tape: Tape, types: Sequence[Type]) -> None:
+    def __init__(self, tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> None:
         self.tape = tape = _without_captured(tape)
         try:
-            self._make(tape, types)
+            self._make(tape, types, turned)
         except Exception as error:
             names = dict.fromkeys(name_of(op.fn) for op in tape.ops if isinstance(op, Call))
             error.add_note(f"while the operations {', '.join(names)} were compiled")
             raise
 
-    def _make(self, tape: Tape, types: Sequence[Type]) -> None:
-        self.plan = plan = make_plan(fuse(tape))
+    def _make(self, tape: Tape, types: Sequence[Type], turned: Collection[int]) -> None:
+        self.plan = plan = make_plan(fuse(tape), turned)
         for kind, *rest in plan.results:
             if kind == "variable":
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
@@ -178,7 +179,9 @@ class Program:
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
         helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._built)
         recipe = [word for i, result in enumerate(self._results) for word in _instruction(i, result)]
-        table, self._kept = describe(plan.inputs, plan.outputs, first, recipe, helpers, release=work > RELEASE_ABOVE)
+        table, self._kept = describe(
+            plan.inputs, plan.outputs, plan.turned, first, recipe, helpers, release=work > RELEASE_ABOVE
+        )
         return table
 
     # -- values in
@@ -263,7 +266,8 @@ def _without_captured(tape: Tape) -> Tape:
 def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
     """A place in memory as an array."""
     memory = frame.head if place.slot == HEAD_SLOT else frame.arena if place.slot == ARENA_SLOT else arrays[place.slot]
-    return np.ndarray(place.shape, place.dtype, memory.reshape(-1).view(np.uint8), place.offset, place.strides)
+    flat = memory.reshape(-1, order="A").view(np.uint8)  # as it lies
+    return np.ndarray(place.shape, place.dtype, flat, place.offset, place.strides)
 
 
 def _settled(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:

@@ -16,13 +16,14 @@ from ...registry.tangents import astype
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
-from .steps import Concatenate, Gather, Item, Join, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scatter
+from .special import kernel_of
+from .steps import Concatenate, Gather, Item, Join, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scan, Scatter
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
     """What the engine may do with an operation."""
     entry = primitive_of(op.fn)
-    return None if entry is None else entry.kernel
+    return None if entry is None else entry.kernel or kernel_of(entry.fn)
 
 
 def view_base(tape: Tape, op: Call) -> Variable | None:
@@ -138,10 +139,20 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
     axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    if not all(isinstance(a, int) for a in axes) or op.type.dtype.name == "bool":
+    dtype = op.type.dtype.name
+    if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Reduce(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, kernel.mode, normal)
+    return Reduce(var, ((op.args[0], "bool" if kernel.mode == "first" else dtype),), dtype, kernel.mode, normal)
+
+
+def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | None:
+    assert isinstance(op.type, ArrayType)
+    axis = op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
+    if len(op.args) > 2 or not set(op.kwargs) <= {"axis"} or not isinstance(axis, int) or not op.type.ndim:
+        return None
+    dtype = op.type.dtype.name
+    return None if dtype == "bool" else Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axis % op.type.ndim)
 
 
 def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matmul | None:
@@ -255,7 +266,7 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
 
 
 _HANDLERS: dict[type, Callable[..., Item | Matmul | Linear | Concatenate | None]] = {
-    kernels.Map: _map, kernels.Reduce: _reduce, kernels.View: _fill, kernels.Product: _matmul,
+    kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
     kernels.Lapack: _lapack,
 }  # fmt: skip

@@ -18,7 +18,7 @@ from ...registry import kernels
 from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
 from .classify import classify, guarded, kernel_for, view_base
-from .steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scatter, Schedule
+from .steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter, Schedule
 
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
 
@@ -66,12 +66,13 @@ class _Fusion:
         space = _space(self.tape, item)
         clusters = self._with_room.setdefault(space, [])
         k = bisect_left(clusters, self._first(item, space))
-        if k < len(clusters) and not isinstance(item, Scatter):
+        alone = isinstance(item, Scan | Scatter)  # they go element by element
+        if k < len(clusters) and not alone:
             at = clusters[k]
         else:
             at = len(self.schedule.steps)
             self.schedule.steps.append(Cluster(space))
-            if not isinstance(item, Scatter):
+            if not alone:
                 clusters.append(at)
         cluster = self.schedule.steps[at]
         assert isinstance(cluster, Cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ...registry import kernels
 from ...tape.operations import Variable
@@ -59,6 +59,14 @@ class Reduce(Item):
 
     mode: kernels.Reduction
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Item):
+    """An operand summed up, or multiplied, along an axis."""
+
+    mode: Literal["cumsum", "cumprod"]
+    axis: int
 
 
 @dataclass(frozen=True, slots=True)

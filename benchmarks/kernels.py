@@ -1,0 +1,163 @@
+"""Compiled kernels against NumPy's and JAX's own functions: `python -m benchmarks.kernels` from the repository's root.
+
+Each row is one function of arrays, without its gradient, of three sizes: what NumPy takes a call, and how many times
+as long the others take. The goal is twice NumPy's time at most, from 1,000 elements on. Minima of interleaved rounds,
+on one core, without audits; results are compared with NumPy's before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+import numpy
+from scipy import special
+
+from benchmarks.environment import pinning, restart_single_threaded
+from benchmarks.measure import QUICK, Effort, Timing, autorange, sample, warm_up
+from benchmarks.peers import Args, aligned, load_jax, load_yota
+from benchmarks.report import ABSENT, align
+
+SIZES = (10, 1_000, 100_000)
+SHORT = Effort(rounds=7, sample_seconds=0.004, warm_up_seconds=0.02)
+GOAL = 2.0
+# They take no arrays of JAX.
+OF_SCIPY = ("expit", "erf", "gammaln", "digamma", "ndtr", "log_ndtr", "i0", "i1", "j0", "j1")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of arrays by the module that a library offers, and its arguments of n elements."""
+
+    name: str
+    function: Callable[[Any], Callable[..., Any]]
+    make: Callable[[int], Args]
+
+
+def uniform(low: float, high: float, count: int = 1, dtype: Any = numpy.float64) -> Callable[[int], Args]:
+    """So many vectors."""
+    return lambda n: tuple(numpy.random.default_rng(i).uniform(low, high, n).astype(dtype) for i in range(count))
+
+
+def square(count: int = 1, order: Any = "C") -> Callable[[int], Args]:
+    """So many matrices."""
+    def make(n: int) -> Args:
+        shape = (int(n**0.5),) * 2
+        return tuple(numpy.asarray(numpy.random.default_rng(i).normal(size=shape), order=order) for i in range(count))
+
+    return make
+
+
+def indexed(n: int) -> Args:
+    """A matrix, and an index for each of its rows."""
+    matrix = square()(n)[0]
+    return matrix, numpy.random.default_rng(1).integers(0, len(matrix), len(matrix))
+
+
+def _ufunc(name: str, *ranges: float, count: int = 1) -> Iterator[Kernel]:
+    for dtype in (numpy.float64, numpy.float32):
+        title = f"{name}, float32" if dtype is numpy.float32 else name
+        yield Kernel(title, attrgetter(name), uniform(ranges[0], ranges[1], count, dtype))
+
+
+def _of_arrays(make: Callable[[int], Args], **functions: Callable[..., Any]) -> Iterator[Kernel]:
+    return (Kernel(name.replace("_", " "), partial(partial, function), make) for name, function in functions.items())
+
+
+KERNELS = [
+    *_ufunc("exp", -5, 5), *_ufunc("log", 0.1, 9), *_ufunc("sin", -9, 9), *_ufunc("tanh", -3, 3),
+    *_ufunc("arcsin", -1, 1), *_ufunc("arccos", -1, 1), *_ufunc("arctan", -5, 5), *_ufunc("arcsinh", -5, 5),
+    *_ufunc("arccosh", 1, 9), *_ufunc("arctanh", -1, 1), *_ufunc("cbrt", -5, 5), *_ufunc("arctan2", -5, 5, count=2),
+    *_ufunc("power", 0.1, 5, count=2),
+    *_of_arrays(uniform(0, 1), any_at_once=lambda np, x: np.any(x > 0.5), all_at_once=lambda np, x: np.all(x > 0.5),
+                any_in_vain=lambda np, x: np.any(x > 2), argmax=lambda np, x: np.argmax(x),
+                repeat=lambda np, x: np.repeat(x, 3), cumsum=lambda np, x: np.cumsum(x)),
+    *_of_arrays(uniform(0.9, 1.1), cumprod=lambda np, x: np.cumprod(x), prod=lambda np, x: np.prod(x)),
+    *_of_arrays(square(2), transposes=lambda np, a, b: a.T + b.T, one_transpose=lambda np, a, b: a + b.T),
+    *_of_arrays(square(2, "F"), Fortran_order=lambda np, a, b: a + b),
+    *_of_arrays(square(), sum_of_rows_of_a_transpose=lambda np, a: np.sum(a.T, axis=1),
+                sum_of_columns_of_a_transpose=lambda np, a: np.sum(a.T, axis=0),
+                argmax_of_rows=lambda np, a: np.argmax(a, axis=1), argmin_of_columns=lambda np, a: np.argmin(a, axis=0),
+                repeat_rows=lambda np, a: np.repeat(a, 2, axis=0), cumsum_of_rows=lambda np, a: np.cumsum(a, axis=1),
+                cumsum_of_columns=lambda np, a: np.cumsum(a, axis=0),
+                any_in_columns=lambda np, a: np.any(a > 3, axis=0)),
+    *_of_arrays(indexed, take_rows=lambda np, a, i: np.take(a, i, axis=0),
+                take_columns=lambda np, a, i: np.take(a, i, axis=1)),
+    *(Kernel(name, lambda np, name=name: getattr(special, name), uniform(0.1, 5)) for name in OF_SCIPY),
+]  # fmt: skip
+
+
+Adapter = Callable[[Callable[[Any], Callable[..., Any]]], Callable[..., Any]]
+
+
+def times(kernel: Kernel, n: int, peers: dict[str, Adapter], effort: Effort) -> dict[str, float]:
+    """The shortest call of each library, in seconds."""
+    args = tuple(aligned(x) if x.flags.c_contiguous else x for x in kernel.make(n))
+    want = kernel.function(numpy)(*args)
+    calls = {name: (partial(adapt(kernel.function), *args),) for name, adapt in peers.items()}
+    for (call,) in calls.values():
+        numpy.testing.assert_allclose(call(), want, rtol=1e-5 if args[0].dtype == numpy.float32 else 1e-10, atol=1e-12)
+    for call in calls.values():
+        warm_up(call, effort, Timing())
+    counts = {name: autorange(call, effort.sample_seconds) for name, call in calls.items()}
+    rounds = [{name: sample(call, counts[name]) / counts[name] for name, call in calls.items()}
+              for _ in range(effort.rounds)]  # fmt: skip
+    return {name: min(found[name] for found in rounds) for name in calls}
+
+
+def adapters() -> dict[str, Adapter]:
+    """By library, what makes a function of NumPy arrays of a kernel's; JAX only if it is installed."""
+    library = load_yota()
+    library.config.audit = "off"
+
+    def compiled(f: Callable[[Any], Callable[..., Any]]) -> Any:
+        g = f(numpy)
+        return library.jit(lambda *xs: g(*xs))
+
+    peers: dict[str, Adapter] = {"NumPy": lambda f: f(numpy), "yota_py": compiled}
+    try:
+        jax = load_jax()
+    except ImportError:
+        return peers
+
+    def adapt(f: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+        g = jax.jit(f(import_module("jax.numpy")))
+        return lambda *xs: numpy.asarray(g(*xs))
+
+    return {**peers, "JAX": adapt}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; the goals are for people to judge, not for the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="short samples, for tests")
+    parser.add_argument("--only", metavar="TEXT", default="", help="kernels whose names hold this")
+    options = parser.parse_args(argv)
+    print(f"pinned: {pinning()}")
+    peers, body, missed = adapters(), [], []
+    for kernel in (k for k in KERNELS if options.only in k.name):
+        row = [kernel.name]
+        for n in SIZES:
+            usable = {name: adapt for name, adapt in peers.items() if name != "JAX" or kernel.name not in OF_SCIPY}
+            found = times(kernel, n, usable, QUICK if options.quick else SHORT)
+            theirs = found["NumPy"]
+            ratios = [f"{found[name] / theirs:.2f}" if name in found else ABSENT for name in ("yota_py", "JAX")]
+            row += [f"{1e6 * theirs:.2f}", *ratios]
+            if n > SIZES[0] and found["yota_py"] > GOAL * theirs:
+                missed.append(f"{kernel.name} ({n:,})")
+        body.append(row)
+    header = ["kernel", *(cell for n in SIZES for cell in (f"NumPy µs, {n:,}", "yota_py", "JAX"))]
+    print("\nkernels: NumPy's time, and the others' as multiples of it\n" + align(header, body))
+    print(f"\nabove {GOAL:g} times NumPy's: {', '.join(missed) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    restart_single_threaded()
+    sys.exit(main())

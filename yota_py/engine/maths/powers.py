@@ -1,0 +1,101 @@
+"""Powers and cube roots.
+
+* fdlibm (Sun Microsystems, 1993), `e_pow.c`: the logarithm in two parts, as its error is multiplied by the exponent;
+* C11, F.10.4.4: the special values of `pow`;
+* Householder's method of the third order for the inverse cube root, which needs no division.
+
+Names: k the maths builder, x base and a its absolute value, y exponent, n integer part of a logarithm, f and s reduced
+arguments, z square.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from .arithmetic import Arithmetic
+from .expansions import clamped, fast_two_sum, nearest_integer, polynomial, power_of_two, scaled, two_product
+from .exponentials import exp_split, log_split
+from .llvm import Value
+
+# x^(-1/3) for 1/sqrt(2) <= x <= sqrt(2), to 2^-12
+_INVERSE_CBRT = (1.7307159900665283, -1.2857400178909302, 0.7133383750915527, -0.1585359275341034)
+
+
+def cbrt(k: Arithmetic, x: Value) -> Value:
+    """The cube root of 2^(3i + j) * m, with -1 <= j <= 1."""
+    a, third = k.abs(x), k.const(1 / 3, x)
+    n, f = log_split(k, a)
+    form = k.format(x)
+    i, whole = nearest_integer(k, k.fma(n, third, k.const(form.magic, x)))
+    j, m = k.fma(whole, k.const(-3, x), n), k.add(f, k.const(1, x))
+    c = polynomial(k, m, _INVERSE_CBRT)
+    # An error h of the inverse: c * (1 - h)^(-1/3)
+    h = k.sub(k.const(1, x), k.mul(k.mul(m, c), k.mul(c, c)))
+    c = k.fma(k.mul(c, h), k.fma(h, k.const(2 / 9, x), third), c)
+    up, down = k.gt(j, k.const(0, x)), k.lt(j, k.const(0, x))
+
+    def by_step(smaller: float, same: float, larger: float) -> Value:
+        return k.select(up, k.const(larger, x), k.select(down, k.const(smaller, x), k.const(same, x)))
+
+    m, c = k.mul(m, by_step(0.5, 1, 2)), k.mul(c, by_step(2 ** (1 / 3), 1, 2 ** (-1 / 3)))
+    squared = k.mul(c, c)
+    t = k.mul(m, squared)
+    # One step of Newton's, with the rest m - t^3 as it is.
+    square, square_low = two_product(k, t, t)
+    rest = k.sub(k.intrinsic("llvm.fma", k.neg(square), t, m), k.mul(square_low, t))
+    t = k.mul(k.fma(rest, k.mul(squared, third), t), power_of_two(k, i))
+    usual = k.logical_and(k.gt(a, k.const(0, x)), k.lt(a, k.const(float("inf"), x)))
+    return k.select(usual, k.copysign(t, x), x)
+
+
+def pow(k: Arithmetic, x: Value, y: Value) -> Value:
+    """exp(y * log(a)), with the sign of an odd power."""
+    zero, one, infinity = k.const(0, x), k.const(1, x), k.const(float("inf"), x)
+    a = k.abs(x)
+    high, low = _log_pair(k, a)
+    high = k.select(k.lt(a, infinity), high, a)
+    high = k.select(k.eq(a, zero), k.neg(infinity), high)
+    product, error = two_product(k, y, high)
+    result = _exp_of_pair(k, product, k.fma(y, low, error))
+    whole, half = k.eq(y, k.trunc(y)), k.mul(y, k.const(0.5, y))
+    odd = k.logical_and(whole, k.ne(half, k.trunc(half)))
+    result = k.select(odd, k.copysign(result, x), result)
+    finite_root = k.logical_and(k.logical_and(k.lt(x, zero), k.lt(a, infinity)), k.logical_not(whole))
+    result = k.select(finite_root, k.const(float("nan"), x), result)
+    sure = k.logical_or(k.eq(y, zero), k.eq(x, one))
+    sure = k.logical_or(sure, k.logical_and(k.eq(a, one), k.eq(k.abs(y), infinity)))
+    return k.select(sure, one, result)
+
+
+def _log_pair(k: Arithmetic, a: Value) -> tuple[Value, Value]:
+    """log(a) = n*ln2 + 2s + s^3*(2/3 + z*R(z)) with s = f/(2 + f), as a sum of two numbers, for a positive and finite
+    a."""
+    form = k.format(a)
+    n, f = log_split(k, a)
+    bottom, bottom_low = fast_two_sum(k, k.const(2, a), f)
+    inverse = k.reciprocal(bottom)
+    s = k.mul(f, inverse)
+    s_low = k.mul(k.sub(k.intrinsic("llvm.fma", k.neg(s), bottom, f), k.mul(s, bottom_low)), inverse)
+    z, z_low = two_product(k, s, s)
+    z_low = k.fma(k.add(s, s), s_low, z_low)
+    cube, cube_low = two_product(k, s, z)
+    cube_low = k.fma(s, z_low, k.fma(s_low, z, cube_low))
+    c, c_low = (k.const(part, a) for part in form.pair(Fraction(2, 3)))
+    term, term_low = two_product(k, cube, c)
+    term_low = k.fma(cube_low, c, k.fma(cube, c_low, term_low))
+    rest = k.mul(k.mul(cube, z), polynomial(k, z, form.log_rest))
+    high, error = fast_two_sum(k, k.add(s, s), term)
+    low = k.add(error, k.add(k.add(s_low, s_low), k.add(term_low, rest)))
+    ln2, ln2_low = (k.const(part, a) for part in form.ln2)
+    total, error = fast_two_sum(k, k.mul(n, ln2), high)
+    return fast_two_sum(k, total, k.add(error, k.fma(n, ln2_low, low)))
+
+
+def _exp_of_pair(k: Arithmetic, x: Value, low: Value) -> Value:
+    """exp(x)*(1 + low), for a low part that is small beside x; it counts for nothing beyond the bounds."""
+    form = k.format(x)
+    near = clamped(k, x, form.exp_low, form.exp_high)
+    n, r, error = exp_split(k, near)
+    low = k.add(k.select(k.eq(x, near), low, k.const(0, x)), error)
+    q = k.mul(k.mul(r, r), polynomial(k, r, form.exp))
+    return scaled(k, k.add(r, k.add(q, k.fma(k.add(r, q), low, low))), n, 0)
