@@ -23,7 +23,7 @@ from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive
 
 from ..indices import getitem
-from ..support import dtype_of, operand, shape_of, unsupported
+from ..support import dtype_of, operand, pulled_back_by, shape_of, unsupported
 from .interpolate_grids import wide
 
 # ----------------------------------------------------------------------------------- triangles, and the nearest point
@@ -186,8 +186,46 @@ def _monomials(x: Any, powers: np.ndarray) -> Any:
     return np.stack([np.prod(np.stack(column), axis=0) for column in columns], axis=1)
 
 
-def _init_rbf(*args: Any, **kwargs: Any) -> None:
+@primitive
+def weights(y: Any, d: Any, smoothing: Any, epsilon: Any, kernel: str, degree: Any, powers: Any) -> Any:
+    """The coefficients of kernels and monomials, a column for each number of the data."""
+    f = _plain_rbf(y, d, None, smoothing if np.ndim(smoothing) else float(smoothing), kernel, epsilon, degree)
+    return _columns(f, f._coeffs)
+
+
+def _columns(self: Any, c: Any) -> Any:
+    """The library has a pair of columns for complex data."""
+    return c[:, ::2] + 1j * c[:, 1::2] if np.dtype(self.d_dtype).kind == "c" and dtype_of(c).kind != "c" else c
+
+
+def _plain_rbf(*args: Any) -> Any:
+    new = object.__new__(RBFInterpolator)
+    _plain_init_rbf(new, *args)
+    return new
+
+
+def _weights(y: Any, d: Any, smoothing: Any, epsilon: Any, kernel: str, degree: Any, powers: Any) -> Any:
     """The system of kernels and monomials (Fasshauer 2007, "Meshfree Approximation Methods with MATLAB", chapter 6)."""
+    n, (low, high) = shape_of(y)[0], (np.min(y, axis=0), np.max(y, axis=0))
+    matrix = _kernels(kernel, y, y, epsilon) + np.multiply(np.eye(n), smoothing)
+    right, m = np.reshape(d, (n, -1)), len(powers)
+    if m:
+        spread = (high - low) / 2
+        p = _monomials((y - (low + high) / 2) / np.where(np.equal(spread, 0), 1.0, spread), powers)
+        matrix = np.block([[matrix, p], [np.transpose(p), np.zeros((m, m))]])
+        right = np.concatenate([right, np.zeros((m, shape_of(right)[1]))])
+    return np.linalg.solve(matrix, right)
+
+
+pulled_back_by(weights, _weights, cases=lambda s: [
+    case(s(5, 2), s(5), s.number(0.1, 0.2), s.number(0.8, 1.2), "gaussian", 0, np.zeros((1, 2), int)),
+    case(s(5, 1), s(5, 2), s(5, low=0.1), 1.0, "cubic", 1, np.array([[0], [1]])),
+    case(s(4, 1), s(4, dtype=complex), 0.1, 1.0, "linear", None, np.zeros((1, 1), int)),
+])  # fmt: skip
+
+
+def _init_rbf(*args: Any, **kwargs: Any) -> None:
+    """The library makes an object of the values; traced data and coefficients take their places."""
     self = args[0]
     _plain_init_rbf(*shadow(args), **shadow(kwargs))
     call = signature_of(_plain_init_rbf).bind(*args, **kwargs)
@@ -196,18 +234,11 @@ def _init_rbf(*args: Any, **kwargs: Any) -> None:
     if self.neighbors is not None:
         raise unsupported("RBFInterpolator with neighbors, of traced data,", "Leave neighbors out")
     y, d = wide(given["y"]), wide(given["d"])
-    n, m = shape_of(y)[0], len(self.powers)
     low, high = np.min(y, axis=0), np.max(y, axis=0)
     self._shift, spread = (low + high) / 2, (high - low) / 2
     self._scale = np.where(np.equal(spread, 0), 1.0, spread)
     self.y, self.d, self.epsilon = y, d, 1.0 if given["epsilon"] is None else given["epsilon"]
-    matrix = _kernels(self.kernel, y, y, self.epsilon) + np.multiply(np.eye(n), wide(given["smoothing"]))
-    right = np.reshape(d, (n, -1))
-    if m:
-        p = _monomials((y - self._shift) / self._scale, self.powers)
-        matrix = np.block([[matrix, p], [np.transpose(p), np.zeros((m, m))]])
-        right = np.concatenate([right, np.zeros((m, shape_of(right)[1]))])
-    self._coeffs = np.linalg.solve(matrix, right)
+    self._coeffs = weights(y, d, wide(given["smoothing"]), self.epsilon, self.kernel, given["degree"], self.powers)
 
 
 _plain_init_rbf = RBFInterpolator.__init__
@@ -233,10 +264,7 @@ def _call_rbf(self: Any, x: Any) -> Any:
     basis = _kernels(self.kernel, x, self.y, self.epsilon)
     if len(self.powers):
         basis = np.concatenate([basis, _monomials((x - self._shift) / self._scale, self.powers)], axis=1)
-    coefficients = self._coeffs
-    if np.dtype(self.d_dtype).kind == "c" and dtype_of(coefficients).kind != "c":  # the library has pairs of real ones
-        coefficients = coefficients[:, ::2] + 1j * coefficients[:, 1::2]
-    return np.reshape(np.matmul(basis, coefficients), (shape_of(x)[0], *self.d_shape))
+    return np.reshape(np.matmul(basis, _columns(self, self._coeffs)), (shape_of(x)[0], *self.d_shape))
 
 
 _plain_call_rbf = RBFInterpolator.__call__

@@ -16,7 +16,7 @@ from scipy import ndimage, special
 
 from yota_py.base.dispatch import decided
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import Case, Sample, case, describe, nondiff, primitive, scalar_rule, vjps
+from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, scalar_rule, vjps
 
 from ..samples import numbers
 from ..support import axis_of, dtype_of, operand, shape_of
@@ -28,7 +28,6 @@ MODES = ["constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap", "grid-
 # ----------------------------------------------------------------------------------------------------- the filter
 
 spline_filter1d = patch(ndimage, "spline_filter1d")
-describe(spline_filter1d, instead=lambda *args, **kwargs: written(spline_filter1d, args, kwargs))
 
 
 def _wide(x: Any) -> Any:
@@ -55,7 +54,11 @@ def _filter_adjoint(
     return spline_filter1d(np.multiply(dy, weight), order, axis, _wide(dy), mode) / weight
 
 
-vjps(spline_filter1d, _filter_adjoint, cases=lambda s: [
+def _into_output(*args: Any, **kwargs: Any) -> Any:
+    return written(spline_filter1d, args, kwargs)
+
+
+vjps(spline_filter1d, _filter_adjoint, instead=_into_output, cases=lambda s: [
     *(case(s(5), order, mode=mode) for order in (2, 3, 4, 5) for mode in MODES),
     *(case(s(2), order) for order in (2, 3, 4, 5)), case(s(1)), case(s(3), 1), case(s(3), 0), case(s(3, 4), 3, 0),
     case(s(3, 2, 3), axis=1), case(s(4, dtype=np.float32)), case(s(4, dtype=np.float32), output=np.float32),

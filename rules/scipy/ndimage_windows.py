@@ -15,7 +15,7 @@ from yota_py.base.dispatch import dispatching
 from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import B, expanded
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import Cases, case, describe, vjps
+from yota_py.registry.registry import Cases, case, vjps
 from yota_py.registry.tangents import conj
 
 from ..support import pulled_back_by, shape_of
@@ -156,8 +156,7 @@ def filter_of(owner: Any, name: str, cases: Cases) -> Callable[[B], Callable[...
     """``valued``, for a function with an argument ``output``, which may be an array to write into."""
 
     def register(body: B) -> Callable[..., Any]:
-        fn = valued(owner, name, cases)(body)
-        describe(fn, instead=lambda *args, **kwargs: written(fn, args, kwargs))
+        fn: Callable[..., Any] = valued(owner, name, cases, instead=lambda *args, **kw: written(fn, args, kw))(body)
         return fn
 
     return register

@@ -1,5 +1,6 @@
 """The stiffest beam of given volume: finite elements, a sparse solve, and the derivative of the compliance in the
-heights (Bendsoe & Sigmund, Topology Optimization, 2003, section 1.2)."""
+heights (Bendsoe & Sigmund, Topology Optimization, 2003, section 1.2). By calculus of variations the best height of a
+cantilever goes with the root of the distance from its end, and the compliance is 8/40.5 = 0.1975."""
 
 import numpy as np
 import scipy.sparse as sp
