@@ -23,9 +23,9 @@ B, A = np.array([0.5, 1.2, -0.3]), np.array([1.3, -0.4, 0.2])
 # ------------------------------------------------------------------------------------------------ responses
 
 traced_through("freqz", lambda s: [
-    case(s(3), A, 4), case(s(3), worN=4), case(s(2), A, s(3, low=0.2, high=2.0)), case(s(2), A, 3, True),
-    case(s(3), 2.0, 4, include_nyquist=True), case([1.0, 2.0], [1.0, 0.5], 3, fs=2.0), case(s(2, dtype=complex), A, 3),
-])  # fmt: skip
+    case(s(3), A, 4), case(s(2), A[:2], s(2, low=0.2, high=2.0)), case(s(3), 2.0, 4, include_nyquist=True),
+    case(s(2, dtype=complex), A[:2], 2, True),
+])
 traced_through("freqs", lambda s: [case(s(3), A, s(3, low=0.2, high=2.0)), case(s(2), [1.0, 0.5], [0.5, 1.0])])
 traced_through("freqz_sos", lambda s: [
     case(np.array([[1, 2, 1, 1, 0, 0], [2, 1, 0, 1, -1, 0]]), s(3, low=0.2, high=2.0)),
@@ -37,17 +37,15 @@ traced_through("group_delay", lambda s: [case((s(3), A), s(3, low=0.2, high=2.0)
 # ---------------------------------------------------------------------------------- from one form to another
 
 normalize = traced_through("normalize", lambda s: [case(s(3), A), case(s(2, 3), A), case([1.0, 2.0], [2.0, 1.0])])
-traced_through("zpk2tf", lambda s: [
-    case(s(2), s(3), s.number()), case(s(1), np.array([0.3 + 0.1j, 0.2]), 2.0), case([0.5], [0.2, 0.3], 1.0),
-])  # fmt: skip
-traced_through("zpk2sos", lambda s: [case([0.5], [0.1, 0.2], s.number()), case([], s(1), s.number())])
+traced_through("zpk2tf", lambda s: [case(s(2), s(2), s.number()), case(s(1), np.array([0.3 + 0.1j, 0.2]), 2.0)])
+traced_through("zpk2sos", lambda s: [case([0.5], [0.1], s.number())])
 traced_through("minimum_phase", lambda s: [case(s(5, low=0.5, high=1.0))])
 traced_through("sos2tf", lambda s: [case(s(2, 6)), case(s(1, 6))])
 traced_through("bilinear_zpk", lambda s: [case(s(1), s(2, low=-3.0, high=-2.0), s.number(), fs=2.0)])
 traced_through("lp2lp", lambda s: [case(s(2), A, wo=2.0)])
 traced_through("lp2hp", lambda s: [case(s(2), A, wo=2.0)])
-traced_through("lp2bp", lambda s: [case(s(2), A, s.number(1.0, 2.0), s.number(0.5, 1.0))])
-traced_through("lp2bs", lambda s: [case(s(2), A, s.number(1.0, 2.0), s.number(0.5, 1.0))])
+traced_through("lp2bp", lambda s: [case(s(2), A[:2], s.number(1.0, 2.0), s.number(0.5, 1.0))])
+traced_through("lp2bs", lambda s: [case(s(2), A[:2], s.number(1.0, 2.0), s.number(0.5, 1.0))])
 
 
 @expanded(patch(signal, "tf2ss"), cases=lambda s: [case(s(2), A), case(s(3), A), case(s(2, 3), A)])
@@ -151,14 +149,12 @@ for _name, _notch in (("iirnotch", True), ("iirpeak", False)):
     )
 
 traced_through("butter", lambda s: [
-    case(2, s.number(0.2, 0.4)), case(3, s.number(0.2, 0.4), "high"), case(2, s.number(0.2, 0.4), output="zpk"),
-    case(1, np.array([0.2, 0.4]), "band"), case(1, np.array([0.2, 0.4]), "bandstop"),
-    case(2, s.number(0.5, 1.0), analog=True), case(2, 0.3, fs=2.0),
-])  # fmt: skip
-traced_through("cheby1", lambda s: [case(2, 0.5, s.number(0.2, 0.4)), case(2, s.number(0.4, 0.5), 0.3)])
-traced_through("cheby2", lambda s: [case(2, 20.0, s.number(0.2, 0.4))])
-traced_through("bessel", lambda s: [case(2, s.number(0.2, 0.4))])
-traced_through("iirfilter", lambda s: [case(2, s.number(0.2, 0.4), btype="low")])
+    case(2, s.number(0.2, 0.4)), case(1, np.array([0.2, 0.4]), "bandstop", output="zpk"),
+])
+traced_through("cheby1", lambda s: [case(2, 0.5, s.number(0.2, 0.4), output="zpk")])
+traced_through("cheby2", lambda s: [case(2, 20.0, s.number(0.2, 0.4), output="zpk")])
+traced_through("bessel", lambda s: [case(2, s.number(0.2, 0.4), output="zpk")])
+traced_through("iirfilter", lambda s: [case(2, s.number(0.2, 0.4), btype="low", output="zpk")])
 traced_through("firwin", lambda s: [
     case(5, s.number(0.2, 0.4)), case(5, np.array([0.2, 0.4])), case(5, s.number(0.2, 0.4), pass_zero="highpass"),
     case(4, s.number(0.2, 0.4), window="hann", scale=False), case(5, [0.2, 0.4], pass_zero=False, fs=2.0),

@@ -251,10 +251,9 @@ def _lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
 
 traced_through("sosfilt_zi", lambda s: [case(s(2, 6, low=0.1, high=0.9)), case(np.array([[1, 2, 1, 1, 0, 0]]))])
 traced_through("filtfilt", lambda s: [
-    case(s(2), np.array([1.3, -0.4]), s(8)), case(s(2), np.array([1.3, -0.4]), s(8), padtype="even"),
-    case(s(2), np.array([1.3, -0.4]), s(8), padtype="constant", padlen=2), case(s(2), [1.3, -0.4], s(5), padtype=None),
-    case(s(2), np.array([1.3, -0.4]), s(7, 2), 0), case(s(3), 1.0, s(12)),
-])  # fmt: skip
+    case(s(2), np.array([1.3, -0.4]), s(7)), case(s(2), [1.3, -0.4], s(3), padtype="even", padlen=1),
+    case(s(1), np.array([1.3, -0.4]), s(3, 2), 0, "constant", 1), case(s(2), 1.5, s(3), padtype=None),
+])
 traced_through("sosfiltfilt", lambda s: [
     case(np.array([[1, 2, 1, 1, 0, 0], [2, 1, 0, 1, 0, 0]]) , s(18)), case(_sections(s)[:1], s(2, 5), padlen=2),
 ])  # fmt: skip

@@ -27,27 +27,30 @@ def _whole(result: Any) -> Any:
     return {key: between[key](x).astype(int) if key in between else _whole(x) for key, x in result.items()}
 
 
-def _positions(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The positions that the function finds, which are a decision."""
+_HILLS = np.array([0.0, 1.0, 0.3, 2.0, 1.5, 0.2, 0.9, 0.1])
+
+
+def _positions(fn: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """The positions that the function finds, which are a decision; ``more`` arguments are of its case."""
 
     @wraps(fn)
     def found(data: Any, *args: Any, **kwargs: Any) -> Any:
         return _whole(fn(data, *args, **kwargs))
 
-    recorded = nondiff(primitive(found))
+    recorded = nondiff(primitive(found), cases=lambda s: [case(_HILLS, *more)])
     return lambda data, *args, **kwargs: decided(recorded(stop_gradient(operand(data)), *args, **kwargs))
 
 
 for _name in ("argrelmin", "argrelmax", "argrelextrema", "find_peaks_cwt"):
     _more = {"argrelextrema": (np.greater,), "find_peaks_cwt": (np.arange(1, 3),)}.get(_name, ())
     expanded(patch(signal, _name), cases=lambda s, more=_more: [case(np.array([0.0, 1.0, 0.0, 2.0, 1.0]), *more)])(
-        _positions(getattr(signal, _name))
+        _positions(getattr(signal, _name), *_more)
     )
 
 _find_peaks = _positions(signal.find_peaks)
-_bases = _positions(lambda *args: signal.peak_prominences(*args)[1:])
+_bases = _positions(lambda *args: signal.peak_prominences(*args)[1:], np.array([1, 3]))
 _SIDES = "left_ips", "right_ips"
-_sides = _positions(lambda *args: dict(zip(_SIDES, signal.peak_widths(*args)[2:], strict=True)))
+_sides = _positions(lambda *args: dict(zip(_SIDES, signal.peak_widths(*args)[2:], strict=True)), np.array([1, 3]))
 
 
 def _crossing(x: Any, places: Any, height: Any, toward: int) -> Any:
@@ -67,7 +70,6 @@ def _wide(x: Any, peaks: Any, prominences: Any, rel_height: float, places: Any) 
     return right - left, height, left, right
 
 
-_HILLS = np.array([0.0, 1.0, 0.3, 2.0, 1.5, 0.2, 0.9, 0.1])
 
 
 @expanded(patch(signal, "peak_prominences"), cases=lambda s: [case(_HILLS, [1, 3, 6]), case(_HILLS, [3], 3)])

@@ -12,11 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.base.unwinding import state
-from yota_py.registry.contents import copy_of
 from yota_py.registry.registry import case, primitive, vjps
 from yota_py.registry.tangents import astype, conj
-from yota_py.tape.operations import user_site
+from yota_py.registry.writes import constant_sparse
 
 from ..support import dtype_of, operand, shape_of, unsupported
 
@@ -292,10 +290,7 @@ def sparse_of(matrix: Any) -> Sparse:
     """One of SciPy's own as one with values that are constant, and are compared when the program is called again."""
     if isinstance(matrix, Sparse):
         return matrix
-    for trace in state.traces:
-        if not any(matrix is known for known in trace.matrices):
-            trace.problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
-    matrix = copy_of(matrix if matrix.format in ("csr", "csc", "coo", "dia", "bsr") else matrix.tocsr())
+    matrix = constant_sparse(matrix)
     return Sparse(_numbered(matrix), np.ravel(matrix.data))
 
 

@@ -151,8 +151,6 @@ RAISES: dict[str, Function] = {
     "array - sparse": lambda w: np.sum(np.outer(w[:2], w) - CSC),
     "number * sparse": lambda w: (w[0] * CSR).sum(),
     "sparse / array": lambda w: (CSR / (w + 3.0)).sum(),
-    "sparse of an array": lambda w: sp.csr_array(np.outer(w, w)).sum(),
-    "diagonal": lambda w: sp.diags_array(w).sum(),
     "Series += array": lambda w: np.sum(_added(SERIES, w)),
     "DataArray += array": lambda w: np.sum(_added(LABELLED, w)),
     "result += array": lambda w: np.sum(_added(w * SERIES, w)),

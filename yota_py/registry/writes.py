@@ -17,6 +17,7 @@ from ..base.unwinding import state
 from ..errors import MutationError
 from ..tape.operations import user_site
 from ..tape.show import name_of
+from .contents import copy_of, parts_of
 
 
 def overlaps_itself(x: np.ndarray) -> bool:
@@ -167,6 +168,14 @@ def set_view(
     flat = np.ravel(out)
     flat[view(np.reshape(np.arange(out.size), out.shape), *args, **kwargs)] = value
     return np.reshape(flat, out.shape)
+
+
+def constant_sparse(matrix: Any) -> Any:
+    """A copy of a sparse matrix; no program that reads it is kept if no guard compares its contents."""
+    for trace in state.traces:
+        if not any(matrix is known for known in trace.matrices):
+            trace.problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
+    return copy_of(matrix if parts_of(matrix) else matrix.tocsr())
 
 
 @dispatching
