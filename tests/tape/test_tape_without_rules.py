@@ -42,11 +42,11 @@ WITHOUT: list[Callable[..., Any]] = [
     lambda x: np.fft.fft(x).real + x,
     lambda x: scipy.special.hyp2f1(x, 1.0, 2.0, 0.1) * 2.0,
     lambda x: scipy.special.kn(2, x),
-    lambda x: np.linalg.lstsq(A * x, x, rcond=None)[0] @ x,
+    lambda x: np.roots(x).real,
     lambda x: np.gradient(x**2),
     lambda x: np.convolve(x, [1.0, 2.0]),
     lambda x: np.polyfit(np.arange(3.0), x, deg=1),
-    lambda x: np.linalg.eig(A * x)[0].real,
+    lambda x: np.poly(x)[1:] * x,
     lambda x: np.select([x > 1, x > 2], [x, 2 * x], default=x[0]),
     lambda x: np.apply_along_axis(lambda row: row * 2.0, 0, x),
     lambda x: np.piecewise(x, [x < 1, x >= 1], [0.0, 2.0]) * x,
@@ -118,5 +118,5 @@ def test_an_exception_is_the_function_s_own() -> None:
 
 
 def test_what_reads_plain_values_is_named() -> None:
-    with pytest.raises(YotaError, match=r"scipy\.linalg\.logm computes"):
-        trace(scipy.linalg.logm, A)
+    with pytest.raises(YotaError, match=r"scipy\.linalg\.hessenberg computes"):
+        trace(scipy.linalg.hessenberg, A)
