@@ -297,10 +297,3 @@ def norm(
 for _name in ("issymmetric", "ishermitian"):
     nondiff(stand_in(_name), cases=lambda s: [case(s(2, 2)), case(np.eye(2)), case(s(2, 2), 9.0)])
 nondiff(stand_in("bandwidth"), cases=lambda s: [case(s(3, 3)), case(np.eye(2)), case(np.triu(s(3, 3)))])
-
-# Those without a formula, for which an error says so.
-for _name in (
-    "clarkson_woodruff_transform", "cossin", "expm_cond", "funm", "hessenberg", "ldl", "matrix_balance", "ordqz",
-    "qr_delete", "qr_insert", "qr_multiply", "qr_update", "qz", "rsf2csf", "schur",
-):  # fmt: skip
-    stand_in(_name)

@@ -40,8 +40,6 @@ WITHOUT: list[Callable[..., Any]] = [
     lambda x: np.sin(parts(x)["rest"][0]) * parts(x)["first"],
     lambda x: scipy.special.hyp2f1(x, 1.0, 2.0, 0.1) * 2.0,
     lambda x: scipy.special.kn(2, x),
-    lambda x: np.linalg.lstsq(A * x, x, rcond=None)[0] @ x,
-    lambda x: np.linalg.eig(A * x)[0].real,
 ]
 
 
@@ -109,5 +107,5 @@ def test_an_exception_is_the_function_s_own() -> None:
 
 
 def test_what_reads_plain_values_is_named() -> None:
-    with pytest.raises(YotaError, match=r"scipy\.linalg\.logm computes"):
-        trace(scipy.linalg.logm, A)
+    with pytest.raises(YotaError, match=r"scipy\.linalg\.hessenberg computes"):
+        trace(scipy.linalg.hessenberg, A)
