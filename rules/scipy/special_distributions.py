@@ -177,7 +177,8 @@ vjps(student_moment, None, None, MISSING,
          case(0, 0, 3, s(2, 1), s(3)), case(1, 2, np.array([1, 3, 5]), s.number(), s(3)), case(0, 1, 3, s(0), 0.0),
      ])  # fmt: skip
 cumulative((MISSING, lambda n, nc, t: -student_moment(0, 0, n, nc, t), lambda n, nc, t: student_moment(0, 1, n, nc, t)),
-           on=[(2, 6), REAL, REAL], below=special.nctdtr, inverses=[(special.nctdtrit, 2, 1)])  # fmt: skip
+           on=[(2, 6), REAL, REAL], below=special.nctdtr,
+           inverses=[(special.nctdtrit, 2, 1), (special.nctdtrinc, 1, 1)])  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------- normal ones
 
