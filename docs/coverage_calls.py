@@ -47,7 +47,7 @@ def attempt(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     takes_function = any(map(inspect.isfunction, flat)) or any(map(inspect.iscode, call.__code__.co_consts))
 
     def result(*xs: Any, leaving: bool) -> Any:
-        full = [x + 0 if isinstance(x, np.ndarray) else x for x in flat]
+        full = [x.copy() if isinstance(x, np.ndarray) else x for x in flat]
         for i, x in zip(places, xs, strict=True):
             full[i] = x
         given, keywords = unflatten(spec, full)

@@ -11,6 +11,7 @@ floating-point numbers or stays the same under small changes; all else is *refus
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import inspect
 import json
@@ -258,6 +259,7 @@ def _in_a_process(batch: list[Item], wait: float, general: bool = True) -> list[
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+        faulthandler.disable()  # pytest's would write about what is looked for
         yota_py.config.compile, yota_py.config.audit = "never", "off"
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
