@@ -191,8 +191,8 @@ _gaps: dict[int, np.ndarray] = {}
 _programs: list[program.Program] = []
 
 
-def _make_plan(schedule: Any) -> plan.Plan:
-    planner = plan._Planner(schedule)
+def _make_plan(schedule: Any, turned: Any) -> plan.Plan:
+    planner = plan._Planner(schedule, turned)
     made = planner.run()
     free = np.ones(made.arena_bytes, bool)
     for start, nbytes in planner._arena.taken:  # type: ignore[attr-defined]
