@@ -32,7 +32,7 @@ open_modules: dict[str, ModuleType] = {}
 # Attributes in which objects of a library may hold traced values, by the stand-in of their method.
 holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
-# What all answers of an object of a library depend on, by its class: numbers, texts, classes, arrays, containers of them.
+# What all answers of a library's object depend on, by its class: numbers, texts, classes, arrays, and containers.
 states: dict[type, Callable[[Any], Any]] = {}
 
 
