@@ -57,7 +57,7 @@ def _needed(n: int, moments: str, mu: Any, mu2: Any, g1: Any, g2: Any) -> bool:
 
 @expanded(patch(rv_generic, "stats"), cases=lambda s: [
     case(stats.gamma, s.number(0.5, 2.0), moments="mvsk"), case(stats.norm, s(2), s(2, low=0.5), moments="v"),
-    *_PARAMETERS(s),
+    case(stats.uniform, s(2, 1, dtype=np.float32), s(3, low=0.5)),
 ])  # fmt: skip
 @through
 def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
