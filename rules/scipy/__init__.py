@@ -22,6 +22,7 @@ FILES = {
     "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
     "spatial": "spatial spatial_nearest spatial_rotation",
     "sparse": "sparse sparse_making sparse_solving",
+    "optimize": "optimize",
 }
 
 for _library, _files in FILES.items():
