@@ -28,8 +28,8 @@ def _refusing(search: Callable[..., Any]) -> Callable[..., Any]:
             traced = find_traced((y,))
             if traced is not None and traced._carries():
                 raise LostDerivativeError(
-                    f"{user_site()}: scipy.optimize.{search.__name__} minimizes a traced value, and finds the minimum by "
-                    "comparing, through which no derivative flows. Minimize outside of the function, or take the "
+                    f"{user_site()}: scipy.optimize.{search.__name__} minimizes a traced value, and finds the minimum "
+                    "by comparing, through which no derivative flows. Minimize outside of the function, or take the "
                     "derivative of the minimum from that of the slope (the implicit function theorem)"
                 )
             return y
