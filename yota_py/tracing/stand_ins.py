@@ -109,8 +109,8 @@ class Installed(Passing):
             self._users.add(self)
             if not self._are_all:
                 for owner, gates in _stand_ins().items():
-                    own = vars(owner)
-                    self._exchanged.setdefault(owner, {name: own[name] for name in gates})
+                    own = map(vars(owner).__getitem__, gates)
+                    self._exchanged.setdefault(owner, dict(zip(gates, own, strict=True)))
                     _assign(owner, gates)
                 for name in MODULES:
                     if type(module := sys.modules.get(name)) is ModuleType:
