@@ -142,10 +142,10 @@ def test_functions_of_nans_leave_them_out() -> None:
 
 
 def test_unknown_keyword_names_the_function() -> None:
-    with pytest.raises(MissingRuleError, match=r"interp does not take these arguments"):
-        gradient(lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0], period=3.0), np.ones(3))
-    with pytest.raises(MissingRuleError, match="linear"):
-        gradient(lambda x: np.quantile(x, 0.5, method="nearest"), np.ones(3))
+    with pytest.raises(MissingRuleError, match=r"einsum does not take these arguments"):
+        gradient(lambda x: np.einsum("i,i", x, x, casting="unsafe"), np.ones(3))
+    with pytest.raises(MissingRuleError, match="reduced"):
+        gradient(lambda x: np.sum(np.linalg.qr(np.outer(x, x) + np.eye(3), mode="raw")[0]), np.ones(3))
 
 
 # ------------------------------------------------------------------------------------- shapes, joining
@@ -220,11 +220,6 @@ def test_pieces_that_are_not_used() -> None:
 def test_padding_of_the_axes_that_a_dict_names(mode: str) -> None:
     for widths in ({1: (1, 2)}, {-1: 1}, {0: (2, 0), 1: 1}):
         check_grads(lambda x, widths=widths: np.pad(x, widths, mode), rng.normal(size=(2, 3)))
-
-
-def test_padding_modes_without_rule_say_which_have_one() -> None:
-    with pytest.raises(MissingRuleError, match=r"linear_ramp.*reflect"):
-        gradient(lambda x: np.sum(np.pad(x, 1, mode="linear_ramp")), np.ones(3))
 
 
 # ------------------------------------------------------------------------------------------- indexing
@@ -302,9 +297,6 @@ def test_unique_keeps_one_nan_and_the_first_of_equals() -> None:
     np.testing.assert_array_equal(seen, np.unique(x))
     np.testing.assert_array_equal(gradient(lambda v: np.sum(np.unique(v)[:2]), x), [1, 0, 1, 0, 0])
     np.testing.assert_array_equal(gradient(lambda v: np.nansum(np.unique(v, equal_nan=False)[-3:]), x), [1, 0, 0, 0, 0])
-    for call in (lambda v: np.unique(v, True), lambda v: np.unique(np.stack([v, v]), axis=0)):
-        with pytest.raises(MissingRuleError, match="along an axis"):
-            record_call(call, (x,), {})
 
 
 def test_traced_integers_as_indices() -> None:

@@ -193,7 +193,6 @@ def test_errors_are_the_library_s(f: Callable[..., Any]) -> None:
     lambda y: si.UnivariateSpline(X, y, s=0).get_residual(), lambda y: make_interp_spline(X, y).insert_knot(0.3)(1.0),
     lambda y: si.CloughTocher2DInterpolator(SCATTERED[:6], y)(0.4, 0.5),
     lambda y: si.PPoly.from_spline(make_interp_spline(X, y))(0.3),
-    lambda y: si.approximate_taylor_polynomial(np.sin, y[0], 3, 1.0)(0.1),
 ])  # fmt: skip
 def test_what_is_refused(f: Callable[..., Any]) -> None:
     with pytest.raises((MissingRuleError, LostDerivativeError)):

@@ -23,7 +23,10 @@ from .steps import Concatenate, Gather, Item, Join, Linear, Map, Matmul, Pad, Py
 def kernel_for(op: Call) -> kernels.Kernel | None:
     """What the engine may do with an operation."""
     entry = primitive_of(op.fn)
-    return None if entry is None else entry.kernel or kernel_of(entry.fn)
+    if entry is None or entry.kernel is not None:
+        return None if entry is None else entry.kernel
+    in_double = isinstance(op.type, ArrayType) and op.type.dtype == np.float64  # SciPy's others round otherwise
+    return kernel_of(entry.fn) if in_double else None
 
 
 def view_base(tape: Tape, op: Call) -> Variable | None:
