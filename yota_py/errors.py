@@ -104,5 +104,9 @@ class CompilerWarning(UserWarning):
     """The compiler has failed on a function, which is interpreted instead: an error in a rule or in yota_py."""
 
 
+class RulesWarning(UserWarning):
+    """Rules for a library cannot be loaded, perhaps since it is newer than they are; its functions have none."""
+
+
 class UncachedWarning(UserWarning):
     """A function is traced at each call, as its calls cannot share a program."""

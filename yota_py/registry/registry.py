@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +21,7 @@ from ..base.containers import only
 from ..base.dispatch import dispatching, original
 from ..base.ownership import is_library, is_ours, named_module
 from ..base.unwinding import state
-from ..errors import RuleError
+from ..errors import RuleError, RulesWarning
 from ..tape.show import name_of
 from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
@@ -137,6 +138,9 @@ def load_pending(fn: Any = None) -> bool:
         try:
             with state.unwatched:
                 importlib.import_module(rules)
+        except Exception as error:  # any: they use what a library has for itself, and another version may not have it
+            said = f"the rules in {rules} cannot be loaded with this version of the library"
+            warnings.warn(f"{said} ({type(error).__name__}: {error})", RulesWarning, stacklevel=2)
         finally:
             state.suspended -= 1
         _pending.pop(rules, None)
