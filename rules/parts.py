@@ -23,7 +23,7 @@ def _parts(*xs: Any) -> list[Any]:
         return parts
     weak = any(type(x) is Parts and _strong(x) is None for x in xs)
     dtype = np.empty(0, np.result_type(*strong, 0j if weak else 0.0)).real.dtype
-    return [x if type(x) is float or dtype_of(x) == dtype else astype(x, dtype) for x in parts]
+    return [dtype.type(x) if type(x) is float else x if dtype_of(x) == dtype else astype(x, dtype) for x in parts]
 
 
 def _strong(x: Any) -> Any:
@@ -159,22 +159,31 @@ def exp(z: Parts) -> Parts:
                  np.where(flat, zero, e * np.sin(z.im)))  # fmt: skip
 
 
+def _scaled(z: Parts) -> tuple[Any, Any, Any]:
+    """The sizes of both parts, and a factor of the first four that keeps the size of the whole from overflow."""
+    x, y = np.abs(z.re), np.abs(z.im)
+    factor = np.where(np.maximum(x, y) > np.finfo(dtype_of(z.re)).max / 4, dtype_of(z.re).type(0.25), 1)
+    return x, y, factor
+
+
 def log(z: Parts) -> Parts:
     """``log(z)`` (4.1.2); near the unit circle by ``log1p`` of what the square of the size differs by from one."""
-    x, y = np.abs(z.re), np.abs(z.im)
+    x, y, factor = _scaled(z)
     large, small = np.maximum(x, y), np.minimum(x, y)
-    h = np.hypot(x, y)
+    h = np.hypot(x * factor, y * factor)
     near = np.logical_and(h > 0.5, h < 2)
     gap = np.where(near, (large - 1) * (large + 1) + small * small, 0)
-    return Parts(np.where(near, np.log1p(gap) / 2, np.log(h)), np.arctan2(z.im, z.re))
+    return Parts(np.where(near, np.log1p(gap) / 2, np.log(h) - np.log(factor)), np.arctan2(z.im, z.re))
 
 
 def sqrt(z: Parts) -> Parts:
     """``sqrt(z)`` (3.7.27), without cancellation."""
+    x, y, factor = _scaled(z)
     endless = np.isinf(z.im)
-    t = np.where(endless, np.inf, np.sqrt(np.abs(z.re) / 2 + np.hypot(z.re, z.im) / 2))
+    t = np.sqrt(x * factor / 2 + np.hypot(x * factor, y * factor) / 2) / np.sqrt(factor)
+    t = np.where(endless, np.inf, t)
     zero = np.equal(t, 0)
-    rest = np.where(endless, np.inf, np.where(zero, 0, np.abs(z.im) / np.where(zero, 1, 2 * t)))
+    rest = np.where(endless, np.inf, np.where(zero, 0, y / np.where(zero, 1, 2 * t)))
     right = np.greater_equal(z.re, 0)
     return Parts(np.where(right, t, rest), np.copysign(np.where(right, rest, t), z.im))
 

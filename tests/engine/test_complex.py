@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import explain, grad, value_and_grad
+from yota_py import explain, grad, gradient, value_and_grad
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
 
@@ -125,3 +125,38 @@ def test_results_are_complex_numbers_and_arrays() -> None:
         for have, want in zip(program(*args), f(*args), strict=True):
             assert type(have) is type(want)
             assert_allclose(have, want)
+
+
+@pytest.mark.parametrize("z", [1 + 2j, np.complex128(1 + 2j), np.complex64(1 + 2j), np.array(1 + 2j)], ids=repr)
+def test_functions_of_one_number(z: Any) -> None:
+    for fn in UNARY:
+        slope = value_and_grad(lambda z, fn=fn: fn(z).real * 1.0)
+        slope.compile(z)
+        value, dz = slope(z)
+        fresh, want = grad(lambda z, fn=fn: fn(z).real * 1.0, z)
+        assert_allclose([value, dz], [fresh, want[0]], rtol=1e-5 if z.__class__ is np.complex64 else 1e-12)
+
+
+def test_second_derivatives_through_a_number() -> None:
+    def inner(z: Any) -> Any:
+        return np.sum(np.real(gradient(lambda z: np.real(np.sum(z) ** 2))(z)))
+
+    second = gradient(inner)
+    second.compile(full(2))
+    assert_allclose(second(full(2)), [4, 4])
+
+
+@pytest.mark.parametrize("fn", [lambda x: x / 2j, lambda x: np.where(x > 0, x, 1j), lambda x: x / (1 + 1j)])
+def test_numbers_of_python_are_weak(fn: Callable[[Any], Any]) -> None:
+    x = np.array([1.0, -2.0], np.float32)
+    have = _run(fn, x)
+    assert have.dtype == fn(x).dtype == np.complex64
+    assert_allclose(have, fn(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_roots_and_logarithms_of_large_numbers(dtype: Any) -> None:
+    largest = np.finfo(dtype).max
+    z = np.array([complex(largest, largest) * 0.8, complex(-largest, 1) * 0.9, complex(0, -largest)], dtype)
+    for fn in (np.sqrt, np.log):
+        assert_allclose(_run(fn, z), fn(z), rtol=1e-6)

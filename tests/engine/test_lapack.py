@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from yota_py import explain, grad, value_and_grad
+from yota_py import explain, grad, jit, value_and_grad
 
 RNG = np.random.default_rng(5)
 
@@ -110,3 +110,36 @@ def test_determinants_of_singular_matrices_are_interpreted() -> None:
     value.compile(general(3, 3))
     with pytest.raises(np.linalg.LinAlgError):  # there is no slope at minus infinity
         value(np.zeros((3, 3)))
+
+
+ELEMENTS = np.array([0.0, 1.0, 2.0, -1.0, np.inf, np.nan])
+DRAWN: dict[str, Callable[[], Any]] = {
+    "whole numbers": lambda: RNG.integers(-6, 3, (3, 3)).astype(float),
+    "infinities and NaN": lambda: RNG.choice(ELEMENTS, (2, 2)),
+    "products of few columns": lambda: (b := RNG.integers(-3, 3, (3, 2)) / 10) @ b.T,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+@pytest.mark.parametrize("fn", [
+    np.linalg.inv, np.linalg.det, np.linalg.cholesky, lambda a: np.stack(np.linalg.slogdet(a)),
+    lambda a: np.linalg.cholesky(a, upper=True), lambda a: np.linalg.solve(a, a[0]),
+], ids=["inv", "det", "cholesky", "slogdet", "upper", "solve"])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_same_matrices_are_singular(fn: Callable[[Any], Any], draw: Callable[[], Any]) -> None:
+    """The pivots are those of NumPy."""
+
+    def called(f: Callable[[Any], Any], a: Any) -> Any:
+        try:
+            return np.asarray(f(a))
+        except np.linalg.LinAlgError:
+            return None
+
+    compiled = jit(lambda a: fn(a))
+    compiled.compile(positive(*draw().shape))
+    for _ in range(200):
+        a = draw()
+        have, want = called(compiled, a), called(fn, a)
+        assert (have is None) == (want is None), a
+        if want is not None:
+            assert_allclose(have, want, rtol=1e-10, atol=0, equal_nan=True)

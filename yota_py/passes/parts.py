@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dispatch import original
 from ..base.types import ArrayType, typeof
-from ..registry.kernels import Concatenate, Index, Product, Reduce, Unindex, View
+from ..registry.kernels import Concatenate, Index, Map, Product, Reduce, Unindex, View
 from ..registry.registry import Primitive
 from ..registry.tangents import Parts, astype, joined
 
@@ -37,6 +38,8 @@ def by_parts(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         return NotImplemented
     if type(result) is not Parts:
         return result
+    if isinstance(entry.kernel, Map | None) and entry.fn is not original(np.where):  # which give numbers for 0-d arrays
+        result = Parts(*(x[()] if isinstance(x, np.ndarray) and not x.ndim else x for x in result))
     dtype = np.result_type(*(_weakly(x) for x in result))
     return joined(*(x if _is_of(x, dtype) else astype(x, dtype) for x in result))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.containers import held_by
 from ..base.ownership import is_library
 
 _PARTS = {
@@ -68,7 +69,7 @@ _MADE = 1 << 9  # the flag of classes that were made when the program ran (Py_TP
 def own_attributes(value: Any) -> Any:
     """The attributes of an object; ``None`` of one that has something else in C."""
     in_c = any(not base.__flags__ & _MADE for base in type(value).__mro__[:-1])
-    return None if in_c else getattr(value, "__dict__", None)
+    return None if in_c else held_by(value)
 
 
 def is_known(cls: type) -> bool:

@@ -88,7 +88,7 @@ class Product(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Matrices(Generic[T]):
     """The words of a call of LAPACK on a stack of square matrices, each in Fortran's order: slots and offsets of the
-    matrices, of right-hand sides, of pivots, of room to work in; how many matrices, rows, and right-hand sides."""
+    matrices, of right-hand sides or other results, of pivots; how many matrices, rows, and right-hand sides."""
 
     a: T
     a_offset: T
@@ -96,8 +96,6 @@ class Matrices(Generic[T]):
     b_offset: T
     pivots: T
     pivots_offset: T
-    work: T
-    work_offset: T
     count: T
     n: T
     k: T

@@ -1,6 +1,6 @@
 """LAPACK from SciPy: systems of equations, Cholesky factors, inverses and determinants of stacks of matrices, in place.
 
-All in Fortran's order: the caller transposes, or asks for the other triangle.
+All in Fortran's order, as NumPy calls them, so that the same matrices are singular: the caller transposes.
 """
 
 from __future__ import annotations
@@ -51,15 +51,22 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
         return bad
 
     first, right = pointer(m.a, m.a_offset), pointer(m.b, m.b_offset)
-    pivots, work = pointer(m.pivots, m.pivots_offset), pointer(m.work, m.work_offset)
+    pivots = pointer(m.pivots, m.pivots_offset)
     size, columns = (b.mul(itemsize, b.mul(m.n, extent)) for extent in (m.n, m.k))
     with w.loop(m.count) as i:
         a = w.byte(first, b.mul(i, size))
         if routine == "solve":
             call("gesv", n, k, a, n, pivots, w.byte(right, b.mul(i, columns)), n)
-        elif routine == "inv":
-            call("getrf", n, n, a, n, pivots)
-            call("getri", n, a, n, pivots, work, n)
+        elif routine in ("inv", "cofactors"):  # as NumPy does: a system with the identity
+            y = w.byte(right, b.mul(i, columns))
+            _identity(w, y, m.n, dtype)
+            call("gesv", n, n, a, n, pivots, y, n)
+            if routine == "cofactors":
+                sign, log = _determinant(w, a, pivots, m.n, dtype)
+                det = b.fmul(sign, w.call(f"llvm.exp.{_SUFFIX[dtype]}", ELEMENTS[dtype], log))
+                with w.loop(b.mul(m.n, m.n)) as at:
+                    place = b.gep(y, [at], source_etype=ELEMENTS[dtype])
+                    b.store(b.fmul(det, b.load(place, typ=ELEMENTS[dtype])), place)
         elif routine == "slogdet":
             singular = call("getrf", n, n, a, n, pivots, fails=False)
             sign, log = _determinant(w, a, pivots, m.n, dtype)
@@ -68,14 +75,6 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
             log = b.select(singular, ir.Constant(kind, float("-inf")), log)
             for at, value in ((0, sign), (1, log)):
                 b.store(value, b.gep(right, [b.add(b.mul(i, const(2)), const(at))], source_etype=kind))
-        elif routine == "cofactors":
-            call("getrf", n, n, a, n, pivots)
-            sign, log = _determinant(w, a, pivots, m.n, dtype)
-            det = b.fmul(sign, w.call(f"llvm.exp.{_SUFFIX[dtype]}", ELEMENTS[dtype], log))
-            call("getri", n, a, n, pivots, work, n)
-            with w.loop(b.mul(m.n, m.n)) as at:
-                place = b.gep(a, [at], source_etype=ELEMENTS[dtype])
-                b.store(b.fmul(det, b.load(place, typ=ELEMENTS[dtype])), place)
         else:
             call("potrf", triangle, n, a, n)
             with w.loop(m.n) as column, w.loop(m.n, start=b.add(column, const(1))) as row:
@@ -83,6 +82,14 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
                 at = b.add(b.mul(outer, m.n), inner)
                 b.store(ir.Constant(ELEMENTS[dtype], 0.0), b.gep(a, [at], source_etype=ELEMENTS[dtype]))
     b.ret_void()
+
+
+def _identity(w: Writer, y: Value, n: Value, dtype: str) -> None:
+    kind = ELEMENTS[dtype]
+    with w.loop(w.b.mul(n, n)) as at:
+        w.b.store(ir.Constant(kind, 0.0), w.b.gep(y, [at], source_etype=kind))
+    with w.loop(n) as i:
+        w.b.store(ir.Constant(kind, 1.0), w.b.gep(y, [w.b.mul(i, w.b.add(n, const(1)))], source_etype=kind))
 
 
 _SUFFIX = {"float64": "f64", "float32": "f32"}

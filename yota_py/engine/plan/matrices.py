@@ -63,27 +63,25 @@ def multiply(memory: Memory, step: Matmul) -> None:
 
 
 def factorize(memory: Memory, step: Linear) -> None:
-    """LAPACK works in place, on columns: a Cholesky factor and an inverse in the result itself, since rows of the
-    transpose are columns of the matrix; a system, and what is no matrix, with copies."""
+    """LAPACK works in place, on columns: on a copy of the matrix with its rows as columns, and on right-hand sides, or
+    what is found, with theirs; vectors and numbers, and what is the transpose of what is wanted, in the result."""
     a, y = memory.place(step.a), memory.place(step.var)
     *stack, n, _ = a.shape
-    count, k, matrices, right = math.prod(stack), 0, y, y
-    if step.routine == "slogdet":
-        memory.copy(a, matrices := memory.temporary(a.shape, a.dtype))
-    elif step.b is None:
-        memory.copy(_transposed(a) if step.routine == "cofactors" else a, y)
-    else:
+    matrices, k, right = memory.temporary(a.shape, a.dtype), n, y
+    memory.copy(_transposed(a), matrices)
+    if step.b is not None:
         b = memory.place(step.b)
-        k, matrices = 1 if len(b.shape) == 1 else b.shape[-1], memory.temporary(a.shape, a.dtype)
+        k = 1 if len(b.shape) == 1 else b.shape[-1]
         right = y if k == 1 else memory.temporary((*stack, k, n), a.dtype)
-        memory.copy(_transposed(a), matrices)
         memory.copy(b if k == 1 else _transposed(b), right)
-    pivots, work = memory.temporary((n,), "int32"), memory.temporary((n,), a.dtype)
-    words = Matrices(
-        matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset, work.slot,
-        work.offset, count, n, k,
-    ).words()  # fmt: skip
-    memory.emit(LapackSpec(a.dtype, step.routine, upper=step.routine == "cholesky" and not step.upper), words)
+    elif step.routine == "inv":
+        right = memory.temporary(a.shape, a.dtype)
+    pivots = memory.temporary((n,), "int32")
+    words = Matrices(matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset,
+                     math.prod(stack), n, k).words()  # fmt: skip
+    memory.emit(LapackSpec(a.dtype, step.routine, step.upper), words)
+    if step.routine == "cholesky":
+        right = matrices
     if right is not y:
         memory.copy(_transposed(right), y)
 

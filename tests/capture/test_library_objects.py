@@ -1,0 +1,71 @@
+"""Objects of SciPy that a function reads: compiled programs notice that they are others, or have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import interpolate as si
+from scipy import stats
+from scipy.spatial.transform import Rotation
+
+from yota_py import explain, grad
+
+X = np.linspace(0, 3, 7)
+MAKE: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    "CubicSpline": (lambda a: si.CubicSpline(X, a * X**2), lambda o, x: o(x)),
+    "PchipInterpolator": (lambda a: si.PchipInterpolator(X, a * X**2), lambda o, x: o(x)),
+    "Akima1DInterpolator": (lambda a: si.Akima1DInterpolator(X, a * X**2), lambda o, x: o(x)),
+    "derivative": (lambda a: si.CubicSpline(X, a * X**2).derivative(), lambda o, x: o(x)),
+    "integrate": (lambda a: si.CubicSpline(X, a * X**2), lambda o, x: o.integrate(0.1, x)),
+    "BSpline": (lambda a: si.make_interp_spline(X, a * X**2), lambda o, x: o(x)),
+    "frozen": (lambda a: stats.norm(a, 2.0), lambda o, x: o.logpdf(x)),
+    "frozen by name": (lambda a: stats.gamma(a=1 + a, scale=2.0), lambda o, x: o.logpdf(x)),
+    "multivariate": (lambda a: stats.multivariate_normal([a, 0.0], np.eye(2)), lambda o, x: o.logpdf([x, 1.0])),
+    "gaussian_kde": (lambda a: stats.gaussian_kde(a * X**2), lambda o, x: o.logpdf(x)[0]),
+    "Rotation": (lambda a: Rotation.from_rotvec([a, 0.2, 0.3]), lambda o, x: np.sum(o.apply([x, 1.0, 2.0])[:2])),
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_another_object_is_noticed(name: str) -> None:
+    make, call = MAKE[name]
+    obj = make(1.0)
+
+    def f(x: Any) -> Any:
+        return call(obj, x) * 1.0
+
+    grad.compile(f, 0.7)
+    for a in (1.0, 2.0, 0.5, 2.0):
+        obj = make(a)
+        for x in (0.7, 1.3):
+            h = 1e-6
+            value, (slope,) = grad(f, x)
+            assert_allclose(value, f(x), rtol=1e-9)
+            assert_allclose(slope, (f(x + h) - f(x - h)) / (2 * h), rtol=1e-5, atol=1e-7)
+    assert explain(f)[0].calls > 0
+
+
+def test_an_array_in_an_object_is_noticed() -> None:
+    spline = si.CubicSpline(X, X**2)
+
+    def f(x: Any) -> Any:
+        return spline(x) * 1.0
+
+    grad.compile(f, 0.7)
+    before = grad(f, 0.7)
+    spline.c[:] *= 2
+    assert_allclose(grad(f, 0.7)[0], 2 * before[0])
+
+
+def test_functions_of_one_code_over_other_objects() -> None:
+    def over(spline: Any) -> Any:
+        return lambda x: spline(x) * 1.0
+
+    one, other = over(si.CubicSpline(X, X)), over(si.CubicSpline(X, X**2))
+    grad.compile(one, 0.7)
+    for f in (one, other, one, other):
+        assert_allclose(grad(f, 0.8)[0], f(0.8))
