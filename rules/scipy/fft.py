@@ -7,12 +7,15 @@ non-linear power spectrum (2000), appendix B.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from scipy import fft
 
+from yota_py.base.dispatch import dispatching
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, vjps
@@ -20,6 +23,20 @@ from yota_py.registry.tangents import MISSING, conj
 
 from ..fourier import SWAPPED, frequencies, resized, weighted
 from ..support import operand, shape_of
+
+
+def _kept(name: str) -> Callable[..., Any]:
+    """A primitive that leaves its argument as it is: tapes hold it."""
+    fn = getattr(fft, name)
+    parameters = inspect.signature(fn)
+
+    @wraps(fn)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        given = parameters.bind(*args, **kwargs)
+        given.arguments.pop("overwrite_x", None)
+        return fn(*given.args, **given.kwargs)
+
+    return patch(fft, name, dispatching(kept))
 
 
 def _lines(complex: bool) -> Callable[[Sample], Iterable[Case]]:
@@ -53,7 +70,7 @@ def _axes(axes: Any, s: Any, x: Any) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------- Fourier transforms
 
-fftn, ifftn, rfftn, irfftn = (patch(fft, name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
+fftn, ifftn, rfftn, irfftn = (_kept(name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
 def _whole(fn: Any, other: Any) -> None:
@@ -149,7 +166,7 @@ def _scaled(x: Any, axes: tuple[int, ...], ends: tuple[int, ...], by: float) -> 
 
 def _real_transform(name: str, end: int) -> None:
     """``dctn`` or ``dstn``, whose element at this end is the special one of types 2 and 3, and those made of it."""
-    whole = patch(fft, name)
+    whole = _kept(name)
     both = (0, -1) if end == 0 else ()
 
     def formula(

@@ -226,3 +226,34 @@ def _trapezoid_ppf(self: Any, q: Any, c: Any, d: Any) -> Any:
 def _erlang_argcheck(self: Any, a: Any) -> Any:
     """SciPy warns where the shape is no integer."""
     return a > 0
+
+
+# --------------------------------------------------- the skew normal distribution, whose shape is zero as a rule
+
+
+def _log_normal(x: Any) -> Any:
+    return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+
+
+@_method(stats.skewnorm, "_pdf")
+def _skewnorm_pdf(self: Any, x: Any, a: Any) -> Any:
+    return 2.0 * np.exp(_log_normal(x)) * special.ndtr(a * x)
+
+
+@_method(stats.skewnorm, "_logpdf")
+def _skewnorm_logpdf(self: Any, x: Any, a: Any) -> Any:
+    return math.log(2) + _log_normal(x) + special.log_ndtr(a * x)
+
+
+# What SciPy keeps from its first use on, which may be in a trace.
+_ODD_MOMENTS = {order: polynomial.coef for order, polynomial in stats.skewnorm._skewnorm_odd_moments.items()}
+
+
+@_method(stats.skewnorm, "_munp")
+def _skewnorm_munp(self: Any, order: int, a: Any) -> Any:
+    if order % 2 == 0:
+        return special.factorial2(order - 1) if order else 1
+    if order not in _ODD_MOMENTS:
+        raise NotImplementedError("skewnorm noncentral moments not implemented for odd orders greater than 19.")
+    delta = a / np.sqrt(1 + a * a)
+    return delta * np.polyval(_ODD_MOMENTS[order][::-1], delta * delta) * math.sqrt(2 / math.pi)

@@ -199,3 +199,18 @@ def test_bad_arguments_raise_what_numpy_raises() -> None:
             grad(_loss(f), V)
     with pytest.raises(MissingRuleError, match="as_strided"):
         grad(lambda x: np.sum(as_strided(x, (9,), (8,))), V)
+
+
+def test_transforms_leave_their_arguments_as_they_are() -> None:
+    for name in ("fft", "dct", "idct", "dst", "dctn", "ifftn"):
+        x = np.array([1.0, 2.0, 4.0])
+        transform = getattr(scipy.fft, name)
+
+        def f(x: Any, transform: Any = transform) -> Any:
+            return np.sum(np.abs(transform(x, overwrite_x=True)) ** 2)
+
+        for _ in range(3):
+            value, slopes = grad(f, x)[0], grad(f, x)[1][0]
+            np.testing.assert_array_equal(x, [1.0, 2.0, 4.0])
+            np.testing.assert_allclose(value, f(x.copy()), rtol=1e-12)
+            np.testing.assert_allclose(np.sum(slopes * x), 2 * value, rtol=1e-12)
