@@ -77,7 +77,7 @@ class Sparse:
         if 0 in given:  # what a format fills up with
             values = np.concatenate([np.zeros(1, dtype_of(values)), values])
             values = values[given]
-        elif not np.array_equal(given, np.arange(1, len(given) + 1)):
+        elif len(given) != shape_of(values)[0] or not np.array_equal(given, np.arange(1, len(given) + 1)):
             values = values[given - 1]
         pattern = pattern.copy()
         pattern.data = np.arange(1, len(given) + 1).reshape(pattern.data.shape)
@@ -109,6 +109,8 @@ class Sparse:
             return whole._moved(move)
         found = move(self._pattern)
         if sparse.issparse(found):
+            if found.ndim != 2:
+                raise unsupported("a row of a sparse array, of one dimension,", "Write x[[0], :], or x.toarray()[0]")
             return Sparse(found, self._values)
         return self._values[found - 1] if found else np.zeros((), self.dtype)[()]
 
@@ -132,7 +134,14 @@ class Sparse:
     def toarray(self, order: Any = None, out: None = None) -> Any:
         return sparse_dense(self._held, self._rows, self._cols, self.shape)
 
-    todense = toarray
+    def todense(self, order: Any = None, out: None = None) -> Any:
+        self._refuse_matrix("x.todense()", "x.toarray()")
+        return self.toarray()
+
+    def _refuse_matrix(self, what: str, instead: str) -> None:
+        """Where SciPy gives an ``np.matrix``, whose arithmetic is another."""
+        if self._is_matrix():
+            raise unsupported(f"{what} of a sparse matrix, an np.matrix,", f"Use {instead}, or a sparse array")
 
     def dot(self, other: Any) -> Any:
         return self @ other
@@ -153,12 +162,18 @@ class Sparse:
     def __mul__(self, other: Any) -> Any:
         if not shape_of_any(other):
             return self._scaled(other)
+        self._refuse_other_kind(other)
         return self @ other if self._is_matrix() else self.multiply(other)
 
     def __rmul__(self, other: Any) -> Any:
         if not shape_of_any(other):
             return self._scaled(other)
+        self._refuse_other_kind(other)
         return self.__rmatmul__(other) if self._is_matrix() else self.multiply(other)
+
+    def _refuse_other_kind(self, other: Any) -> None:
+        if is_sparse(other) and sparse_of(other)._is_matrix() != self._is_matrix():
+            raise unsupported("x * y of a sparse matrix and a sparse array", "Write x @ y, or x.multiply(y)")
 
     def _is_matrix(self) -> bool:
         return isinstance(self._pattern, sparse.spmatrix)
@@ -190,7 +205,10 @@ class Sparse:
 
     def __add__(self, other: Any) -> Any:
         if not is_sparse(other):
-            return self.toarray() + other if shape_of_any(other) else self._refuse_sum(other)
+            if not shape_of_any(other):
+                return self._refuse_sum(other)
+            self._refuse_matrix("a sum with a dense array", "x.toarray() + y")
+            return self.toarray() + other
         other = sparse_of(other)
         if other.shape != self.shape:
             return self._pattern + other._pattern  # raises what it raises
@@ -237,10 +255,10 @@ class Sparse:
     def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
         if axis is None:
             return np.sum(self._held)
+        self._refuse_matrix("x.sum(axis)", "x.toarray().sum(axis)")
         over = axis % 2
         kept = self._cols if over == 0 else self._rows
-        y = gathered(self._held, kept, self.shape[1 - over])
-        return np.expand_dims(y, over) if self._is_matrix() else y
+        return gathered(self._held, kept, self.shape[1 - over])
 
     def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
         return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
