@@ -56,6 +56,9 @@ def _vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     rows = results if several else [(y,) for y in results]
     types = self.otypes or [None] * len(rows[0])
     made = [_stacked([row[i] for row in rows], loop, types[i]) for i in range(len(rows[0]))]
+    arrays = [x for x in xs if isinstance(x, np.ndarray) and len(shape_of(x)) > 1]
+    if not signature and arrays and not any(lies_in(x, "C") for x in arrays) and all(lies_in(x, "F") for x in arrays):
+        made = [np.copy(y, order="F") for y in made]
     return tuple(made) if several else made[0]
 
 

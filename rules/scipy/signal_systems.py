@@ -111,7 +111,7 @@ for _name, _how in (("cspline1d_eval", (_cubic, 2, 4)), ("qspline1d_eval", (_qua
         return _at_places(basis, reach, count, cj, newx, dx, x0)
 
     expanded(patch(signal, _name), cases=lambda s: [
-        case(s(4), np.array([-1.3, 2.7, 3.4]), 1.5, 0.2),
+        case(s(4), np.array([-1.2, 2.7, 3.4]), 1.5, 0.2),
     ])(_evaluated)  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------- simulated systems

@@ -238,12 +238,12 @@ def stand_in_for(value: Any) -> Any:
     """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
     that has it, or for a method that was taken from a library's object (``density = norm.pdf``); ``None`` if there is
     none."""
-    if type(value) is MethodType:
-        gate = stand_in_for(value.__func__)
-        return None if gate is None else MethodType(gate, value.__self__)
     _stand_ins()
     gate = _by_original.get(id(value))
-    return gate if gate is not None and original(gate) is value else None
+    if gate is not None and original(gate) is value:
+        return gate
+    of_class = stand_in_for(value.__func__) if type(value) is MethodType else None
+    return None if of_class is None else MethodType(of_class, value.__self__)
 
 
 def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -252,14 +252,13 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
         return noticing(f.__wrapped__)
     if isinstance(f, partial) and not isinstance(f, FunctionType):
         return partial(noticing(f.func), *f.args, **f.keywords)
-    if type(f) is MethodType:
-        _stand_ins()
-        place = _places.get(id(original(f.__func__)))
-        return f if place is None else partial(patched[place], f.__self__)
     if isinstance(f, MethodDescriptorType) and issubclass(f.__objclass__, (np.ndarray, np.generic)):
         return methods.get(f.__name__, f)
     _stand_ins()
     place = _places.get(id(original(f)))
+    if place is None and type(f) is MethodType:
+        place = _places.get(id(original(f.__func__)))
+        return f if place is None else partial(patched[place], f.__self__)
     return f if place is None else patched[place]
 
 
