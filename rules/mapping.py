@@ -17,7 +17,7 @@ from yota_py.registry.tangents import as_array, astype
 
 from .casting import item
 from .indices import unindex
-from .layout import lies_in
+from .layout import lies_in, memory_axes
 from .support import dtype_of, operand, shape_of, unsupported
 
 
@@ -57,7 +57,7 @@ def _vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     types = self.otypes or [None] * len(rows[0])
     made = [_stacked([row[i] for row in rows], loop, types[i]) for i in range(len(rows[0]))]
     arrays = [x for x in xs if isinstance(x, np.ndarray) and len(shape_of(x)) > 1]
-    if not signature and arrays and not any(lies_in(x, "C") for x in arrays) and all(lies_in(x, "F") for x in arrays):
+    if not signature and arrays and all(list(memory_axes(x)) == [*range(len(loop))][::-1] for x in arrays):
         made = [np.copy(y, order="F") for y in made]
     return tuple(made) if several else made[0]
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entries import OF_NUMPY
 from layouts import LAYOUTS, check_gradients, check_step, drawn, steps_of
 from yota_py.rules.layout import memory_axes
 
 from yota_py import jit, trace
 from yota_py.base.dispatch import original, shadow
-from yota_py.registry.registry import Primitive, Sample, primitives
+from yota_py.registry.registry import Primitive, Sample
 
 
 def _laid(value: Any, layout: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -50,7 +51,7 @@ def _traced(f: Callable[[Any], Any], args: Any) -> Any:
 
 
 importlib.import_module("scipy.special")
-ENTRIES = primitives()  # without those that other tests add
+ENTRIES = OF_NUMPY
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
