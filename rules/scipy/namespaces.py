@@ -11,7 +11,7 @@ import numpy as np
 from scipy._lib import _array_api, array_api_compat, array_api_extra
 
 from yota_py.base.types import ArrayType, typeof
-from yota_py.registry.patches import patch
+from yota_py.registry.patches import patch, traced_through
 from yota_py.registry.registry import methods
 from yota_py.registry.tangents import as_array, astype
 
@@ -86,8 +86,8 @@ def _is_array(x: Any) -> bool:
 
 def _kept_open(x: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
     """``x.setflags(write=False)``: SciPy's objects close their arrays, which nobody writes into here."""
-    if write or align is not None or uic is not None:
-        raise unsupported("setflags of a traced array but setflags(write=False)", "Leave it out")
+    if write or align is not None or uic is not None or not traced_through():
+        raise unsupported("setflags of a traced array", "Leave it out")
 
 
 methods["setflags"] = _kept_open

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.integrate
-import scipy.interpolate
+import scipy.linalg
 import scipy.optimize
 import torch
 from steps import runs_as_plain
@@ -166,7 +166,7 @@ FED: dict[str, Callable[[Any], Any]] = {
     "memoryview": lambda x: memoryview(np.ones(2) * x),
     "frombuffer": lambda x: np.frombuffer(np.ones(2) * x),
     "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x, 0.0, 10.0),
-    "a spline": lambda x: scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, x]),
+    "a form of a matrix": lambda x: scipy.linalg.hessenberg(np.eye(2) * x),
     "a tensor": lambda x: torch.tensor([x, 1.0]),
 }
 

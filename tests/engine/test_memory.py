@@ -22,7 +22,7 @@ import ctypes, numpy as np, guarded
 
 
 def test_no_call_leaves_its_memory() -> None:
-    in_a_process(START + f"print(*guarded.run({CALLS}))", seconds=60 + CALLS / 10)
+    in_a_process(START + f"print(*guarded.run({CALLS}))", seconds=400 + CALLS / 10)
 
 
 def test_the_checker_sees_what_is_written_outside() -> None:

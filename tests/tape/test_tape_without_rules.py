@@ -39,7 +39,6 @@ WITHOUT: list[Callable[..., Any]] = [
     lambda x: halved(x, by=np.sum(x)) * x,
     lambda x: np.sin(parts(x)["rest"][0]) * parts(x)["first"],
     lambda x: scipy.special.hyp2f1(x, 1.0, 2.0, 0.1) * 2.0,
-    lambda x: scipy.special.kn(2, x),
 ]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 from yota_py import explain, grad, jit
 from yota_py.errors import YotaError
@@ -167,8 +167,8 @@ READS: dict[str, Callable[[Any], Any]] = {
     "reduce": lambda x: x.__reduce__(),
     "getattr": lambda x: getattr(x, "__array_interface__", None)["data"],
     "weakref": lambda x: weakref.ref(x),
-    "a matrix of SciPy's": lambda x: sparse.csr_matrix(np.diag(x)),
-    "a product of SciPy's": lambda x: sparse.kron(np.eye(2) * x, np.eye(2)),
+    "a form of a matrix": lambda x: scipy.linalg.hessenberg(np.eye(2) * x),
+    "two factors of a matrix": lambda x: scipy.linalg.schur(np.eye(2) * x),
 }
 
 

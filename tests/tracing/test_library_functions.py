@@ -20,7 +20,6 @@ import pytest
 import scipy.integrate as si
 import scipy.interpolate as sip
 import scipy.linalg as sl
-import scipy.ndimage as nd
 import scipy.optimize as so
 import scipy.spatial as sp
 import scipy.stats as st
@@ -41,41 +40,17 @@ LOG.addHandler(logging.StreamHandler(open(os.devnull, "w")))  # noqa: SIM115
 SYMBOL = sympy.Symbol("t")
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "scipy.stats.norm.logpdf": lambda x: st.norm.logpdf(x),
-    "scipy.stats.norm.cdf": lambda x: st.norm.cdf(x),
-    "scipy.stats.gamma.pdf": lambda x: st.gamma.pdf(x, 2.0),
-    "scipy.stats.beta.logpdf": lambda x: st.beta.logpdf(x, 2.0, 2.0),
-    "scipy.stats.t.logpdf": lambda x: st.t.logpdf(x, 3.0),
-    "scipy.stats.zscore": lambda x: st.zscore(x),
-    "scipy.stats.skew": lambda x: st.skew(x),
-    "scipy.stats.kurtosis": lambda x: st.kurtosis(x),
-    "scipy.stats.pearsonr": lambda x: st.pearsonr(x, T),
     "scipy.stats.spearmanr": lambda x: st.spearmanr(x, T),
-    "scipy.stats.gmean": lambda x: st.gmean(x),
-    "scipy.stats.entropy": lambda x: st.entropy(x),
-    "scipy.stats.gaussian_kde": lambda x: st.gaussian_kde(x)(0.5),
-    "scipy.stats.iqr": lambda x: st.iqr(x),
     "scipy.optimize.minimize": lambda x: so.minimize(lambda p: np.sum((p - 1) ** 2), x).fun,
     "scipy.optimize.root": lambda x: so.root(lambda p: p**2 - 2, x).x,
     "scipy.optimize.nnls": lambda x: so.nnls(X, x[:3])[0],
     "scipy.optimize.linprog": lambda x: so.linprog(x).fun,
     "scipy.optimize.curve_fit": lambda x: so.curve_fit(lambda t, a: a * t, T, x)[0],
-    "scipy.interpolate.CubicSpline": lambda x: sip.CubicSpline(T, x)(0.5),
-    "scipy.interpolate.interp1d": lambda x: sip.interp1d(T, x)(0.5),
-    "scipy.interpolate.UnivariateSpline": lambda x: sip.UnivariateSpline(T, x)(0.5),
-    "scipy.interpolate.PchipInterpolator": lambda x: sip.PchipInterpolator(T, x)(0.5),
-    "scipy.interpolate.splrep": lambda x: sip.splrep(T, x)[1],
-    "scipy.interpolate.RegularGridInterpolator": lambda x: sip.RegularGridInterpolator((T,), T)(x),
     "scipy.linalg.schur": lambda x: sl.schur(X * x[0])[0],
     "scipy.linalg.hessenberg": lambda x: sl.hessenberg(X * x[0]),
     "scipy.linalg.ldl": lambda x: sl.ldl(X * x[0])[1],
     "scipy.linalg.matrix_balance": lambda x: sl.matrix_balance(X * x[0])[0],
     "scipy.linalg.qz": lambda x: sl.qz(X * x[0], X)[0],
-    "scipy.ndimage.gaussian_filter": lambda x: nd.gaussian_filter(x, 1.0),
-    "scipy.ndimage.zoom": lambda x: nd.zoom(x, 2),
-    "scipy.ndimage.sobel": lambda x: nd.sobel(x),
-    "scipy.ndimage.map_coordinates": lambda x: nd.map_coordinates(x, [[0.5]]),
-    "scipy.ndimage.median_filter": lambda x: nd.median_filter(x, 3),
     "scipy.integrate.odeint": lambda x: si.odeint(lambda y, t: -y, x, [0, 1.0]),
     "scipy.spatial.cKDTree": lambda x: sp.cKDTree(X * x[0]).query(X)[0],
     "sklearn.metrics.roc_auc_score": lambda x: sklearn.metrics.roc_auc_score([0, 1] * 4, x),
@@ -94,7 +69,6 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scipy.integrate.solve_ivp": lambda x: si.solve_ivp(lambda t, y: -y * x[0], [0, 1], [1.0]).y,
     "numpy.random.choice": lambda x: np.random.choice(2, p=[x[0], 1 - x[0]]) * 0.0,
     "normal": lambda x: np.random.default_rng(0).normal(x, 1.0),
-    "scipy.interpolate.Akima1DInterpolator": lambda x: SPLINE(x),
     "sympy.sin": lambda x: float(sympy.sin(x[0])),
     "mpmath.exp": lambda x: float(mpmath.exp(x[0])),
     "an operator of mpmath objects": lambda x: float(mpmath.mpf(2) * x[0]),
@@ -115,7 +89,7 @@ def test_the_function_and_the_line_are_named(name: str) -> None:
     assert re.search(rf"(^|[ .]){re.escape(name)}( computes|, which)", first), first
 
 
-@pytest.mark.parametrize("name", ["scipy.stats.zscore", "scipy.linalg.hessenberg", "scipy.ndimage.sobel"])
+@pytest.mark.parametrize("name", ["scipy.linalg.schur", "scipy.linalg.hessenberg", "scipy.linalg.matrix_balance"])
 def test_without_a_gradient_they_are_called_as_they_are(name: str) -> None:
     step = jit(FUNCTIONS[name])
     for scale in (1.0, 2.0, 1.0):
@@ -129,9 +103,6 @@ def _by_another_name(x: Any) -> Any:
 
 @pytest.mark.parametrize(("f", "x", "name"), [
     (sl.hessenberg, X, "scipy.linalg.hessenberg"), (_by_another_name, X, "scipy.linalg.hessenberg"),
-    (st.norm.logpdf, 1.0, "scipy.stats.rv_continuous.logpdf"),
-    (st.norm(0.0, 1.0).pdf, 1.0, "scipy.stats.rv_continuous_frozen.pdf"),
-    (sip.CubicSpline([0, 1, 2], [1.0, 2.0, 0.0]), 1.0, "scipy.interpolate.CubicSpline"),
 ])  # fmt: skip
 def test_one_that_is_differentiated_itself_is_named(f: Any, x: Any, name: str) -> None:
     for call in (lambda: grad(f, x), lambda: value_and_grad(f)(x), lambda: jit(lambda x: grad(f, x))(x),

@@ -75,6 +75,11 @@ def through(fn: Callable[..., Any]) -> Callable[..., Any]:
     return traced
 
 
+def traced_through() -> bool:
+    """Whether the code that runs is a library's, called by a function that is traced through."""
+    return state.through > 0
+
+
 def show(value: Any, stand_in: Any, *, always: bool = False) -> None:
     """Let modules show ``stand_in`` for a class, function or object where it is called, or ``always``."""
     originals[id(stand_in)] = value
