@@ -150,7 +150,7 @@ STATEMENTS: dict[str, str] = {
 }  # fmt: skip
 
 REFUSED = {
-    "windows that overlap", "resize", "trim_zeros", "place of its own values", "unstack", "its own elements",
+    "windows that overlap", "place of its own values", "its own elements",
 }  # fmt: skip
 
 
