@@ -27,6 +27,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         self.data, self.fill_value = data, fill_value
         self.mask = np.broadcast_to(mask, shape_of(data))
 
+    _mask = property(lambda self: self.mask)  # where np.ma.is_masked looks
     shape = property(lambda self: shape_of(self.data))
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: int(np.size(self.data)))

@@ -220,7 +220,7 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "masked output": (
         errors.OutputError,
         lambda: grad(lambda x: x * np.ma.array(X, mask=X == 1), np.ones(3), seed=np.ones(3)),
-        ["Masked", "neither a number nor an array"],
+        ["masked elements", "filled"],
     ),
     "masked constant output": (
         errors.OutputError,

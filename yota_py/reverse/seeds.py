@@ -20,14 +20,14 @@ from ..tracing.foreign import is_masked, masked_output
 
 
 def _type_of_output(z: Any, site: Site | None, name: str) -> ArrayType:
+    if is_masked(z):
+        raise masked_output(z, site, name)
     t = typeof(z)
     if not isinstance(t, ArrayType):
         raise OutputError(
             f"{site}: {name} returned a {type(z).__name__}, which is neither a number nor an array. Return the number "
             "to differentiate (value_and_grad(..., has_aux=True) hands out other things beside it)"
         )
-    if is_masked(z):
-        raise masked_output(z, site, name)
     return t
 
 
