@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.ma as ma
 
-from yota_py.base.dispatch import decided, find_traced
+from yota_py.base.dispatch import decided, find_traced, shadow
 from yota_py.registry.patches import patch
 from yota_py.registry.tangents import astype
 
@@ -27,7 +27,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         self.data, self.fill_value = data, fill_value
         self.mask = np.broadcast_to(mask, shape_of(data))
 
-    _mask = property(lambda self: self.mask)  # where np.ma.is_masked looks
+    _mask = property(lambda self: shadow(self.mask))  # where np.ma.is_masked looks
     shape = property(lambda self: shape_of(self.data))
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: int(np.size(self.data)))
