@@ -5,20 +5,18 @@ The value of each function is SciPy's own, and its cotangent is NumPy code that 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy import linalg
 
 from yota_py.base.dispatch import dispatching, original
 from yota_py.registry.composites import composite
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import Case, Cases, Rule, Sample, case, nondiff, rrule
+from yota_py.registry.registry import Cases, Rule, case, nondiff, rrule
 from yota_py.registry.tangents import conj
 
 from ..determinants import det_cotangent
@@ -41,27 +39,6 @@ def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., A
     return patch(linalg, name, dispatching(plain if any(key.startswith("overwrite") for key in names) else fn))
 
 
-STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17)  # all functions take stacks of matrices
-
-
-def taken(fn: Callable[..., Any], cases: Cases) -> Cases:
-    """The cases without stacks, and those that it refuses or says that it will take otherwise, for an older SciPy."""
-
-    def is_taken(one: Case) -> bool:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", FutureWarning)
-                fn(*one.args, **one.kwargs)
-        except Exception:
-            return False
-        return all(np.ndim(x) < 3 for x in one.args if isinstance(x, np.ndarray))
-
-    def draw(s: Sample) -> list[Case]:
-        return [one for one in cases(s) if STACKS or is_taken(one)]
-
-    return draw
-
-
 def ruled(name: str, fn: Callable[..., Any] | None = None, *, cases: Cases) -> Callable[[Rule], Callable[..., Any]]:
     """Decorator that makes a rule the primitive for ``scipy.linalg.<name>``, under whose name the rule calls it.
 
@@ -80,7 +57,7 @@ def ruled(name: str, fn: Callable[..., Any] | None = None, *, cases: Cases) -> C
             return y, all_cotangents
 
         prim = stand_in(name, fn)
-        rrule(prim, fails=True, cases=taken(prim, cases))(padded)
+        rrule(prim, fails=True, cases=cases)(padded)
         return prim
 
     return register
@@ -89,7 +66,7 @@ def ruled(name: str, fn: Callable[..., Any] | None = None, *, cases: Cases) -> C
 def written_as(name: str, cases: Cases) -> Callable[[Rule], Rule]:
     """Decorator for the body of ``scipy.linalg.<name>`` in terms of other functions."""
     prim = stand_in(name)
-    return composite(prim, fails=True, cases=taken(prim, cases))
+    return composite(prim, fails=True, cases=cases)
 
 
 def system_cotangents(solve: Callable[[Any], Any], x: Any, dx: Any, b: Any) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from yota_py.registry.tangents import astype, is_inexact
 from ..linalg import adjoint
 from ..matrices import spread_out, well_conditioned
 from ..support import Pullback, dtype_of, inexact, shape_of, unsupported
-from .linalg import STACKS, ruled, taken, written_as
+from .linalg import ruled, written_as
 from .linalg_equations import solve_sylvester
 
 
@@ -98,7 +98,7 @@ def quiet_logm(a: Any) -> Any:
         return _logm(a)
 
 
-vjps(quiet_logm, lambda dy, y, a: function_cotangent(quiet_logm, a, dy), fails=True, cases=taken(_logm, _few_cases))
+vjps(quiet_logm, lambda dy, y, a: function_cotangent(quiet_logm, a, dy), fails=True, cases=_few_cases)
 
 
 def _displayed(name: str, disp: Any, options: Any) -> None:
@@ -106,9 +106,7 @@ def _displayed(name: str, disp: Any, options: Any) -> None:
         raise unsupported(f"scipy.linalg.{name} with disp", "Leave it out, SciPy is about to drop it")
 
 
-@ruled("sqrtm", cases=lambda s: (  # an older SciPy gives complex roots of real matrices, or real ones
-    _function_cases(s) if STACKS else [case(well_conditioned(s, 2, 2, dtype=np.complex128))]
-))  # fmt: skip
+@ruled("sqrtm", cases=_function_cases)
 def sqrtm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
     """``sqrtm``: ``Y^H Z + Z Y^H = dY`` (Higham 2008, section 6.1)."""
     _displayed("sqrtm", disp, options)

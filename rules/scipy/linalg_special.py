@@ -17,7 +17,7 @@ from yota_py.registry.tangents import conj
 
 from ..linalg import adjoint
 from ..support import Pullback, dtype_of, inexact, operand, shape_of, unsupported
-from .linalg import ruled, stand_in, taken
+from .linalg import ruled, stand_in
 
 
 def _at(places: Any, *vectors: Any) -> Any:
@@ -41,7 +41,7 @@ def _made(name: str, cases: Cases, lowered: bool = True) -> Callable[[Callable[.
                 raise unsupported(f"scipy.linalg.{name} of arrays of these shapes", "Pass vectors")
             return y, back
 
-        rrule(fn, fails=True, lowering=body if lowered else None, cases=taken(fn, cases))(rule)
+        rrule(fn, fails=True, lowering=body if lowered else None, cases=cases)(rule)
         return body
 
     return register

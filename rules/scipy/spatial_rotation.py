@@ -362,9 +362,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "approx_equal": approx_equal, "as_davenport": refused("as_davenport"), "reduce": refused("reduce"),
 }  # fmt: skip
 
-if "__dict__" in dir(Rotation):  # before SciPy 1.17 it is written in C, and takes numbers only
-    finders.update(dict.fromkeys([*METHODS.values(), init_slerp], _has_rotation))
-    for _name, _body in METHODS.items():
-        patch(Rotation, _name, _body, holds=("_quat",))
-    patch(Slerp, "__init__", init_slerp)
-    patch(Slerp, "__call__", call_slerp, holds=("rotvecs", "times"))
+finders.update(dict.fromkeys([*METHODS.values(), init_slerp], _has_rotation))
+for _name, _body in METHODS.items():
+    patch(Rotation, _name, _body, holds=("_quat",))
+patch(Slerp, "__init__", init_slerp)
+patch(Slerp, "__call__", call_slerp, holds=("rotvecs", "times"))

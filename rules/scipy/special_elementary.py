@@ -84,11 +84,10 @@ family(special.huber, lambda y, d, r: np.maximum(np.abs(r) - _width(d), 0), lamb
 family(special.pseudo_huber, _pseudo_huber, lambda y, d, r: r * zero_over_zero(_width(d), np.hypot(d, r)),
        on=[POSITIVE, REAL])  # fmt: skip
 
-if hasattr(special, "softplus"):  # of SciPy 1.16
 
-    @expanded(patch(special, "softplus"), cases=lambda s: [case(s(3)), case(s.number()), case(s(2, dtype=np.float32))])
-    def _softplus(x: Any, **kwargs: Any) -> Any:
-        return np.logaddexp(0, x, **kwargs)
+@expanded(patch(special, "softplus"), cases=lambda s: [case(s(3)), case(s.number()), case(s(2, dtype=np.float32))])
+def _softplus(x: Any, **kwargs: Any) -> Any:
+    return np.logaddexp(0, x, **kwargs)
 
 
 # --------------------------------------------------------------------------------------- angles in degrees, waves

@@ -20,7 +20,6 @@ RNG = np.random.default_rng(7)
 X, Y = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
 V = RNG.normal(size=(4, 3))
 FIXED = Rotation.from_rotvec([0.1, 0.2, 0.3])
-needs_python = pytest.mark.skipif("__dict__" not in dir(Rotation), reason="SciPy's rotations are written in C")
 
 
 def slope(f: Callable[..., Any], x: Any, v: Any) -> float:
@@ -117,7 +116,6 @@ def test_whole_functions() -> None:
     assert_allclose(jit(lambda x: cdist(x, Y))(X), cdist(X, Y))
 
 
-@needs_python
 def test_rotations_compiled() -> None:
     def f(v: Any, x: Any) -> Any:
         r, fixed = Rotation.from_rotvec(v), Rotation.from_euler("x", 0.3)
@@ -150,7 +148,6 @@ ROTATIONS: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
-@needs_python
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_rotations(name: str) -> None:
     f, x = ROTATIONS[name]
@@ -168,19 +165,16 @@ def test_rotations(name: str) -> None:
         assert_allclose(along, slope(lambda t: np.sum(gradient(loss)(x + t * v) * v), 0.0, 1.0), rtol=1e-5)
 
 
-@needs_python
 def test_rotations_made_outside() -> None:
     check_grads(lambda x: FIXED.apply(x), V[0], second_order=False)
     check_grads(lambda v: (FIXED * Rotation.from_rotvec(v)).as_quat(), V[0], second_order=False)
 
 
-@needs_python
 def test_no_rotation_is_smooth() -> None:
     check_grads(lambda v: Rotation.from_rotvec(v).as_matrix(), np.zeros(3))
     assert_allclose(gradient(lambda v: Rotation.from_rotvec(v).magnitude())(np.zeros(3)), 0)
 
 
-@needs_python
 def test_what_rotations_refuse() -> None:
     def rotation(v: Any) -> Any:
         return Rotation.from_rotvec(v)
@@ -196,7 +190,6 @@ def test_what_rotations_refuse() -> None:
             grad(lambda v, g=g: np.sum(g(v).as_quat()), V[0])
 
 
-@needs_python
 def test_items_of_rotations_are_replaced() -> None:
     def f(v: Any) -> Any:
         r = Rotation.from_rotvec(V)
