@@ -15,8 +15,7 @@ from scipy import interpolate
 from scipy.interpolate import BPoly, CubicHermiteSpline, PPoly
 from scipy.linalg import solve_banded
 
-from yota_py.base.dispatch import find_traced, shadow
-from yota_py.base.signatures import signature_of
+from yota_py.base.dispatch import find_traced
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive, vjps
@@ -24,6 +23,7 @@ from yota_py.registry.tangents import as_array, astype, conj, strong_multiply
 
 from ..indices import getitem, unindex
 from ..support import dtype_of, inexact, operand, shape_of
+from .objects import made_of_traced
 
 PiecewiseBase = PPoly.__mro__[1]  # of PPoly and BPoly
 
@@ -214,20 +214,15 @@ def _integrate(self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
 # ------------------------------------------------------------------------------------------- cubic ones, of data
 
 
-def _initialised(cls: type, coefficients: Callable[..., Any]) -> None:
-    """Let objects of a class hold traced coefficients: the library makes one of their values first."""
-    plain = cls.__init__  # type: ignore[misc]
+def _holding(cls: type, coefficients: Callable[..., Any]) -> None:
+    """Let objects of a class hold traced coefficients."""
 
-    def body(*args: Any, **kwargs: Any) -> None:
-        self = args[0]
-        plain(*shadow(args), **shadow(kwargs))
+    @made_of_traced(cls)
+    def take(self: Any, given: dict[str, Any]) -> None:
         self._asarray = _as_it_is
-        self._c = coefficients(*args, **kwargs)
-        x = signature_of(plain).bind(*args, **kwargs).arguments["x"]
-        if find_traced((x,)) is not None:
-            self._x = astype(operand(x), np.dtype(float))
-
-    patch(cls, "__init__", body)
+        self._c = coefficients(**given)
+        if find_traced((given["x"],)) is not None:
+            self._x = astype(operand(given["x"]), np.dtype(float))
 
 
 def _columns(x: Any, y: Any, axis: int) -> tuple[Any, Any, Any]:
@@ -245,12 +240,12 @@ def _hermite(h: Any, y: Any, slopes: Any) -> Any:
     return np.stack([t / h, (secant - slopes[:-1]) / h - t, slopes[:-1], y[:-1]])
 
 
-def _cubic_hermite(self: Any, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> Any:
+def _cubic_hermite(x: Any, y: Any, dydx: Any, axis: int, extrapolate: Any) -> Any:
     x, h, y = _columns(x, y, axis)
     return _hermite(h, y, np.moveaxis(operand(dydx), axis, 0))
 
 
-def _pchip(self: Any, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> Any:
+def _pchip(x: Any, y: Any, axis: int, extrapolate: Any) -> Any:
     """Slopes by Fritsch & Butland 1984: weighted harmonic means, and zero where secants differ in sign."""
     x, h, y = _columns(x, y, axis)
     m = np.diff(y, axis=0) / h
@@ -271,7 +266,7 @@ def _pchip_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
     return np.where(np.not_equal(np.sign(d), np.sign(m0)), 0, np.where(steep, 3 * m0, d))
 
 
-def _akima(self: Any, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> Any:
+def _akima(x: Any, y: Any, axis: int, method: str, extrapolate: Any) -> Any:
     """Slopes by Akima 1970, weighted by how much secants change, or (makima) also by their size."""
     x, h, y = _columns(x, y, axis)
     m = np.diff(y, axis=0) / h
@@ -321,7 +316,7 @@ vjps(banded, _of_bands, lambda dy, y, ab, b: banded(_turned(ab), dy), cases=lamb
 ])  # fmt: skip
 
 
-def _cubic(self: Any, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> Any:
+def _cubic(x: Any, y: Any, axis: int, bc_type: Any, extrapolate: Any) -> Any:
     """Slopes that make the second derivative continuous (de Boor 1978, chapter IV): a tridiagonal system."""
     x, h, y = _columns(x, y, axis)
     ends = [bc_type] * 2 if isinstance(bc_type, str) else list(bc_type)
@@ -377,14 +372,14 @@ def _periodic_slopes(line: Any, h: Any, m: Any, inner: Any) -> Any:
     return np.concatenate([s, s[:1]])
 
 
-_initialised(CubicHermiteSpline, _cubic_hermite)
-_initialised(interpolate.PchipInterpolator, _pchip)
-_initialised(interpolate.Akima1DInterpolator, _akima)
-_initialised(interpolate.CubicSpline, _cubic)
-_initialised(PiecewiseBase, lambda self, c, x, extrapolate=None, axis=0: _in_front(c, axis))
-
-
-def _in_front(c: Any, axis: int) -> Any:
+def _in_front(c: Any, x: Any, extrapolate: Any, axis: int) -> Any:
     c = inexact(c)
     c = c if dtype_of(c).kind == "c" else astype(c, np.dtype(float))
     return c if not axis else np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0)
+
+
+_holding(CubicHermiteSpline, _cubic_hermite)
+_holding(interpolate.PchipInterpolator, _pchip)
+_holding(interpolate.Akima1DInterpolator, _akima)
+_holding(interpolate.CubicSpline, _cubic)
+_holding(PiecewiseBase, _in_front)

@@ -15,7 +15,6 @@ from scipy import interpolate
 from scipy.interpolate import BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, PPoly, UnivariateSpline
 
 from yota_py.base.dispatch import find_traced, shadow
-from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, primitive, vjps
@@ -24,6 +23,7 @@ from yota_py.registry.tangents import astype
 from ..support import dtype_of, inexact, operand, pulled_back_by, shape_of, unsupported
 from .interpolate import made
 from .interpolate_splines import differentiated, spline
+from .objects import made_of_traced
 
 _make_interp_spline, _make_lsq_spline = interpolate.make_interp_spline, interpolate.make_lsq_spline
 Orders = tuple[int, ...]
@@ -308,25 +308,11 @@ for _name, _sign in (("splder", 1), ("splantider", -1)):
 # ------------------------------------------------------------------------------------------ objects of FITPACK's
 
 
-def _initialised(cls: type) -> None:
-    plain = cls.__init__  # type: ignore[misc]
-
-    def body(*args: Any, **kwargs: Any) -> None:
-        self = args[0]
-        plain(*shadow(args), **shadow(kwargs))
-        call = signature_of(plain).bind(*args, **kwargs)
-        call.apply_defaults()
-        given = call.arguments
-        t, _, k = self._eval_args
-        s, inner = given.get("s", 0), given.get("t")
-        self._eval_args = _fitted(t, given["x"], given["y"], given["w"], k, s, inner, given["bbox"])
-
-    patch(cls, "__init__", body)
-
-
-_initialised(InterpolatedUnivariateSpline)
-_initialised(LSQUnivariateSpline)
-_initialised(UnivariateSpline)
+@made_of_traced(InterpolatedUnivariateSpline, LSQUnivariateSpline, UnivariateSpline)
+def _take_fitted(self: Any, given: dict[str, Any]) -> None:
+    t, _, k = self._eval_args
+    s, inner = given.get("s", 0), given.get("t")
+    self._eval_args = _fitted(t, given["x"], given["y"], given["w"], k, s, inner, given["bbox"])
 
 
 def _spline_object(s: Any) -> Any:

@@ -11,7 +11,6 @@ from scipy import interpolate
 from scipy.interpolate import RectBivariateSpline, RegularGridInterpolator, interp1d
 
 from yota_py.base.dispatch import find_traced, shadow
-from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive
@@ -22,6 +21,7 @@ from ..support import along, dtype_of, inexact, operand, pulled_back_by, shape_o
 from .interpolate_fits import _not_a_knot, _solve, make_interp_spline, refused
 from .interpolate_splines import _call as spline_value
 from .interpolate_splines import spline
+from .objects import made_of_traced
 
 DOUBLE = np.dtype(float)
 
@@ -41,13 +41,9 @@ def wide(x: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------ one dimension
 
 
-def _init_1d(*args: Any, **kwargs: Any) -> None:
-    """The library makes an object of the values; what is traced of the data, sorted as they are, takes its place."""
-    self = args[0]
-    _plain_init_1d(*shadow(args), **shadow(kwargs))
-    call = signature_of(_plain_init_1d).bind(*args, **kwargs)
-    call.apply_defaults()
-    given = call.arguments
+@made_of_traced(interp1d)
+def _take_1d(self: Any, given: dict[str, Any]) -> None:
+    """The data, sorted as they are in the object."""
     x, y = operand(given["x"]), inexact(given["y"])
     if not given["assume_sorted"]:
         order = np.argsort(x, kind="mergesort")
@@ -60,10 +56,6 @@ def _init_1d(*args: Any, **kwargs: Any) -> None:
     if find_traced((given["fill_value"],)) is not None:
         fill = given["fill_value"]
         self._fill_value_below, self._fill_value_above = fill if isinstance(fill, tuple) else (fill, fill)
-
-
-_plain_init_1d = interp1d.__init__
-patch(interp1d, "__init__", _init_1d)
 
 
 def interp1d_value(self: Any, points: Any) -> Any:
@@ -156,13 +148,11 @@ pulled_back_by(nd_coefficients, _nd_coefficients, cases=lambda s: [
 ])  # fmt: skip
 
 
-def _init_grid(*args: Any, **kwargs: Any) -> None:
-    self = args[0]
-    _plain_init_grid(*shadow(args), **shadow(kwargs))
-    call = signature_of(_plain_init_grid).bind(*args, **kwargs)
-    points, values = call.arguments["points"], call.arguments["values"]
+@made_of_traced(RegularGridInterpolator)
+def _take_grid(self: Any, given: dict[str, Any]) -> None:
+    points, values = given["points"], given["values"]
     self._asarray = lambda x, **kwargs: x
-    self.fill_value = call.arguments.get("fill_value", np.nan)
+    self.fill_value = given["fill_value"]
     if find_traced((points,)) is not None:
         points = [*map(wide, points)]
         self._grid = tuple(np.flip(p) if p[-1] < p[0] else p for p in points)
@@ -174,14 +164,10 @@ def _init_grid(*args: Any, **kwargs: Any) -> None:
             self._spline._c = nd_coefficients(self._values, self._grid, int(self._spline.k[0]))
 
 
-_plain_init_grid = RegularGridInterpolator.__init__
-patch(RegularGridInterpolator, "__init__", _init_grid)
-
-
-def _coordinates(xi: Any, ndim: int) -> Any:
+def rows(xi: Any, ndim: int) -> Any:
     """Points as rows of coordinates: given as those, or as an array for each coordinate."""
     if isinstance(xi, tuple):
-        return np.stack(np.broadcast_arrays(*map(wide, xi)), axis=-1)
+        xi = np.stack(np.broadcast_arrays(*map(wide, xi)), axis=-1) if len(xi) > 1 else wide(xi[0])
     xi = wide(xi)
     return np.reshape(xi, (-1, ndim)) if len(shape_of(xi)) == 1 else xi
 
@@ -206,7 +192,7 @@ def _grid_object(s: Any, method: str = "linear", **options: Any) -> Any:
 ])  # fmt: skip
 def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
     ndim, method = len(self._grid), method or self.method
-    points = _coordinates(xi, ndim)
+    points = rows(xi, ndim)
     shape = shape_of(points)
     plain = object.__new__(RegularGridInterpolator)
     plain._grid, plain.bounds_error = shadow(self._grid), False
@@ -282,12 +268,8 @@ patch(interpolate, "interpn", interpn)
 # --------------------------------------------------------------------------------------------- FITPACK's, of two axes
 
 
-def _init_rect(*args: Any, **kwargs: Any) -> None:
-    self = args[0]
-    _plain_init_rect(*shadow(args), **shadow(kwargs))
-    call = signature_of(_plain_init_rect).bind(*args, **kwargs)
-    call.apply_defaults()
-    given = call.arguments
+@made_of_traced(RectBivariateSpline)
+def _take_rect(self: Any, given: dict[str, Any]) -> None:
     if given["s"] != 0 or any(end is not None for end in given["bbox"]):
         raise unsupported("RectBivariateSpline with s or bbox, of traced values,", "Use s=0 and no bbox")
     c, knots = wide(given["z"]), []
@@ -299,8 +281,6 @@ def _init_rect(*args: Any, **kwargs: Any) -> None:
     self.tck = (*knots, np.ravel(c))
 
 
-_plain_init_rect = RectBivariateSpline.__init__
-patch(RectBivariateSpline, "__init__", _init_rect)
 BivariateBase = RectBivariateSpline.__mro__[2]
 
 

@@ -9,22 +9,20 @@ from scipy import interpolate
 from scipy.interpolate import BarycentricInterpolator, KroghInterpolator
 
 from yota_py.base.dispatch import find_traced, shadow
-from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, primitive
 
 from ..support import pulled_back_by, shape_of, unsupported
 from .interpolate_grids import EVALUATED, finished, wide
+from .objects import made_of_traced
 
 # ---------------------------------------------------------------------------------------------------- Newton's form
 
 
-def _init_krogh(*args: Any, **kwargs: Any) -> None:
+@made_of_traced(KroghInterpolator)
+def _take_krogh(self: Any, given: dict[str, Any]) -> None:
     """Divided differences; of equal places the data are derivatives (Krogh 1970, section 2)."""
-    self = args[0]
-    _plain_init_krogh(*shadow(args), **shadow(kwargs))
-    given = signature_of(_plain_init_krogh).bind(*args, **kwargs).arguments
     self.xi, yi = wide(given["xi"]), np.moveaxis(wide(given["yi"]), self._y_axis, 0)
     x, self.yi = self.xi, np.reshape(yi, (self.n, -1))
     c: list[Any] = [self.yi[0]]
@@ -40,10 +38,6 @@ def _init_krogh(*args: Any, **kwargs: Any) -> None:
         before = rows
         c.append(rows[k - s])
     self.c = np.concatenate([np.stack(c), np.zeros((1, self.r))])
-
-
-_plain_init_krogh = KroghInterpolator.__init__
-patch(KroghInterpolator, "__init__", _init_krogh)
 
 
 def _newton(self: Any, points: Any, most: int) -> list[Any]:
@@ -77,13 +71,11 @@ pulled_back_by(_through, _products, cases=lambda s: [
 ])  # fmt: skip
 
 
-def _init_barycentric(*args: Any, **kwargs: Any) -> None:
-    self = args[0]
-    _plain_init_barycentric(*shadow(args), **shadow(kwargs))
-    given = signature_of(_plain_init_barycentric).bind(*args, **kwargs).arguments
+@made_of_traced(BarycentricInterpolator)
+def _take_barycentric(self: Any, given: dict[str, Any]) -> None:
     self.xi = wide(given["xi"])
-    if given.get("yi") is not None:
-        _set_yi(self, given["yi"], given.get("axis", 0))
+    if given["yi"] is not None:
+        _set_yi(self, given["yi"], given["axis"])
 
 
 def _set_yi(self: Any, yi: Any, axis: Any = None) -> None:
@@ -92,8 +84,7 @@ def _set_yi(self: Any, yi: Any, axis: Any = None) -> None:
         self.yi = np.reshape(np.moveaxis(wide(yi), self._y_axis, 0), (self.n, self.r))
 
 
-_plain_init_barycentric, _plain_set_yi = BarycentricInterpolator.__init__, BarycentricInterpolator.set_yi
-patch(BarycentricInterpolator, "__init__", _init_barycentric)
+_plain_set_yi = BarycentricInterpolator.set_yi
 patch(BarycentricInterpolator, "set_yi", _set_yi)
 
 

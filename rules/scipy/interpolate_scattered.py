@@ -17,14 +17,14 @@ from scipy.interpolate import (
 from scipy.spatial import Delaunay, cKDTree
 
 from yota_py.base.dispatch import find_traced, shadow
-from yota_py.base.signatures import signature_of
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive
 
 from ..indices import getitem
 from ..support import dtype_of, operand, pulled_back_by, shape_of, unsupported
-from .interpolate_grids import wide
+from .interpolate_grids import rows, wide
+from .objects import made_of_traced
 
 # ----------------------------------------------------------------------------------- triangles, and the nearest point
 
@@ -49,39 +49,20 @@ def _nearest(points: Any, xi: Any, tree: Any, options: Any) -> Any:
     return (cKDTree(points) if tree is None else tree).query(xi, **options)[1]
 
 
-def _rows(xi: Any, ndim: int) -> Any:
-    """Points as rows of coordinates: given as those, or as an array for each coordinate."""
-    if isinstance(xi, tuple):
-        xi = np.stack(np.broadcast_arrays(*map(wide, xi)), axis=-1) if len(xi) > 1 else wide(xi[0])
-    xi = wide(xi)
-    return np.reshape(xi, (-1, ndim)) if len(shape_of(xi)) == 1 else xi
-
-
-def _initialised(cls: type) -> None:
-    plain = cls.__init__  # type: ignore[misc]
-
-    def body(*args: Any, **kwargs: Any) -> None:
-        self = args[0]
-        plain(*shadow(args), **shadow(kwargs))
-        call = signature_of(plain).bind(*args, **kwargs)
-        points, values = list(call.arguments.values())[1:3]
-        if find_traced((points,)) is not None:
-            self.tri = self.tree = None
-            self.points = _rows(points, 1)
-            if self.scale is not None:
-                self.offset = np.mean(self.points, axis=0)
-                spread = np.max(self.points, axis=0) - np.min(self.points, axis=0)
-                self.scale = np.where(spread > 0, spread, 1.0)
-                self.points = (self.points - self.offset) / self.scale
-        if find_traced((values,)) is not None:
-            self.values = wide(values)
-        self.fill_value = call.arguments.get("fill_value", np.nan)
-
-    patch(cls, "__init__", body)
-
-
-_initialised(LinearNDInterpolator)
-_initialised(NearestNDInterpolator)
+@made_of_traced(LinearNDInterpolator, NearestNDInterpolator)
+def _take_scattered(self: Any, given: dict[str, Any]) -> None:
+    points, values, *_ = given.values()
+    if find_traced((points,)) is not None:
+        self.tri = self.tree = None
+        self.points = rows(points, 1)
+        if self.scale is not None:
+            self.offset = np.mean(self.points, axis=0)
+            spread = np.max(self.points, axis=0) - np.min(self.points, axis=0)
+            self.scale = np.where(spread > 0, spread, 1.0)
+            self.points = (self.points - self.offset) / self.scale
+    if find_traced((values,)) is not None:
+        self.values = wide(values)
+    self.fill_value = given.get("fill_value", np.nan)
 
 
 def _scaled(self: Any, xi: Any) -> Any:
@@ -103,7 +84,7 @@ def _call_linear(self: Any, *args: Any) -> Any:
     if isinstance(self, CloughTocher2DInterpolator):
         raise unsupported("CloughTocher2DInterpolator, whose slopes are found by iteration,", "Use RBFInterpolator")
     d = shape_of(self.points)[1]
-    xi = _rows(args if len(args) > 1 else args[0], d)
+    xi = rows(args if len(args) > 1 else args[0], d)
     flat = _scaled(self, np.reshape(xi, (-1, d)))
     corners = getitem(self.points, at := _corners(self.points, flat, self.tri))
     edges = np.swapaxes(corners[:, :d] - corners[:, d:], 1, 2)
@@ -123,7 +104,7 @@ def _call_nearest(self: Any, *args: Any, **options: Any) -> Any:
     if options.get("distance_upper_bound") is not None:
         raise unsupported("NearestNDInterpolator with distance_upper_bound", "Use where on the distances")
     d = shape_of(self.points)[1]
-    xi = _rows(args if len(args) > 1 else args[0], d)
+    xi = rows(args if len(args) > 1 else args[0], d)
     at = _nearest(self.points, _scaled(self, np.reshape(xi, (-1, d))), self.tree, options)
     return np.reshape(getitem(self.values, at), (*shape_of(xi)[:-1], *shape_of(self.values)[1:]))
 
@@ -189,19 +170,13 @@ def _monomials(x: Any, powers: np.ndarray) -> Any:
 @primitive
 def weights(y: Any, d: Any, smoothing: Any, epsilon: Any, kernel: str, degree: Any, powers: Any) -> Any:
     """The coefficients of kernels and monomials, a column for each number of the data."""
-    f = _plain_rbf(y, d, None, smoothing if np.ndim(smoothing) else float(smoothing), kernel, epsilon, degree)
+    f = RBFInterpolator(y, d, None, smoothing if np.ndim(smoothing) else float(smoothing), kernel, epsilon, degree)
     return _columns(f, f._coeffs)
 
 
 def _columns(self: Any, c: Any) -> Any:
     """The library has a pair of columns for complex data."""
     return c[:, ::2] + 1j * c[:, 1::2] if np.dtype(self.d_dtype).kind == "c" and dtype_of(c).kind != "c" else c
-
-
-def _plain_rbf(*args: Any) -> Any:
-    new = object.__new__(RBFInterpolator)
-    _plain_init_rbf(new, *args)
-    return new
 
 
 def _weights(y: Any, d: Any, smoothing: Any, epsilon: Any, kernel: str, degree: Any, powers: Any) -> Any:
@@ -224,13 +199,8 @@ pulled_back_by(weights, _weights, cases=lambda s: [
 ])  # fmt: skip
 
 
-def _init_rbf(*args: Any, **kwargs: Any) -> None:
-    """The library makes an object of the values; traced data and coefficients take their places."""
-    self = args[0]
-    _plain_init_rbf(*shadow(args), **shadow(kwargs))
-    call = signature_of(_plain_init_rbf).bind(*args, **kwargs)
-    call.apply_defaults()
-    given = call.arguments
+@made_of_traced(RBFInterpolator)
+def _take_rbf(self: Any, given: dict[str, Any]) -> None:
     if self.neighbors is not None:
         raise unsupported("RBFInterpolator with neighbors, of traced data,", "Leave neighbors out")
     y, d = wide(given["y"]), wide(given["d"])
@@ -239,10 +209,6 @@ def _init_rbf(*args: Any, **kwargs: Any) -> None:
     self._scale = np.where(np.equal(spread, 0), 1.0, spread)
     self.y, self.d, self.epsilon = y, d, 1.0 if given["epsilon"] is None else given["epsilon"]
     self._coeffs = weights(y, d, wide(given["smoothing"]), self.epsilon, self.kernel, given["degree"], self.powers)
-
-
-_plain_init_rbf = RBFInterpolator.__init__
-patch(RBFInterpolator, "__init__", _init_rbf)
 
 
 def _rbf_object(s: Any, **options: Any) -> Any:
@@ -277,9 +243,9 @@ def shadow_of(self: Any) -> Any:
     return new
 
 
-def _init_old_rbf(*args: Any, **kwargs: Any) -> None:
-    self, *places, values = args
-    _plain_init_old_rbf(*shadow(args), **shadow(kwargs))
+@made_of_traced(Rbf)
+def _take_old_rbf(self: Any, given: dict[str, Any]) -> None:
+    (*places, values), kwargs = given["args"], given["kwargs"]
     if self.norm != "euclidean" or callable(self.function):
         raise unsupported("Rbf with a norm or a function of its own", "Use RBFInterpolator")
     self.xi = np.stack([np.ravel(wide(x)) for x in places])
@@ -300,10 +266,6 @@ def _old_basis(self: Any, x: Any) -> Any:
     epsilon = 1 / self.epsilon if name in SMOOTH else 1.0
     sign = -1 if name in ("multiquadric", "linear", "quintic") else 1
     return np.multiply(sign, _kernels(name, np.transpose(x), np.transpose(self.xi), epsilon))
-
-
-_plain_init_old_rbf = Rbf.__init__
-patch(Rbf, "__init__", _init_old_rbf)
 
 
 @expanded(patch(Rbf, "__call__", holds=("nodes", "xi", "epsilon")), cases=lambda s: [
