@@ -5,26 +5,15 @@ All in Fortran's order: the caller exchanges operands for row-major results.
 
 from __future__ import annotations
 
-import functools
 import itertools
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
-from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const, linked
 from .emit import KERNEL
 from .ir import Product
 
 ROUTINES = {"float64": ("dgemm", "dgemv"), "float32": ("sgemm", "sgemv")}
-
-
-@functools.cache
-def _symbol(routine: str) -> str:
-    """The name by which the linker finds a routine."""
-    from numba.extending import get_cython_function_address
-
-    name = f"yota_py_{routine}"
-    binding.add_symbol(name, get_cython_function_address("scipy.linalg.cython_blas", routine))
-    return name
 
 
 def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None:
@@ -53,5 +42,5 @@ def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None
             arguments = [flags[0], m, n, one, a, lda, x, ldb, zero, c, unit]
         else:
             arguments = [*flags, m, n, k, one, a, lda, x, ldb, zero, c, ldc]
-        w.call(_symbol(ROUTINES[dtype][vector]), VOID, *arguments)
+        w.call(linked("scipy.linalg.cython_blas", ROUTINES[dtype][vector]), VOID, *arguments)
     b.ret_void()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -52,7 +52,21 @@ class Window(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Product(Generic[T]):
+class _Words(Generic[T]):
+    """Words of a call of a library, one for each field."""
+
+    def words(self) -> list[T]:
+        """All of them, in their order."""
+        return list(astuple(self))
+
+    @classmethod
+    def read(cls, word: Callable[[], T]) -> Self:
+        """The same from what ``word`` gives, one after the other."""
+        return cls(*(word() for _ in fields(cls)))
+
+
+@dataclass(frozen=True, slots=True)
+class Product(_Words[T]):
     """The words of C = op(A) op(B) in Fortran's order: slots, offsets; sizes; leading dimensions; whether A and B are
     transposed; of a stack of them how many, and bytes from one to the next."""
 
@@ -75,18 +89,9 @@ class Product(Generic[T]):
     b_step: T
     c_step: T
 
-    def words(self) -> list[T]:
-        """All of them, in their order."""
-        return list(astuple(self))
-
-    @classmethod
-    def read(cls, word: Callable[[], T]) -> Product[T]:
-        """The same from what ``word`` gives, one after the other."""
-        return cls(*(word() for _ in fields(cls)))
-
 
 @dataclass(frozen=True, slots=True)
-class Matrices(Generic[T]):
+class Matrices(_Words[T]):
     """The words of a call of LAPACK on a stack of square matrices, each in Fortran's order: slots and offsets of the
     matrices, of right-hand sides or other results, of pivots; how many matrices, rows, and right-hand sides."""
 
@@ -99,15 +104,6 @@ class Matrices(Generic[T]):
     count: T
     n: T
     k: T
-
-    def words(self) -> list[T]:
-        """All of them, in their order."""
-        return list(astuple(self))
-
-    @classmethod
-    def read(cls, word: Callable[[], T]) -> Matrices[T]:
-        """The same from what ``word`` gives, one after the other."""
-        return cls(*(word() for _ in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)

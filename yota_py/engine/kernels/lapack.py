@@ -5,27 +5,16 @@ All in Fortran's order, as NumPy calls them, so that the same matrices are singu
 
 from __future__ import annotations
 
-import functools
 import itertools
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
 from ...registry.kernels import Routine
-from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const, linked
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
 RAISED = 2  # the fault of a matrix that is singular, or not positive definite: NumPy raises an exception then
-
-
-@functools.cache
-def _symbol(routine: str) -> str:
-    """The name by which the linker finds a routine."""
-    from numba.extending import get_cython_function_address
-
-    name = f"yota_py_{routine}"
-    binding.add_symbol(name, get_cython_function_address("scipy.linalg.cython_lapack", routine))
-    return name
 
 
 def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, upper: bool) -> None:
@@ -43,7 +32,7 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
         return w.byte(w.word(frame, slot, PTR), offset)
 
     def call(routine: str, *args: Value, fails: bool = True) -> Value:
-        w.call(_symbol(prefix + routine), VOID, *args, info)
+        w.call(linked("scipy.linalg.cython_lapack", prefix + routine), VOID, *args, info)
         bad = b.icmp_signed("!=", b.load(info, typ=I32), ir.Constant(I32, 0))
         if fails:
             with b.if_then(bad):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
 Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
 
@@ -25,6 +26,16 @@ def declared(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[
     """A function of this name, which the module may have declared already."""
     known = module.globals.get(name)
     return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+@functools.cache
+def linked(module: str, function: str) -> str:
+    """The name by which the linker finds a function in C that a module of SciPy offers to Cython."""
+    from numba.extending import get_cython_function_address
+
+    name = f"yota_py_{module.rpartition('.')[2]}_{function}"
+    binding.add_symbol(name, get_cython_function_address(module, function))
+    return name
 
 
 class Writer:

@@ -32,7 +32,7 @@ def kernel_of(fn: Any) -> Map | None:
         return None
 
     def emit(k: Any, *values: Any) -> Any:
-        return k.of_doubles(_symbol(key), *values)
+        return k.of_doubles(_MODULE, key, *values)
 
     emit.__module__, emit.__qualname__ = _MODULE, fn.__name__
     return Map(named(emit))
@@ -49,14 +49,3 @@ def _offered(name: str, arity: int) -> str | None:
     wanted = f"double ({'double, ' * arity}int __pyx_skip_dispatch)"
     numbered = re.compile(rf"(__pyx_fuse_(\d+_?)+)?{name}")
     return next((k for k, capsule in functions if numbered.fullmatch(k) and f'"{wanted}"' in repr(capsule)), None)
-
-
-@functools.cache
-def _symbol(key: str) -> str:
-    """The name by which the linker finds it."""
-    from llvmlite import binding
-    from numba.extending import get_cython_function_address
-
-    name = f"yota_py_special_{key}"
-    binding.add_symbol(name, get_cython_function_address(_MODULE, key))
-    return name
