@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
-from ..base.containers import held_by
+from ..base.containers import held_by, items_of
 from ..base.ownership import is_library
 
 _PARTS = {
@@ -49,6 +50,8 @@ MAX_PARTS = 500  # numbers, texts, arrays and the like in one object that is com
 MAX_BYTES = 1 << 20  # of its arrays
 _ATOMS = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, slice, range)
 
+_OTHER_CONTAINERS = (set, frozenset, bytearray, memoryview, array)
+
 
 class _Itself:
     """What is compared by identity."""
@@ -85,12 +88,16 @@ def fingerprint(value: Any) -> list[Any] | None:
         item = pending.pop()
         cls = type(item)
         found.append(cls)
-        if issubclass(cls, np.ndarray) and not item.dtype.hasobject:
+        if issubclass(cls, np.ndarray):
+            if item.dtype.hasobject:
+                return None
             room -= item.nbytes
             found += (item.shape, item.dtype, item.tobytes()) if room >= 0 else ()
-        elif cls in (tuple, list, dict):
-            found.append(len(item))
-            pending += [*item, *item.values()] if cls is dict else item
+        elif (items := items_of(item)) is not None:
+            found.append(len(items))
+            pending += [*item, *items] if isinstance(item, dict) else items
+        elif issubclass(cls, _OTHER_CONTAINERS):
+            return None
         elif issubclass(cls, _ATOMS):
             found.append(repr(item) if issubclass(cls, float | complex | np.inexact) else item)
         elif id(item) in seen:
@@ -115,9 +122,9 @@ def _state_of(value: Any) -> Any:
     return next(states[cls] for cls in type(value).__mro__ if cls in states)(value)
 
 
-def is_still(value: Any, print: list[Any]) -> bool:
+def is_still(value: Any, before: list[Any]) -> bool:
     """Whether a value consists of what it has consisted of."""
-    return fingerprint(value) == print
+    return fingerprint(value) == before
 
 
 def copy_of(matrix: Any) -> Any:
