@@ -5,63 +5,20 @@ What has only to move elements (transpose, index, stack, convert) SciPy itself d
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
 from yota_py.base.dispatch import find_traced, is_traced
-from yota_py.registry.registry import case, primitive, vjps
+from yota_py.base.ownership import is_library_frame
 from yota_py.registry.tangents import astype, conj
 from yota_py.registry.writes import constant_sparse
 
 from ..support import dtype_of, operand, shape_of, unsupported
-
-# ------------------------------------------------------------------------ values in places, as functions of the values
-
-_PLACES = np.array([0, 0, 1, 1]), np.array([0, 2, 1, 2])  # of the cases
-
-
-@primitive
-def sparse_dense(values: Any, rows: Any, cols: Any, shape: tuple[int, int]) -> Any:
-    """The dense matrix; values in one place are added."""
-    return sparse.coo_array((values, (rows, cols)), shape=shape).toarray()
-
-
-@primitive
-def sparse_dot(values: Any, x: Any, rows: Any, cols: Any, shape: tuple[int, int]) -> Any:
-    """The product with a dense vector or matrix."""
-    return sparse.csr_array((values, (rows, cols)), shape=shape) @ x
-
-
-def products_in_places(left: Any, right: Any, rows: Any, cols: Any) -> Any:
-    """What the outer product of two vectors, or the sum of those of columns, has in these places."""
-    products = left[rows] * conj(right)[cols]
-    return np.sum(products, -1) if len(shape_of(products)) > 1 else products
-
-
-vjps(sparse_dense, lambda dy, y, values, rows, cols, shape: dy[rows, cols],
-     cases=lambda s: [case(s(4), *_PLACES, (2, 3)),
-     case(s(4, dtype=complex), _PLACES[0], _PLACES[0], (2, 2))])  # fmt: skip
-vjps(
-    sparse_dot, lambda dy, y, values, x, rows, cols, shape: products_in_places(dy, x, rows, cols),
-    lambda dy, y, values, x, rows, cols, shape: sparse_dot(conj(values), dy, cols, rows, shape[::-1]),
-    cases=lambda s: [
-        case(s(4), s(3), *_PLACES, (2, 3)), case(s(4), s(3, 2), *_PLACES, (2, 3)),
-        case(s(0), s(3), *np.zeros((2, 0), int), (2, 3)),
-        case(s(4, dtype=complex), s(3, dtype=complex), *_PLACES, (2, 3)),
-        case(s(4, dtype="f4"), s(3, dtype="f4"), *_PLACES, (2, 3)),
-    ],
-)  # fmt: skip
-
-
-def gathered(values: Any, index: Any, n: int) -> Any:
-    """The sums of the values that have the same index below n."""
-    if len(index) == n and np.array_equal(index, np.arange(n)):
-        return values
-    return sparse_dot(np.ones(len(index), dtype_of(values)), values, index, np.arange(len(index)), (n, len(index)))
-
+from .sparse_places import gathered, sparse_dense, sparse_dot
 
 # ------------------------------------------------------------------------------------------------------ the matrix
 
@@ -69,23 +26,35 @@ def gathered(values: Any, index: Any, n: int) -> Any:
 class Sparse:
     """A sparse matrix of the class of ``pattern``, which has at each place the position of its value, from one on."""
 
+    __slots__ = ("_at", "_cols", "_pattern", "_rows", "_values")
     __array_ufunc__ = None  # arrays of NumPy leave operators to it
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, pattern: Any, values: Any) -> None:
+    def __init__(self, pattern: Any, values: Any, shared: bool = True) -> None:
+        """The values are those of ``values`` itself where they are ``shared`` and stay in order."""
         given = np.ravel(pattern.data) if pattern.format != "dia" else pattern.data.ravel()
         if 0 in given:  # what a format fills up with
             values = np.concatenate([np.zeros(1, dtype_of(values)), values])
             values = values[given]
         elif len(given) != shape_of(values)[0] or not np.array_equal(given, np.arange(1, len(given) + 1)):
             values = values[given - 1]
+        elif not shared:
+            values = np.copy(values)
         pattern = pattern.copy()
         pattern.data = np.arange(1, len(given) + 1).reshape(pattern.data.shape)
         self._pattern, self._values = pattern, values
         coo = pattern.tocoo()
         self._rows, self._cols = coo.row, coo.col
         at = coo.data - 1
-        self._held = values if np.array_equal(at, np.arange(len(given))) else values[at]
+        self._at = None if np.array_equal(at, np.arange(len(given))) else at
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__slots__:
+            object.__setattr__(self, name, value)
+        elif name == "data" and shape_of(operand(value)) == self._pattern.data.shape:
+            self._values = np.ravel(operand(value))
+        elif name not in _FLAGS:
+            self._refuse(f".{name} = ...")
 
     shape = property(lambda self: self._pattern.shape)
     ndim = property(lambda self: 2)
@@ -94,9 +63,18 @@ class Sparse:
     format = property(lambda self: self._pattern.format)
     dtype = property(lambda self: dtype_of(self._values))
     data = property(lambda self: np.reshape(self._values, self._pattern.data.shape))
+    _held = property(lambda self: self._values if self._at is None else self._values[self._at])
     T = property(lambda self: self.transpose())
     real = property(lambda self: self._with(np.real(self._values)))
     imag = property(lambda self: self._with(np.imag(self._values)))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """What ``isinstance`` looks at in the user's code; SciPy's is to leave operators to this class."""
+        frame = sys._getframe(1)
+        if frame.f_globals.get("__name__") == "abc" and frame.f_back is not None:
+            frame = frame.f_back
+        return Sparse if is_library_frame(frame) else type(self._pattern)
 
     def _with(self, values: Any) -> Sparse:
         return Sparse(self._pattern, values)
@@ -110,20 +88,23 @@ class Sparse:
         found = move(self._pattern)
         if sparse.issparse(found):
             if found.ndim != 2:
-                raise unsupported("a row of a sparse array, of one dimension,", "Write x[[0], :], or x.toarray()[0]")
-            return Sparse(found, self._values)
+                raise unsupported(f"a sparse array of shape {found.shape}", "Write x[[0], :], or x.toarray()[0]")
+            return Sparse(found, self._values, shared=np.shares_memory(found.data, self._pattern.data))
         return self._values[found - 1] if found else np.zeros((), self.dtype)[()]
 
     def __getattr__(self, name: str) -> Any:
-        if name in _MOVES:
+        if name in _MOVES and hasattr(self._pattern, name):
             return lambda *args, **kwargs: self._moved(lambda p: getattr(p, name)(*args, **kwargs))
         if name in _ELEMENTWISE:
             return lambda: self._with(getattr(np, name)(self._values))
-        if name in ("indices", "indptr", "row", "col", "coords", "offsets", "blocksize", "has_sorted_indices"):
-            return getattr(self._pattern, name)
+        if name in _PARTS:
+            return _read_only(getattr(self._pattern, name))
         if name.startswith("__") or not hasattr(self._pattern, name):
             raise AttributeError(f"{type(self._pattern).__name__!r} object has no attribute {name!r}")
-        raise unsupported(f"{type(self._pattern).__name__}.{name} of traced values", "Use x.toarray(), or x.data")
+        return self._refuse(f".{name}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise unsupported(f"{type(self._pattern).__name__}{what} of traced values", "Use x.toarray(), or x.data")
 
     def __getitem__(self, index: Any) -> Any:
         return self._moved(lambda p: p[index])
@@ -131,12 +112,24 @@ class Sparse:
     def __repr__(self) -> str:
         return f"<{type(self._pattern).__name__} of shape {self.shape} with {self.nnz} traced values>"
 
-    def toarray(self, order: Any = None, out: None = None) -> Any:
-        return sparse_dense(self._held, self._rows, self._cols, self.shape)
+    def __eq__(self, other: object) -> Any:
+        return self._refuse(" == y")
 
-    def todense(self, order: Any = None, out: None = None) -> Any:
+    def __ne__(self, other: object) -> Any:
+        return self._refuse(" != y")
+
+    def __bool__(self) -> bool:
+        return self._refuse(" as a condition")
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        if out is not None:
+            self._refuse(".toarray(out=...)")
+        y = sparse_dense(self._held, self._rows, self._cols, self.shape)
+        return y if order in (None, "C") else np.copy(y, order=order)
+
+    def todense(self, order: Any = None, out: Any = None) -> Any:
         self._refuse_matrix("x.todense()", "x.toarray()")
-        return self.toarray()
+        return self.toarray(order, out)
 
     def _refuse_matrix(self, what: str, instead: str) -> None:
         """Where SciPy gives an ``np.matrix``, whose arithmetic is another."""
@@ -151,7 +144,9 @@ class Sparse:
             return _of_two(self, sparse_of(other))
         other = operand(other)
         if not shape_of(other) or shape_of(other)[0] != self.shape[1]:
-            return self._pattern @ np.zeros(shape_of(other))  # raises what it raises
+            self._pattern @ np.zeros(shape_of(other))  # raises what it raises
+        if len(shape_of(other)) > 2:
+            self._refuse(" @ y, of more than two dimensions")
         return sparse_dot(self._held, other, self._rows, self._cols, self.shape)
 
     def __rmatmul__(self, other: Any) -> Any:
@@ -170,6 +165,16 @@ class Sparse:
             return self._scaled(other)
         self._refuse_other_kind(other)
         return self.__rmatmul__(other) if self._is_matrix() else self.multiply(other)
+
+    def __imul__(self, other: Any) -> Any:
+        if shape_of_any(other):
+            return self * other
+        data = self.data  # which other matrices, and arrays of the user's, may share
+        data *= other
+        return self
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self / other if shape_of_any(other) else self.__imul__(1.0 / other)
 
     def _refuse_other_kind(self, other: Any) -> None:
         if is_sparse(other) and sparse_of(other)._is_matrix() != self._is_matrix():
@@ -233,26 +238,38 @@ class Sparse:
     def __pow__(self, power: Any) -> Any:
         if not self._is_matrix():
             return self.power(power)
-        out = self
+        of_numbers = self._pattern.astype(self.dtype) ** power  # raises what it raises
+        out = self.copy() if power else of_numbers
         for _ in range(power - 1):
             out = out @ self
         return out
 
     def power(self, n: Any, dtype: Any = None) -> Any:
-        return self._with(self._values**n)
+        if not is_traced(n):
+            self._pattern.astype(self.dtype).power(n)  # raises what it raises
+        x = self._values if dtype is None else astype(self._values, np.dtype(dtype))
+        return self._with(x**n)
 
     def __abs__(self) -> Any:
         return self._with(np.abs(self._values))
 
-    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
+    def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
+        self._pattern.data[:0].astype(self.dtype).astype(dtype, casting=casting)  # raises what it raises
+        if np.dtype(dtype) == self.dtype:
+            return self.copy() if copy else self
         return self._with(astype(self._values, np.dtype(dtype)))
 
     def conj(self, copy: bool = True) -> Any:
+        if self.dtype.kind != "c":
+            return self.copy() if copy else self
         return self._with(conj(self._values))
 
     conjugate = conj
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        self._pattern.sum(axis)  # raises what it raises
+        if dtype is not None or out is not None or isinstance(axis, tuple):
+            self._refuse(".sum with several axes, dtype or out")
         if axis is None:
             return np.sum(self._held)
         self._refuse_matrix("x.sum(axis)", "x.toarray().sum(axis)")
@@ -260,11 +277,14 @@ class Sparse:
         kept = self._cols if over == 0 else self._rows
         return gathered(self._held, kept, self.shape[1 - over])
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        total = self.sum(axis, dtype, out)
+        return total / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
 
     def diagonal(self, k: int = 0) -> Any:
-        found = self._pattern.tocsr().diagonal(k)
+        found = (self._pattern if self.format == "dia" else self._pattern.tocsr()).diagonal(k)
+        if found.size and np.shares_memory(found, self._pattern.data):
+            return self._values[found[0] - 1 : found[-1]]
         return np.concatenate([np.zeros(1, self.dtype), self._values])[found]
 
     def trace(self, offset: int = 0) -> Any:
@@ -278,10 +298,23 @@ _MOVES = (
     "transpose", "tocsr", "tocsc", "tocoo", "tobsr", "todia", "asformat", "getrow", "getcol", "reshape", "copy",
     "sorted_indices",
 )  # fmt: skip
+_FLAGS = ("has_sorted_indices", "has_canonical_format")  # what the indices are like, whatever is said of them
+_PARTS = ("indices", "indptr", "row", "col", "coords", "offsets", "blocksize", *_FLAGS)
 _ELEMENTWISE = (
     "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p", "sqrt", "rint", "sign",
     "floor", "ceil", "trunc", "deg2rad", "rad2deg",
 )  # fmt: skip
+
+
+def _read_only(part: Any) -> Any:
+    """Indices: what is written into them would move no value."""
+    if isinstance(part, tuple):
+        return tuple(map(_read_only, part))
+    if not isinstance(part, np.ndarray):
+        return part
+    part = part.view()
+    part.flags.writeable = False
+    return part
 
 
 def shape_of_any(x: Any) -> tuple[int, ...]:

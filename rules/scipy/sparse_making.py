@@ -28,21 +28,23 @@ def _class(cls: Any) -> Callable[..., Any]:
     def stand_in(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
         if not is_ours(arg1):
             return cls(arg1, _plain(shape), dtype, copy, **options)
-        made = _made(cls, form, arg1, shape if shape is None else tuple(_plain(shape)))
+        made = _made(cls, form, arg1, shape if shape is None else tuple(_plain(shape)), copy)
         return made if dtype is None else made.astype(dtype)
 
     return stand_in
 
 
-def _made(cls: Any, form: str, arg1: Any, shape: Any) -> Sparse:
+def _made(cls: Any, form: str, arg1: Any, shape: Any, copy: bool = False) -> Sparse:
     if isinstance(arg1, Sparse):
-        moved: Sparse = arg1._moved(cls)
+        moved: Sparse = arg1._moved(lambda p: cls(p, copy=copy))
         return moved
     if not isinstance(arg1, tuple):
         dense = operand(arg1)
         rows, cols = np.nonzero(decided(np.not_equal(stop_gradient(dense), 0)))
         return assembled(cls, dense[rows, cols], rows, cols, shape_of(dense), form)
     values = operand(arg1[0])
+    if copy or (len(arg1) == 2 and form not in ("coo", "dia")):  # they are sorted, and those in one place added
+        values = np.copy(values)
     if len(arg1) == 2 and form != "dia":
         rows, cols = (np.asarray(x) for x in _plain(arg1[1]))
         if shape is None:
@@ -75,14 +77,25 @@ def _patched(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
+def _hollow(x: Any) -> Any:
+    """The same without its values."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_hollow, x))
+    if isinstance(x, Sparse):
+        return x._pattern
+    return x if find_traced((x,)) is None else np.zeros(shape_of(x))[()]
+
+
 def _joined(fn: Callable[..., Any], blocks: Any, *args: Any, **kwargs: Any) -> Any:
     """SciPy puts the positions together; values come after each other."""
+    fn(_hollow(blocks), *args, **kwargs)  # raises what it raises
+    nested = fn in (sparse.bmat, sparse.block_array)
     values: list[Any] = []
     count = 0
 
     def numbered(block: Any) -> Any:
         nonlocal count
-        if isinstance(block, list | tuple):
+        if isinstance(block, list | tuple) and nested:
             return [numbered(x) for x in block]
         if block is None:
             return None
@@ -94,14 +107,15 @@ def _joined(fn: Callable[..., Any], blocks: Any, *args: Any, **kwargs: Any) -> A
         return pattern
 
     dtype = kwargs.pop("dtype", None)
-    out = Sparse(fn(numbered(blocks), *args, **kwargs), np.concatenate(values))
+    blocks = numbered(blocks) if nested else [numbered(block) for block in blocks]
+    out = Sparse(fn(blocks, *args, **kwargs), np.concatenate(values))
     return out if dtype is None else out.astype(dtype)
 
 
 for _name in ("hstack", "vstack", "bmat", "block_array", "block_diag"):
     _patched(_name)(_joined)
-for _name in ("tril", "triu"):
-    _patched(_name)(lambda fn, A, *args, **kwargs: _made_of(A)._moved(lambda p: fn(p, *args, **kwargs)))
+for _name in ("tril", "triu", "swapaxes", "permute_dims"):
+    _patched(_name)(lambda fn, A, *args, **kwargs: _made_of(A)._moved(lambda p: fn(p.copy(), *args, **kwargs)))
 
 
 def _made_of(A: Any) -> Sparse:
@@ -135,7 +149,7 @@ def _of_diagonals(fn: Any, diagonals: Any, *args: Any, dtype: Any = None, **kwar
         values = np.concatenate(parts)
     else:
         given = operand(diagonals)
-        values = np.ravel(given)
+        values = np.ravel(given) if fn is sparse.spdiags else np.copy(np.ravel(given))
         places = np.arange(1, int(np.prod(shape_of(given))) + 1).reshape(shape_of(given))
         if len(shape_of(given)) == 1 and args and len(np.atleast_1d(_plain(args[0]))) > 1:
             places = list(places)

@@ -19,7 +19,8 @@ from yota_py.registry.registry import Pullback, case, primitive, rrule, vjps
 from yota_py.registry.tangents import conj
 
 from ..support import operand, shape_of, stop_gradient, unsupported
-from .sparse import Sparse, gathered, is_ours, is_sparse, products_in_places, sparse_of
+from .sparse import Sparse, is_ours, is_sparse, sparse_of
+from .sparse_places import gathered, products_in_places
 
 _PLACES = np.array([0, 0, 1, 1, 2]), np.array([0, 2, 1, 2, 2])  # of the cases
 
