@@ -34,10 +34,19 @@ def arrays_in(tree: Any) -> Iterator[np.ndarray]:
         yield from arrays_in(vars(tree))
 
 
-def sharing(tree: Any) -> list[tuple[bool, bool]]:
-    """Which arrays are the same object, and which share memory."""
-    arrays = [*arrays_in(tree)]
-    return [(a is b, np.shares_memory(a, b)) for i, a in enumerate(arrays) for b in arrays[:i]]
+def sharing(tree: Any) -> list[tuple[int, int, bool]]:
+    """Which arrays share memory, and whether they are the same object."""
+    arrays = list(arrays_in(tree))
+    bounds = [np.lib.array_utils.byte_bounds(a) for a in arrays]
+    found = []
+    before: list[int] = []  # whose memory may reach up to here
+    for i in sorted(range(len(arrays)), key=lambda i: (bounds[i], i)):
+        before = [j for j in before if bounds[j][1] >= bounds[i][0]]
+        pairs = [(min(i, j), max(i, j)) for j in before]
+        found += [(j, k, arrays[j] is arrays[k]) for j, k in pairs
+                  if arrays[j] is arrays[k] or np.shares_memory(arrays[j], arrays[k])]  # fmt: skip
+        before.append(i)
+    return sorted(found)
 
 
 def assert_same(have: Any, want: Any) -> None:

@@ -85,11 +85,11 @@ def _is_own(part: Any) -> bool:
 def left_behind() -> list[str]:
     """What holds traced values of this test, but for frames and the library itself."""
     gc.collect()
+    values = list(filter(_is_own, gc.get_objects()))
     found = []
-    for holder in gc.get_objects():
-        if is_traced(holder) or type(holder) is types.FrameType:  # (some modules answer isinstance with a warning)
+    for holder in gc.get_referrers(*values) if values else ():
+        if holder is values or is_traced(holder) or type(holder) is types.FrameType:
             continue
-        if str(type(holder).__module__).partition(".")[0] == "yota_py":
-            continue
-        found += [f"a {type(holder).__name__}: {holder!r:.80}" for part in gc.get_referents(holder) if _is_own(part)]
+        if str(type(holder).__module__).partition(".")[0] != "yota_py":
+            found += [f"a {type(holder).__name__}: {holder!r:.80}" for x in gc.get_referents(holder) if _is_own(x)]
     return found

@@ -103,9 +103,11 @@ class Attributes:
 
     def settle(self) -> None:
         """Read attributes of known objects until no new object turns up."""
+        first = 0  # of those that are looked at; in a linked list each shows one more
         while True:
-            before = self._guards.reads
-            for obj, slot, done in list(self._objects.values()):
+            before, asked = self._guards.reads, self._asked()
+            objects = list(self._objects.values())
+            for obj, slot, done in objects[first:]:
                 read = self._names.keys() | self._own.get(id(obj), {}).keys()
                 names = (read | (self._stored if kinds.is_namespace(obj) else self._kept(obj))) - done
                 done |= names
@@ -117,6 +119,11 @@ class Attributes:
                     self._of_function(obj, slot, done)
             if self._guards.reads == before:
                 return
+            first = len(objects) if self._asked() == asked else 0
+
+    def _asked(self) -> tuple[int, ...]:
+        """Another one when attributes are read, or assigned, that were not before."""
+        return len(self._names), len(self._stored), sum(map(len, self._own.values())), self._is_asked
 
     def _kept(self, obj: Any) -> set[str]:
         """Attributes that are assigned and perhaps not read, but to which the very object may be assigned that they
