@@ -94,9 +94,10 @@ def _pullback(
     if not size:
         return np.zeros(shape_of(a), dtype_of(a)), None
     levels = np.ravel(operand(q))
-    each = np.moveaxis(np.reshape(dy, (shape_of(levels)[0], *rest)), 0, -1)
+    by_level = (shape_of(levels)[0], *rest)
+    each = np.moveaxis(np.reshape(dy, by_level), 0, -1)
     if weighted is not None:
-        return from_lines(_shared(each, np.moveaxis(np.reshape(weighted, (-1, *rest)), 0, -1), lines))[0], None
+        return from_lines(_shared(each, np.moveaxis(np.reshape(weighted, by_level), 0, -1), lines))[0], None
     n = np.sum(np.logical_not(np.isnan(lines)), axis=-1, keepdims=True) if gaps else size
     place, slope = _place(method, n, levels)
     last = np.maximum(n - 1, 0)

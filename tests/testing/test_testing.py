@@ -181,10 +181,10 @@ def test_registered_cases() -> None:
 
 
 def test_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
-    def off(gradient: Any) -> Callable[[Sequence[Any]], list[Any]]:
+    def off(gradient: Any, low: Any) -> Callable[[Sequence[Any]], list[Any]]:
         return lambda inputs: [1.001 * result for result in gradient.tape.play_flat(inputs)]
 
-    def writing(gradient: Any) -> Callable[[Sequence[Any]], list[Any]]:
+    def writing(gradient: Any, low: Any) -> Callable[[Sequence[Any]], list[Any]]:
         def run(inputs: Sequence[Any]) -> list[Any]:
             results = gradient.tape.play_flat(inputs)
             inputs[0][...] += 1
@@ -211,7 +211,8 @@ def test_programs_of_functions_that_read_arrays_from_elsewhere() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.sin(x) * weights) if unused.size else x
 
-    run = evaluators.compiled(differentiate(record_call(f, (np.ones(3),), {})))
+    gradient = differentiate(record_call(f, (np.ones(3),), {}))
+    run = evaluators.compiled(gradient, evaluators.optimised(gradient))
     for i in range(3):
         value, dx = run([np.arange(3.0) + i])
         np.testing.assert_allclose(value, f(np.arange(3.0) + i), rtol=1e-12)

@@ -9,26 +9,34 @@ import numpy as np
 
 from ..base.refusal import Raised, Refusal
 from ..base.types import ArrayType
-from ..engine.compile import compile_recorded
+from ..engine.compile import compile_tape
 from ..engine.schedule.classify import checkable
 from ..passes.lower import lower
 from ..passes.pipeline import optimise
 from ..tape.operations import Constant, Input
 from ..tape.recorder import Recorder
+from ..tape.tape import Tape
 from ..tape.verify import verify
 from .finite import close, copied, equal, of_type
 
+Evaluate = Callable[[Sequence[Any]], Sequence[Any]]  # from values of the inputs to the flat list of results
 Disagreement = tuple[str, list[tuple[str, Any]]]  # what is wrong, and figures with their labels
 
 
-def lowered(gradient: Recorder) -> Callable[[Sequence[Any]], list[Any]]:
-    """The lowered tape after all passes, verified after each, played with NumPy."""
-    return optimise(verify(lower(gradient).tape), verify).play_flat
+def optimised(gradient: Recorder) -> Tape:
+    """The lowered tape after all passes, verified after each."""
+    return optimise(verify(lower(gradient).tape), verify)
 
 
-def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def lowered(gradient: Recorder, low: Tape) -> Evaluate:
+    """The lowered tape, played with NumPy."""
+    return low.play_flat
+
+
+def compiled(gradient: Recorder, low: Tape) -> Evaluate:
     """The compiled program; the tape where a matrix is singular to LAPACK, since such calls are interpreted."""
-    program, tape = compile_recorded(gradient), gradient.tape
+    tape = gradient.tape
+    program = compile_tape(low, [tape.type_of(result) for result in tape.results])
     captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
     values = [captured[number] for number in sorted(captured)]
 
@@ -42,25 +50,24 @@ def compiled(gradient: Recorder) -> Callable[[Sequence[Any]], Sequence[Any]]:
     return run
 
 
-# From a gradient tape with its values to a function from input values to the flat list of results.
-EVALUATORS: dict[str, Callable[[Recorder], Callable[[Sequence[Any]], Sequence[Any]]]] = {
-    "lowered": lowered,
-    "compiled": compiled,
-}
+# From a gradient tape with its values, and what it is lowered to, to a function of input values.
+EVALUATORS: dict[str, Callable[[Recorder, Tape], Evaluate]] = {"lowered": lowered, "compiled": compiled}
 
 
 def disagreements(gradient: Recorder, inputs: Sequence[Sequence[Any]]) -> Iterator[Disagreement]:
     """Where an evaluator, called with several inputs in turn, differs from the tape or writes into its inputs."""
     types = [op.type for op in gradient.tape.ops if isinstance(op, Input)]
     inputs = [[of_type(x, t) for x, t in zip(given, types, strict=True)] for given in inputs]
-    if not checkable(lower(gradient).tape):
+    low = optimised(gradient)
+    if not checkable(low):
         return  # decisions that kernels cannot check: never compiled
+    wanted = [gradient.tape.play_flat(given) for given in inputs]
     eps = max((float(np.finfo(t.dtype).eps) for t in types if isinstance(t, ArrayType) and t.inexact), default=0.0)
     for name, make in EVALUATORS.items():
-        evaluate = make(gradient)
-        for given in inputs:
+        evaluate = make(gradient, low)
+        for given, all_wanted in zip(inputs, wanted, strict=True):
             before = copied(given)
-            for i, (have, want) in enumerate(zip(evaluate(given), gradient.tape.play_flat(given), strict=True)):
+            for i, (have, want) in enumerate(zip(evaluate(given), all_wanted, strict=True)):
                 if np.shape(have) != np.shape(want) or not close(have, 0 * have if want is None else want, 1e3, eps):
                     what = f"result {i} (values, then gradients) of the {name} tape differs"
                     yield what, [("tape", want), (name, have)]

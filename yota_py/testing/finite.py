@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,20 @@ from ..base.containers import mapped
 from ..base.types import ArrayType, StructType, TupleType, typeof
 from ..tape.trees import flatten, unflatten
 
-_STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
+_STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-4, 1e-5, 1e-3, 1e-2, 1e-6)}  # the best for most functions first
+_LARGE = 1e-4  # from here on, Richardson's extrapolation is more exact
 
 
-def differences(loss: Callable[[float], Any]) -> list[float]:
-    """Central differences at several steps, and Richardson's extrapolation of the larger ones."""
-    narrow = typeof(loss(0.0)).dtype.itemsize < 8  # type: ignore[union-attr]
-    steps = _STEPS["narrow" if narrow else "wide"]
-    central = {h: float((loss(h) - loss(-h)) / (2 * h)) for h in steps}
-    halves = {h: float((loss(h / 2) - loss(-h / 2)) / h) for h in steps[:3]}
-    return [*central.values(), *((4 * halves[h] - central[h]) / 3 for h in halves)]
+def differences(loss: Callable[[float], Any], narrow: bool) -> Iterator[float]:
+    """Central differences at several steps, and Richardson's extrapolation of the larger ones, one after the other;
+    ``narrow`` tells of losses in less than 64 bits."""
+    central: dict[float, float] = {}
+    for h in _STEPS["narrow" if narrow else "wide"]:
+        central[h] = float((loss(h) - loss(-h)) / (2 * h))
+        yield central[h]
+    for h, coarse in central.items():
+        if h >= _LARGE:
+            yield (4 * float((loss(h / 2) - loss(-h / 2)) / h) - coarse) / 3
 
 
 def copied(tree: Any) -> Any:
