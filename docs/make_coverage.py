@@ -142,7 +142,8 @@ def _at_quantiles(dist: Any, method: str, further: tuple[Any, ...]) -> list[tupl
         return [(quantiles, *further)]
     if method in OF_ALL[:8]:
         with np.errstate(all="ignore"):
-            return [(np.asarray(dist.ppf(quantiles, *further)), *further)]
+            points = np.asarray(dist.ppf(quantiles, *further))
+        return [(points.astype(int) if isinstance(dist, scipy.stats.rv_discrete) else points, *further)]
     return [further]
 
 

@@ -119,7 +119,8 @@ for _name in ("tril", "triu", "swapaxes", "permute_dims"):
 
 
 def _made_of(A: Any) -> Sparse:
-    return sparse_of(A) if is_sparse(A) else _made(sparse.coo_array, "coo", A, None)
+    """As SciPy's functions read it: a dense one as a matrix."""
+    return sparse_of(A) if is_sparse(A) else _made(sparse.coo_matrix, "coo", np.atleast_2d(operand(A)), None)
 
 
 @_patched("kron")

@@ -122,3 +122,37 @@ def _nbinom_logcdf(self: Any, k: Any, n: Any, p: Any) -> Any:
 def _nbinom_stats(self: Any, n: Any, p: Any) -> Any:
     q = 1 - p
     return n * q / p, n * q / p**2, (1 + q) / np.sqrt(n * q), 6 / n + p**2 / (n * q)
+
+
+def _by_value(dist: Any, name: str) -> None:
+    known = nondiff(values(type(dist), name))
+
+    @_method(dist, name)
+    def body(self: Any, k: Any, *args: Any) -> Any:
+        return without_formula(known(self, k, *args), *args)
+
+
+_by_value(stats.hypergeom, "_logcdf")
+_by_value(stats.hypergeom, "_logsf")
+
+
+def _chances(k: Any, args: Any) -> tuple[Any, Any]:
+    """The chances of 0 ... n successes in trials of these probabilities (Biscarri, Zhao & Brunner 2018), and k."""
+    k, *args = np.broadcast_arrays(k, *args)
+    chances = np.ones((1, *np.shape(k)))
+    none = np.zeros((1, *np.shape(k)))
+    for p in args:
+        chances = np.concatenate([chances * (1 - p), none]) + np.concatenate([none, chances * p])
+    return chances, np.clip(k, 0, len(args)).astype(int)[None]
+
+
+@_method(stats.poisson_binom, "_pmf")
+def _poisson_binom_pmf(self: Any, k: Any, *args: Any) -> Any:
+    chances, k = _chances(k, args)
+    return np.take_along_axis(chances, k, 0)[0]
+
+
+@_method(stats.poisson_binom, "_cdf")
+def _poisson_binom_cdf(self: Any, k: Any, *args: Any) -> Any:
+    chances, k = _chances(k, args)
+    return np.take_along_axis(np.cumsum(chances, axis=0), k, 0)[0]

@@ -14,7 +14,7 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, states, through
 from yota_py.registry.registry import Cases, case, nondiff, primitive
 
-from ..support import strong, unsupported
+from ..support import inexact, strong, unsupported
 from .stats_private import implicit, method, without_formula
 
 _PARAMETERS: Cases = lambda s: [  # noqa: E731
@@ -25,6 +25,8 @@ _PARAMETERS: Cases = lambda s: [  # noqa: E731
 
 def _valid(dist: Any, args: Any, loc: Any, scale: Any) -> tuple[Any, Any, Any, Any]:
     loc, scale, *args = map(strong, (loc, scale, *args))
+    if isinstance(dist, rv_continuous):
+        args = list(map(inexact, args))  # negative powers of integers are errors
     ok = np.logical_and(np.logical_and(dist._argcheck(*args), scale > 0), loc == loc)
     return args, loc, scale, ok
 

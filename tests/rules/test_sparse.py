@@ -169,3 +169,11 @@ def test_classes_and_errors_are_those_of_scipy() -> None:
         grad(lambda v: made(v).max(), V)
     with pytest.raises((LostDerivativeError, MissingRuleError)):
         grad(lambda v: np.sum(sla.expm(made(v)).toarray()), V)
+
+
+@pytest.mark.parametrize("f", [
+    lambda a: sp.tril(a).sum(axis=None), lambda a: sp.triu(a, k=-1).toarray(),
+    lambda a: sp.kron([a], np.eye(2)) @ np.ones(6),
+])  # fmt: skip
+def test_dense_vectors_are_read_as_matrices(f: Any) -> None:
+    check_grads(f, np.array([1.0, 2.5, 4.0]))

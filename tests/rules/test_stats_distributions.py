@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.stats._distr_params import distcont
 
-from yota_py import grad
+from yota_py import check_grads, grad
 from yota_py.errors import YotaError
 
 POINTS, SHARES = "pdf logpdf cdf logcdf sf logsf", "ppf isf"
@@ -103,3 +103,33 @@ def test_values_outside_of_the_support(name: str, shapes: Any) -> None:
             assert_allclose(value, want, rtol=1e-9, atol=1e-300, err_msg=f"{name}.{method}")
             assert value.dtype == want.dtype
             assert gradients[0].shape == x.shape
+
+
+P = np.array([0.1, 0.6, 0.7, 0.8])
+
+
+@pytest.mark.parametrize("f", [
+    lambda p: stats.poisson_binom.pmf(1, p), lambda p: stats.poisson_binom.logpmf([1, 2, 0], p),
+    lambda p: stats.poisson_binom.cdf([1, 2, -1, 9], p), lambda p: stats.poisson_binom(p).sf([[1], [2]]),
+    lambda p: stats.poisson_binom(p).mean() * stats.poisson_binom(p).var(),
+    lambda p: stats.poisson_binom.pmf([0, 3], np.stack([p, p[::-1]])),
+])  # fmt: skip
+def test_sums_of_trials(f: Any) -> None:
+    for p in (P, P / 2, P[:3]):
+        check_grads(f, p)
+
+
+@pytest.mark.parametrize("name", ["logcdf", "logsf", "cdf", "logpmf"])
+def test_counts_without_replacement_have_no_slope(name: str) -> None:
+    def f(k: Any) -> Any:
+        return getattr(stats.hypergeom, name)(k, 21, 18, 11)
+
+    for k in (np.array([8.0, 9.0]), np.array([[10.0]]), 9.0):
+        value, (dk,) = grad(lambda k: np.sum(f(k)), k)
+        assert_allclose(value, np.sum(f(k)), rtol=1e-12)
+        assert not np.any(dk)
+
+
+def test_entropies_of_whole_parameters() -> None:
+    check_grads(lambda scale: stats.truncpareto.entropy(-2, 5, 0.5, scale), 1.3)
+    check_grads(lambda scale: stats.chi.entropy(78, 0.5, scale), 2.0)
