@@ -302,9 +302,10 @@ def cumprod_rule(a: Any, axis: int | None = None, dtype: Any = None, out: None =
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         n = 0 if axis is None else axis
-        x = conj(np.ravel(a) if axis is None else np.moveaxis(a, n, -1))
+        flat = axis is None or not shape
+        x = conj(np.ravel(a) if flat else np.moveaxis(a, n, -1))
         dx = _product_before(x) * linear_scan(_pushed(x, 0.0), np.moveaxis(dy, n, -1))
-        return (np.reshape(dx, shape) if axis is None else np.moveaxis(dx, -1, n),)
+        return (np.reshape(dx, shape) if flat else np.moveaxis(dx, -1, n),)
 
     return y, pullback
 

@@ -118,7 +118,7 @@ def unsupported(what: str, instead: str) -> MissingRuleError:
 
 def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction as non-negative numbers; all of them for ``None``."""
-    if axis is None:
+    if axis is None or (not ndim and axis in (0, -1)):  # ufuncs take a number for an array of one
         return tuple(range(ndim))
     return tuple(normalize_axis_tuple(axis, ndim))
 
