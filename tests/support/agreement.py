@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,20 @@ def _check_slopes(f: Callable[..., Any], args: Any, grads: Any, narrow: bool) ->
         pairs = list(zip(args, along, strict=True))
         slope = sum(product(dx, v) for dx, v in zip(grads, along, strict=True) if v is not None)
         loss = lambda h, pairs=pairs: f(*[x if v is None else moved(x, v, h) for x, v in pairs])  # noqa: E731
-        steps = [*differences(loss), 2 * _slope(loss, 5e-5) - _slope(loss, 1e-4)]  # at a kink, errors go with h
         ulps, eps = 1e4 if narrow else 1e8, float(np.finfo(np.asarray(slope).dtype).eps)
-        if slope == 0:  # nothing that errors could be relative to
-            slope, steps = slope + scale, [step + scale for step in steps]
-        assert any(close(slope, step, ulps, eps) for step in steps), f"slope {slope}, finite differences {steps}"
+        shift = 0.0 if slope else scale  # of zero, nothing that errors could be relative to
+        steps = []
+        for step in _candidates(loss):
+            if close(slope + shift, step + shift, ulps, eps):
+                break
+            steps.append(step)
+        else:
+            raise AssertionError(f"slope {slope}, finite differences {steps}")
+
+
+def _candidates(loss: Callable[[float], Any]) -> Iterator[Any]:
+    yield from differences(loss)
+    yield 2 * _slope(loss, 5e-5) - _slope(loss, 1e-4)  # at a kink, errors go with h
 
 
 def _slope(loss: Callable[[float], Any], h: float) -> Any:

@@ -34,6 +34,7 @@ from .finite import (
     differences,
     equal,
     figure,
+    is_narrow,
     kind_of,
     leaves_of,
     moved,
@@ -305,7 +306,7 @@ def _check_slopes(
 ) -> None:
     """Along a random direction of each leaf, the cotangent against finite differences of the loss."""
     rng = at.generator(what)
-    narrow = typeof(loss(xs)).dtype.itemsize < 8  # type: ignore[union-attr]
+    narrow = is_narrow(loss(xs))
     for i, (label, x, dx) in enumerate(zip(labels, xs, dxs, strict=True)):
         v = random_like(x, rng)
         products = np.zeros(1) if dx is None else np.real(np.conj(np.asarray(dx)) * v)

@@ -16,9 +16,15 @@ _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-4, 1e-5, 1e-3, 1e-2, 1e-6)} 
 _LARGE = 1e-4  # from here on, Richardson's extrapolation is more exact
 
 
-def differences(loss: Callable[[float], Any], narrow: bool) -> Iterator[float]:
+def is_narrow(loss: Any) -> bool:
+    """Whether a number has less than 64 bits."""
+    return typeof(loss).dtype.itemsize < 8  # type: ignore[union-attr, no-any-return]
+
+
+def differences(loss: Callable[[float], Any], narrow: bool | None = None) -> Iterator[float]:
     """Central differences at several steps, and Richardson's extrapolation of the larger ones, one after the other;
     ``narrow`` tells of losses in less than 64 bits."""
+    narrow = is_narrow(loss(0.0)) if narrow is None else narrow
     central: dict[float, float] = {}
     for h in _STEPS["narrow" if narrow else "wide"]:
         central[h] = float((loss(h) - loss(-h)) / (2 * h))
