@@ -160,3 +160,15 @@ def test_roots_and_logarithms_of_large_numbers(dtype: Any) -> None:
     z = np.array([complex(largest, largest) * 0.8, complex(-largest, 1) * 0.9, complex(0, -largest)], dtype)
     for fn in (np.sqrt, np.log):
         assert_allclose(_run(fn, z), fn(z), rtol=1e-6)
+
+
+def test_arrays_of_one_element_stay_arrays() -> None:
+    def f(x: Any) -> Any:
+        y = x[-1, ...].astype(complex) * 2.0
+        return np.abs(np.broadcast_to(x[0, ...].astype(np.complex128), (3,)) * y).sum()
+
+    grad.compile(f, np.array([2.0, 3.0]))
+    for x in (np.array([2.0, 3.0]), np.array([0.5, 4.0]), np.array([1.0, 1.0])):
+        value, (dx,) = grad(f, x)
+        assert_allclose(value, 6 * x[0] * x[1])
+        assert_allclose(dx, 6 * x[::-1])

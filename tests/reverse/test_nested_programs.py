@@ -27,6 +27,8 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 from yota_py import config, grad, gradient, jit, primitive, pullback, rrule, stop_gradient, value_and_grad
+from yota_py.cache import functions as cache
+from yota_py.capture import recording
 from yota_py.errors import YotaError
 
 COUNT = max(60, int(os.environ.get("YOTA_SEQUENCES", "0")) // 4)
@@ -455,8 +457,10 @@ OTHER_WAYS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
 @pytest.mark.parametrize("body", LOSSY)
-def test_what_an_inner_function_converts(body: str, way: str) -> None:
+def test_what_an_inner_function_converts(body: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is right, or refused: what is a constant to the inner gradient need not be one to the outer."""
+    monkeypatch.setattr(cache, "WAIT_SECONDS", 0.05)  # threads wait for the trace that waits for them
+    monkeypatch.setattr(recording, "LOCK_SECONDS", 0.05)
 
     def f(v: Any) -> Any:
         return OTHER_WAYS[way](LOSSY[body], v)

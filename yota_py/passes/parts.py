@@ -38,7 +38,8 @@ def by_parts(entry: Primitive, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         return NotImplemented
     if type(result) is not Parts:
         return result
-    if isinstance(entry.kernel, Map | None) and entry.fn is not original(np.where):  # which give numbers for 0-d arrays
+    keep = entry.fn in (original(np.where), astype)  # others give numbers for 0-d arrays
+    if isinstance(entry.kernel, Map | None) and not keep:
         result = Parts(*(x[()] if isinstance(x, np.ndarray) and not x.ndim else x for x in result))
     dtype = np.result_type(*(_weakly(x) for x in result))
     return joined(*(x if _is_of(x, dtype) else astype(x, dtype) for x in result))

@@ -40,6 +40,7 @@ from .finite import (
     moved,
     product,
     random_like,
+    weighted,
     widened,
 )
 
@@ -274,7 +275,7 @@ def _check_derivatives(subject: _Subject, dys: Leaves, rtol: float, second_order
     """First derivatives, float32 against float64, second derivatives."""
     wide, wide_dys = list(map(widened, subject.leaves)), list(map(widened, dys))
     dxs = subject.back(wide, wide_dys)
-    _check_slopes(subject.at, "gradient", subject.labels, _weighted(subject.call, wide_dys), wide, dxs, rtol)
+    _check_slopes(subject.at, "gradient", subject.labels, weighted(subject.call, wide_dys), wide, dxs, rtol)
     eps = max((float(np.finfo(typeof(x).dtype).eps) for x in [*subject.leaves, *dys]), default=0.0)  # type: ignore[union-attr]
     for label, dx, dx32 in zip(subject.labels, dxs, subject.back(subject.leaves, dys), strict=True):
         if (dx is None) != (dx32 is None) or (dx is not None and not close(dx32, dx, 500, eps)):
@@ -326,15 +327,6 @@ def _check_slopes(
             shape = f"of shape {np.shape(x)}, dtype {typeof(x).dtype}"  # type: ignore[union-attr]
             at.fail(f"the {what} in {label}, {shape}, differs from finite differences{imaginary}",
                     ("finite", best), ("got", "None, which is zero" if dx is None else slope))  # fmt: skip
-
-
-def _weighted(call: Callable[[Leaves], list[Any]], dys: Leaves) -> Callable[[Leaves], Any]:
-    def loss(xs: Leaves) -> Any:
-        terms = [product(dy, y) for dy, y in zip(dys, call(xs), strict=True)]
-        narrow = [y for y in call(xs) if typeof(y).dtype.itemsize // (1 + np.iscomplexobj(y)) < 8]  # type: ignore[union-attr]
-        return np.float32(sum(terms)) if narrow else np.float64(sum(terms))
-
-    return loss
 
 
 def _check_parts(subject: _Subject, pullback: Callable[[Any], Any], dy: Any) -> None:
