@@ -34,6 +34,9 @@ help: ## list the targets
 demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and draw its loss curve
 	$(BIN)/python docs/examples/digits.py
 
+# Each worker has a processor; threads of BLAS on top of them wait for one another.
+test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
+
 test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS)
 
