@@ -72,7 +72,7 @@ class Sparse:
     def __class__(self) -> type:  # type: ignore[override]
         """What ``isinstance`` looks at in the user's code; SciPy's is to leave operators to this class."""
         frame = sys._getframe(1)
-        if frame.f_globals.get("__name__") == "abc" and frame.f_back is not None:
+        while frame.f_code.co_name == "__instancecheck__" and frame.f_back is not None:
             frame = frame.f_back
         return Sparse if is_library_frame(frame) else type(self._pattern)
 

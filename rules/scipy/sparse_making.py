@@ -21,17 +21,20 @@ def _plain(x: Any) -> Any:
     return decided(stop_gradient(x)) if find_traced((x,)) is not None else x
 
 
-def _class(cls: Any) -> Callable[..., Any]:
-    """The stand-in for a class, where it is called."""
-    form = cls((1, 1)).format
+class _Shown(type):
+    """Makes a class look like ``python``, and its calls take traced values."""
 
-    def stand_in(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
+    python: Any
+    form: str
+
+    def __call__(cls, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
         if not is_ours(arg1):
-            return cls(arg1, _plain(shape), dtype, copy, **options)
-        made = _made(cls, form, arg1, shape if shape is None else tuple(_plain(shape)), copy)
+            return cls.python(arg1, _plain(shape), dtype, copy, **options)
+        made = _made(cls.python, cls.form, arg1, shape if shape is None else tuple(_plain(shape)), copy)
         return made if dtype is None else made.astype(dtype)
 
-    return stand_in
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.python)
 
 
 def _made(cls: Any, form: str, arg1: Any, shape: Any, copy: bool = False) -> Sparse:
@@ -58,7 +61,7 @@ def _made(cls: Any, form: str, arg1: Any, shape: Any, copy: bool = False) -> Spa
 for _form in ("csr", "csc", "coo", "dia", "bsr"):
     for _kind in ("matrix", "array"):
         _cls = getattr(sparse, f"{_form}_{_kind}")
-        show(_cls, _class(_cls))
+        show(_cls, _Shown(_cls.__name__, (), {"python": _cls, "form": _form}))
 
 
 def _patched(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -333,3 +333,13 @@ def test_a_count_after_a_call_that_cannot_be_compiled() -> None:
     for i in range(20):
         assert compiled(i, 1.5) == i * 1.5
     assert explain(compiled)[0].calls >= 8
+
+
+def test_conversions_by_classes_that_are_also_asked_for_instances() -> None:
+    def f(x: Any, n: Any) -> Any:
+        k = int(n)
+        return np.sum(x) * k if isinstance(k, int) and not isinstance(k, (float, str)) else np.sum(x)
+
+    for n in range(2, 12):
+        assert grad(f, np.ones(2), n)[0] == 2 * n
+    assert sum(entry.calls for entry in explain(f)) >= 6

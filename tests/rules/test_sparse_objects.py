@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse as sp
+from scipy.sparse import coo_array, csr_matrix
 
 from yota_py import check_grads, grad
 from yota_py.errors import LostDerivativeError, MissingRuleError
@@ -153,3 +154,16 @@ def test_powers_of_matrices() -> None:
         f = statements(f"C = B ** {n}; B *= v[0]; B = C", sp.csr_matrix)
         assert_allclose(grad(f, M, V)[0], f(M, V), rtol=1e-12)
         check_grads(f, M, V)
+
+
+def test_classes_imported_by_name_are_asked_for_instances() -> None:
+    def f(v: Any) -> Any:
+        B = csr_matrix(np.diag(v))
+        if not isinstance(B, csr_matrix) or isinstance(B, coo_array):
+            return 0.0 * v[0]
+        return coo_array((B.data * v, (B.indices, B.indices))).sum() if isinstance(B, (coo_array, csr_matrix)) else v[1]
+
+    for v in (V, V + 1.0, V):
+        value, (dv,) = grad(f, v)
+        assert_allclose(value, v @ v)
+        assert_allclose(dv, 2 * v)

@@ -116,7 +116,8 @@ def _item(value: Any, key: Any) -> Any:
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
-    Global names that are ``mentioned`` are loaded for something else than to be called; ``of_globals`` are attributes
+    Global names that are ``mentioned`` are loaded for something else than to be called, or, as those of ``classes``, to
+    ask whether something is an instance; ``of_globals`` are attributes
     of what a global name stands for, ``attributes`` those of anything else; ``asked`` are those of which ``hasattr`` is
     asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
@@ -128,6 +129,7 @@ class Names:
 
     globals: dict[str, Site] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)
+    classes: set[str] = field(default_factory=set)
     of_globals: dict[tuple[str, str], Site] = field(default_factory=dict)
     stored_globals: dict[str, Site] = field(default_factory=dict)
     attributes: dict[str, Site] = field(default_factory=dict)
@@ -183,7 +185,7 @@ def _read(code: CodeType) -> Names:
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
             if kind == "LOAD_NAME" or (kind == "LOAD_GLOBAL" and not (instruction.arg or 0) & 1):
-                names.mentioned.add(name)
+                (names.classes if _is_asked_of(instructions, i) else names.mentioned).add(name)
             if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
                 names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
             elif name == "hasattr":
@@ -267,6 +269,17 @@ def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
             constant = instruction.argval if instruction.opname == "LOAD_CONST" else ""
             text = constant if isinstance(constant, str) else ""
     return ""
+
+
+def _is_asked_of(instructions: Sequence[dis.Instruction], i: int) -> bool:
+    """Whether what an instruction loads is what ``isinstance`` is asked of, or is in a tuple of that."""
+    after = (x for x in instructions[i + 1 :] if x.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG"))
+    call = next((x for x in after if not _only_loads(x) and x.opname != "BUILD_TUPLE"), None)
+    if call is None or call.opname != "CALL" or call.arg != 2 or call.positions is None:
+        return False
+    start = call.positions[0], call.positions[2]
+    return any(x.opname == "LOAD_GLOBAL" and x.argval == "isinstance" and x.positions is not None
+               and (x.positions[0], x.positions[2]) == start for x in instructions[:i])  # fmt: skip
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:

@@ -114,7 +114,10 @@ class Conversions:
         stand_in = None if is_traced(value) else shown_for(value)
         if not is_own:
             stand_in = _STAND_INS.get(name, stand_in)
-        if stand_in is None or any(_mentions(code, name) for (_, of), code in codes.items() if of == id(namespace)):
+        is_class = isinstance(stand_in, type)
+        if stand_in is None or any(
+            _mentions(code, name, is_class) for (_, of), code in codes.items() if of == id(namespace)
+        ):
             return
         self._taken[id(namespace), name] = place = (Item if is_own else Builtin)(namespace, name)
         self._exchange.put(value, stand_in, place)
@@ -122,11 +125,12 @@ class Conversions:
     def heed(self, namespace: dict[str, Any], code: CodeType) -> None:
         """More code runs in a name space."""
         for (of, name), place in list(self._taken.items()):
-            if of == id(namespace) and _mentions(code, name):
+            if of == id(namespace) and _mentions(code, name, isinstance(namespace.get(name), type)):
                 self._exchange.take_back(place)
                 del self._taken[of, name]
 
 
-def _mentions(code: CodeType, name: str) -> bool:
-    """Whether code loads a global name for anything else than to call it."""
-    return any(name in names_of(part).mentioned for part in nested(code))
+def _mentions(code: CodeType, name: str, is_class: bool) -> bool:
+    """Whether code loads a global name for anything else than to call it, or, of a class, to ask for its instances."""
+    every = [names_of(part) for part in nested(code)]
+    return any(name in names.mentioned or (name in names.classes and not is_class) for names in every)
