@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -123,6 +125,15 @@ seen_through(np.unstack, lambda s: [case(s(3)), case(s(2, 3), axis=1), case(s(2,
 seen_through(np.trim_zeros, lambda s: [
     case(s(4)), case(s(3), "f"), case(s(2, 2), axis=0), case(s(3, dtype=np.float32), "b"), case(s(0)),
 ])  # fmt: skip
+
+def _all_indices(*shape: Any) -> Iterator[tuple[int, ...]]:
+    """As ``np.ndindex`` of NumPy 2.4 does; before it, that class wrote into arrays that it had made."""
+    lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    return itertools.product(*map(range, lengths))
+
+
+if np.lib.NumpyVersion(np.__version__) < "2.4.0":
+    patch(np, "ndindex", _all_indices)
 seen_through(np.apply_along_axis, lambda s: [
     case(np.sum, 0, s(3, 2)), case(lambda x: x * x[0], 1, s(2, 3)),
     case(lambda x, a, b=1: a * x + b, -1, s(2, 2), 3.0, b=2.0),
