@@ -10,12 +10,11 @@ TORCH ?= torch==2.13.0
 INTERRUPTS = tests/whole/test_interrupts.py
 STRESS = $(filter-out $(INTERRUPTS),$(shell grep -rl --include='test_*.py' YOTA_SEQUENCES tests))
 
-# Left out with other versions of the libraries, where they would find nothing else (there is one version of SciPy, as
-# yet): three whole suites take more than an hour on two cores.
+# Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported):
+# three whole suites take more than an hour on two cores.
 LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
-	threads.py depth.py memory.py peak_memory.py audit*.py keys.py leftovers.py views_in_memory.py lists_everywhere.py \
-	dtypes.py drawn_shapes.py scipy_*.py stats*.py special_functions.py signal.py sparse*.py ndimage.py \
-	interpolate*.py spatial.py programs.py coverage.py one_place.py))
+	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
+	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py))
 SHORT = $(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(LONG))
 
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)

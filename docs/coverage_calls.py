@@ -100,7 +100,7 @@ def attempt(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     except AssertionError:
         return REFUSED, "another value than the plain call's"
     try:
-        finite = [d for d in limited(lambda: [*differences(along, _is_narrow(zs))]) if np.isfinite(d)]
+        finite = [d for d in limited(lambda: [*differences(along)]) if np.isfinite(d)]
     except (Exception, Late):
         raise UnsuitableError("does not take other arguments") from None
     if not finite or not np.isfinite(slope):

@@ -126,6 +126,7 @@ seen_through(np.trim_zeros, lambda s: [
     case(s(4)), case(s(3), "f"), case(s(2, 2), axis=0), case(s(3, dtype=np.float32), "b"), case(s(0)),
 ])  # fmt: skip
 
+
 def _all_indices(*shape: Any) -> Iterator[tuple[int, ...]]:
     """As ``np.ndindex`` of NumPy 2.4 does; before it, that class wrote into arrays that it had made."""
     lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape

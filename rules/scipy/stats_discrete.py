@@ -15,7 +15,7 @@ from yota_py.registry.registry import Cases, case, nondiff
 
 from ..support import stop_gradient, strong
 from .stats import valued
-from .stats_private import distribution_function, known_as, method, values, without_formula
+from .stats_private import distribution_function, known_as, known_by_value, method, values
 
 _PROBABILITIES: Cases = lambda s: [  # noqa: E731
     case(stats.poisson, np.array([0, 2, 3]), s(3, low=0.5)),
@@ -69,12 +69,9 @@ for _name in ("ppf", "isf"):
 
 # ------------------------------------------------------------------------------- distributions that are compiled code
 
-_sum = nondiff(values(rv_discrete, "_cdf"))
-
-
-@method(rv_discrete, "_cdf")
-def _cdf(self: Any, k: Any, *args: Any) -> Any:
-    return without_formula(_sum(self, k, *args), *args)
+known_by_value(rv_discrete, "_cdf")  # a sum
+known_by_value(type(stats.hypergeom), "_logcdf")
+known_by_value(type(stats.hypergeom), "_logsf")
 
 
 def _method(dist: Any, name: str) -> Callable[..., Any]:
@@ -122,18 +119,6 @@ def _nbinom_logcdf(self: Any, k: Any, n: Any, p: Any) -> Any:
 def _nbinom_stats(self: Any, n: Any, p: Any) -> Any:
     q = 1 - p
     return n * q / p, n * q / p**2, (1 + q) / np.sqrt(n * q), 6 / n + p**2 / (n * q)
-
-
-def _by_value(dist: Any, name: str) -> None:
-    known = nondiff(values(type(dist), name))
-
-    @_method(dist, name)
-    def body(self: Any, k: Any, *args: Any) -> Any:
-        return without_formula(known(self, k, *args), *args)
-
-
-_by_value(stats.hypergeom, "_logcdf")
-_by_value(stats.hypergeom, "_logsf")
 
 
 def _chances(k: Any, args: Any) -> tuple[Any, Any]:

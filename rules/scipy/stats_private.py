@@ -102,8 +102,8 @@ def method(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..
     return lambda body: patch(owner, name, through(body))
 
 
-def _density(owner: type, name: str) -> None:
-    """What is integrated of a density has its value as derivative, though it has none."""
+def known_by_value(owner: type, name: str) -> None:
+    """A method that is differentiated in nothing, as there is no formula."""
     known = nondiff(values(owner, name))
 
     @method(owner, name)
@@ -136,7 +136,7 @@ _COMPILED = {
     "norminvgauss": "sf isf", "skewnorm": "cdf ppf isf", "studentized_range": "pdf cdf", "truncnorm": "ppf isf",
    "vonmises": "cdf",
 }  # fmt: skip
-_KINDS = {"pdf": _density, "cdf": _distribution, "sf": _distribution, "ppf": _quantile, "isf": _quantile}
+_KINDS = {"pdf": known_by_value, "cdf": _distribution, "sf": _distribution, "ppf": _quantile, "isf": _quantile}
 for _owner, _name in _GENERIC + [
     (type(getattr(stats, dist)), name) for dist, names in _COMPILED.items() for name in names.split()
     if f"_{name}" in vars(type(getattr(stats, dist)))

@@ -343,3 +343,24 @@ def test_conversions_by_classes_that_are_also_asked_for_instances() -> None:
     for n in range(2, 12):
         assert grad(f, np.ones(2), n)[0] == 2 * n
     assert sum(entry.calls for entry in explain(f)) >= 6
+
+
+def also_asked(k: Any) -> bool:
+    return isinstance(k, (bool, int))
+
+
+def itself_asked(k: Any) -> bool:
+    return isinstance(int, type) and k is not int
+
+
+@pytest.mark.parametrize(("asked", "served"), [(also_asked, True), (itself_asked, False)])
+def test_conversions_beside_functions_that_ask(asked: Any, served: bool) -> None:
+    """Asked for instances, a class may be a stand-in; asked what it is itself, it is itself."""
+
+    def f(x: Any, n: Any) -> Any:
+        k = int(n)
+        return np.sum(x) * k if asked(k) else np.sum(x)
+
+    for n in range(2, 12):
+        assert grad(f, np.ones(2), n)[0] == 2 * n
+    assert (sum(entry.calls for entry in explain(f)) >= 6) == served

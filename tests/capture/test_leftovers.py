@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 from roads import Make, Program, agrees_under_grad, as_it_is, left_behind, served, x_of
 
 from yota_py import grad, jit
+from yota_py.capture.attributes import Attributes
 
 
 class Box:
@@ -266,3 +267,27 @@ def test_values_of_a_differentiation_inside_another_one() -> None:
         grad(lambda x: np.sum(grad(inner, x)[1][0] * x), x_of(i))
         assert left_behind() == []
         assert_array_equal(box.seen[0], x_of(i) * 2.0)
+
+
+def test_each_object_of_a_chain_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once for each that is found behind it."""
+    reads, read = [0], Attributes._attributes_of
+
+    def counted(*args: Any) -> None:
+        reads[0] += 1
+        read(*args)
+
+    monkeypatch.setattr(Attributes, "_attributes_of", counted)
+    counts = []
+    for n in (100, 200):
+        head: Any = None
+        for i in range(n):
+            head = Box(v=float(i), next=head)
+        box, reads[0] = Box(head=head), 0
+
+        def f(x: Any, box: Any = box) -> Any:
+            return x * box.head.v * box.head.next.v
+
+        assert_array_equal(jit(f)(np.ones(2)), np.full(2, (n - 1.0) * (n - 2.0)))
+        counts.append(reads[0])
+    assert counts[1] <= 3 * counts[0]

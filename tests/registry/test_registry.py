@@ -75,6 +75,21 @@ def test_a_stand_in_is_given_again(module: types.ModuleType) -> None:
             assert grad(f, x) == (2 * x, (slope,))
 
 
+def test_a_stand_in_has_a_place_of_its_own(module: types.ModuleType) -> None:
+    class Base:
+        def twice(self, x: Any) -> Any:
+            return 2.0 * float(x)
+
+    class Derived(Base):
+        pass
+
+    with pytest.raises(AttributeError, match=r"Derived has no twice of its own: patch\(Base, 'twice'\)"):
+        patch(Derived, "twice")
+    with pytest.raises(AttributeError, match="thrice"):
+        patch(module, "thrice")
+    assert grad(lambda x: x * x, 2.0) == (4.0, (4.0,))
+
+
 def test_what_the_engine_may_do_is_no_other_rule() -> None:
     f = value_and_grad(lambda x: np.sum(np.sin(x)))
     f(np.ones(2)), f(np.ones(2))

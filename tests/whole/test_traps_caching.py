@@ -277,10 +277,10 @@ def test_fresh_lambdas_hit_and_are_not_taken_for_dead_ones() -> None:
     for _ in range(3):
         agree(make(1.0, np.sin), x)
     known, size = kernels.count(), len(cache.caches)
-    for i in range(8):
+    for i in range(20):
         agree(make(1.0, np.sin), x + i / 8)
     assert (kernels.count(), len(cache.caches)) == (known, size)
-    for i in range(8):  # the same addresses again, for other arrays and functions
+    for i in range(20):  # the same addresses again, for other arrays and functions
         agree(make(np.full(3, i / 8), (lambda k: lambda y: y * k)(i)), x)
         gc.collect()
 

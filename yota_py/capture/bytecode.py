@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, EnumMeta, auto
 from inspect import CO_VARARGS, CO_VARKEYWORDS, getattr_static
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import CodeType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
@@ -272,9 +272,16 @@ def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
 
 
 def _is_asked_of(instructions: Sequence[dis.Instruction], i: int) -> bool:
-    """Whether what an instruction loads is what ``isinstance`` is asked of, or is in a tuple of that."""
-    after = (x for x in instructions[i + 1 :] if x.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG"))
-    call = next((x for x in after if not _only_loads(x) and x.opname != "BUILD_TUPLE"), None)
+    """Whether what an instruction loads is the class that ``isinstance`` is asked of, or one in a tuple of them."""
+    after = [x for x in instructions[i + 1 :] if x.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG")]
+    others = list(takewhile(_only_loads, after))
+    after = after[len(others) :]
+    if others or (after and after[0].opname == "BUILD_TUPLE"):
+        items = sum(x.opname not in _READS and not is_subscript(x) for x in others) + 1
+        if not after or after[0].opname != "BUILD_TUPLE" or (after[0].arg or 0) < items:
+            return False
+        after = after[1:]
+    call = after[0] if after else None
     if call is None or call.opname != "CALL" or call.arg != 2 or call.positions is None:
         return False
     start = call.positions[0], call.positions[2]

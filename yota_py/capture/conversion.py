@@ -104,7 +104,7 @@ class Conversions:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._taken: dict[tuple[int, str], Spot] = {}
+        self._taken: dict[tuple[int, str], tuple[Spot, Any]] = {}  # with what stands there now
 
     def take(self, namespace: dict[str, Any], name: str, codes: Codes) -> None:
         """A name in code of this name space that stands for a builtin, or for what its module shows otherwise
@@ -114,23 +114,23 @@ class Conversions:
         stand_in = None if is_traced(value) else shown_for(value)
         if not is_own:
             stand_in = _STAND_INS.get(name, stand_in)
-        is_class = isinstance(stand_in, type)
-        if stand_in is None or any(
-            _mentions(code, name, is_class) for (_, of), code in codes.items() if of == id(namespace)
-        ):
+        running = (code for (_, of), code in codes.items() if of == id(namespace))
+        if stand_in is None or any(_needs_itself(code, name, stand_in) for code in running):
             return
-        self._taken[id(namespace), name] = place = (Item if is_own else Builtin)(namespace, name)
+        place = (Item if is_own else Builtin)(namespace, name)
+        self._taken[id(namespace), name] = place, stand_in
         self._exchange.put(value, stand_in, place)
 
     def heed(self, namespace: dict[str, Any], code: CodeType) -> None:
         """More code runs in a name space."""
-        for (of, name), place in list(self._taken.items()):
-            if of == id(namespace) and _mentions(code, name, isinstance(namespace.get(name), type)):
+        for (of, name), (place, stand_in) in list(self._taken.items()):
+            if of == id(namespace) and _needs_itself(code, name, stand_in):
                 self._exchange.take_back(place)
                 del self._taken[of, name]
 
 
-def _mentions(code: CodeType, name: str, is_class: bool) -> bool:
+def _needs_itself(code: CodeType, name: str, stand_in: Any) -> bool:
     """Whether code loads a global name for anything else than to call it, or, of a class, to ask for its instances."""
     every = [names_of(part) for part in nested(code)]
+    is_class = isinstance(stand_in, type)
     return any(name in names.mentioned or (name in names.classes and not is_class) for names in every)

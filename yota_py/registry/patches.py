@@ -43,9 +43,15 @@ def patch(
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
     classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
     primitive that computes the same: register its rule. Returns the stand-in.
+
+    Raises AttributeError for what the owner has not, or has inherited: that stands in another class.
     """
+    fn = getattr(owner, name)
+    if name not in vars(owner):
+        home = next((cls for cls in getattr(owner, "__mro__", ()) if name in vars(cls)), owner)
+        raise AttributeError(f"{owner.__name__} has no {name} of its own: patch({home.__name__}, {name!r})")
     again = (owner, name) in patched
-    patched[owner, name] = stand_in = stand_in or dispatching(original(getattr(owner, name)))
+    patched[owner, name] = stand_in = stand_in or dispatching(original(fn))
     if isinstance(owner, type):
         states.setdefault(owner, own_attributes)
     if holds:

@@ -16,9 +16,9 @@ _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-4, 1e-5, 1e-3, 1e-2, 1e-6)} 
 _LARGE = 1e-4  # from here on, Richardson's extrapolation is more exact
 
 
-def is_narrow(loss: Any) -> bool:
-    """Whether a number has less than 64 bits."""
-    return typeof(loss).dtype.itemsize < 8  # type: ignore[union-attr, no-any-return]
+def is_narrow(y: Any) -> bool:
+    """Whether numbers, or their real and imaginary parts, have less than 64 bits."""
+    return typeof(y).dtype.itemsize // (1 + np.iscomplexobj(y)) < 8  # type: ignore[union-attr, no-any-return]
 
 
 def differences(loss: Callable[[float], Any], narrow: bool | None = None) -> Iterator[float]:
@@ -132,7 +132,6 @@ def weighted(call: Callable[[Sequence[Any]], list[Any]], dys: Sequence[Any]) -> 
     def loss(xs: Sequence[Any]) -> Any:
         ys = call(xs)
         total = sum(product(dy, y) for dy, y in zip(dys, ys, strict=True))
-        narrow = any(typeof(y).dtype.itemsize // (1 + np.iscomplexobj(y)) < 8 for y in ys)  # type: ignore[union-attr]
-        return np.float32(total) if narrow else np.float64(total)
+        return np.float32(total) if any(map(is_narrow, ys)) else np.float64(total)
 
     return loss

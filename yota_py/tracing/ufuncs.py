@@ -196,18 +196,13 @@ def _reduce(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequ
 
 def _accumulate(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
     a, axis, dtype = inputs[0], decided(kwargs.get("axis", 0)), kwargs.get("dtype")
-    if not isinstance(axis, int):
-        axes = range(np.ndim(a) or 1) if axis is None else axis
-        axis = axes[0] if isinstance(axes, tuple | range) and len(axes) == 1 else _refused(ufunc, a, axis)
+    axes = tuple(range(np.ndim(a) or 1)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if len(axes) != 1:
+        ufunc.accumulate(np.ones(np.shape(a)), axis)  # raises what NumPy raises
+    axis = axes[0]
     if (fn := ufunc_methods.get((ufunc, "accumulate"))) is not None:
         return [_recorded(fn, (a,), {"axis": axis, **_telling({"dtype": dtype})})]
     return [ufunc_accumulate(ufunc, a, axis, dtype)]
-
-
-def _refused(ufunc: Any, a: Any, axis: Any) -> Any:
-    """Raises what NumPy does; numbers that are no Python integers are axes."""
-    ufunc.accumulate(np.ones(np.shape(a)), axis)
-    return axis
 
 
 def _reduceat(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
