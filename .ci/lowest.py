@@ -5,9 +5,9 @@ from pathlib import Path
 
 
 def constraints() -> list[str]:
-    """The lower bounds of what the library needs: ``numpy>=2.0`` as ``numpy==2.0``."""
+    """The lower bounds of what the library needs: ``numpy>=2.0,<3`` as ``numpy==2.0``."""
     text = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text()
-    return [bound.replace(">=", "==") for bound in tomllib.loads(text)["project"]["dependencies"]]
+    return [bound.partition(",")[0].replace(">=", "==") for bound in tomllib.loads(text)["project"]["dependencies"]]
 
 
 if __name__ == "__main__":

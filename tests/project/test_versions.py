@@ -22,7 +22,9 @@ from yota_py.registry.registry import Sample, primitives
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-BOUNDS = dict(bound.split(">=") for bound in PROJECT["project"]["dependencies"])
+NEEDED = [bound.partition(",") for bound in PROJECT["project"]["dependencies"]]
+BOUNDS = dict(lower.split(">=") for lower, _, _ in NEEDED)
+BELOW = {lower.partition(">=")[0]: upper.removeprefix("<") for lower, _, upper in NEEDED if upper}
 OLDEST_PYTHON = PROJECT["project"]["requires-python"].removeprefix(">=")
 TELLS_SIGNATURES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 
@@ -45,6 +47,8 @@ def test_the_readme_says_the_bounds() -> None:
     assert f"Python {OLDEST_PYTHON} or later" in text
     for name, version in BOUNDS.items():
         assert re.search(rf"{name} {re.escape(version)}\b", text, re.IGNORECASE), (name, version)
+    for name, version in BELOW.items():
+        assert re.search(rf"{name}[^,]* below {re.escape(version)}\b", text, re.IGNORECASE), (name, version)
 
 
 def test_nothing_deprecated_is_used_by_importing_or_compiling() -> None:
