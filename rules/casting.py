@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.base.types import resolved_dtype
 from yota_py.errors import LostDerivativeError
 from yota_py.registry.composites import composite, expanded
 from yota_py.registry.kernels import Map, named
@@ -51,11 +52,12 @@ def _real_astype(x: Any, dtype: Any) -> Any:
 def _astype_method(
     x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
+    dtype = resolved_dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):
-        raise TypeError(f"cannot cast an array from {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+        raise TypeError(f"cannot cast an array from {x.dtype} to {dtype} by the rule {casting!r}")
     wanted = order_of(order) or "K"
-    if not isinstance(x, np.ndarray) or x.dtype != np.dtype(dtype):
-        return _cast(x, np.dtype(dtype), wanted)
+    if not isinstance(x, np.ndarray) or x.dtype != dtype:
+        return _cast(x, dtype, wanted)
     if not copy and wanted == "A" and not (lies_in(x, "C") or lies_in(x, "F")):
         copy = True
     return _laid_out(x, wanted, True if copy else None)
@@ -156,11 +158,11 @@ def _no_numbers(dtype: Any) -> LostDerivativeError:
 def _converted(x: Any, dtype: Any = None, ndmin: int = 0, order: Any = None, copy: bool | None = None) -> Any:
     """``np.array`` of what holds traced numbers and arrays; an array itself, where nothing is to be done."""
     y, order = assemble(x), order_of(order) or "K"
-    if dtype is not None and y.dtype != dtype:
-        check_range(np.dtype(dtype), x)
-        if np.dtype(dtype).kind not in "fciub" and find_traced((x,)) is not None:
-            raise _no_numbers(np.dtype(dtype))
-        y = _cast(y, np.dtype(dtype), "K" if order == "A" else order)
+    if dtype is not None and y.dtype != (dtype := resolved_dtype(dtype)):
+        check_range(dtype, x)
+        if dtype.kind not in "fciub" and find_traced((x,)) is not None:
+            raise _no_numbers(dtype)
+        y = _cast(y, dtype, "K" if order == "A" else order)
     elif y is not x and order == "F" and y.ndim > 1:
         y = np.copy(y, order="F")
     if y is x:

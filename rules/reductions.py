@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import dispatching
+from yota_py.base.types import resolved_dtype
 from yota_py.registry.kernels import Reduce, Scan
 from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
@@ -60,9 +61,10 @@ def _lowered(fn: Any, combine: Any, neutral: float | None) -> Any:
         initial = NOTHING if initial is None else initial
         if not given(dtype=dtype) and initial is NOTHING and where is NOTHING:
             return NotImplemented
-        if dtype is not None and np.dtype(dtype).kind not in "fc" and np.dtype(dtype) != np.int64:
+        dtype = None if dtype is None else resolved_dtype(dtype)
+        if dtype is not None and dtype.kind not in "fc" and dtype != np.int64:
             return NotImplemented  # NumPy sums narrow integers in wide ones, unless told otherwise
-        x = a if dtype is None else astype(a, np.dtype(dtype))
+        x = a if dtype is None else astype(a, dtype)
         first = NOTHING if initial is NOTHING else astype(initial, dtype_of(x))
         if where is not NOTHING:
             x = like(np.where(where, x, first if neutral is None else neutral), x)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.base.types import resolved_dtype
 from yota_py.registry.composites import composite
 from yota_py.registry.registry import Case, Cases, Sample, case, rrule
 from yota_py.registry.tangents import astype, like
@@ -45,7 +46,7 @@ def _inexact(a: Any, dtype: Any = None) -> Any:
     """The array in which a mean is computed: integers and bools as float64."""
     if dtype is None:
         dtype = dtype_of(a) if dtype_of(a).kind in "fc" else np.float64
-    return a if dtype_of(a) == dtype else astype(a, np.dtype(dtype))
+    return a if dtype_of(a) == dtype else astype(a, dtype)
 
 
 def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:
@@ -69,12 +70,15 @@ def mean_rule(
     """``mean``: the sum over the number of elements."""
     a = operand(a)
     half = dtype is None and dtype_of(a) == np.float16  # NumPy sums these in single precision
-    whole = dtype is not None and np.dtype(dtype).kind not in "fc"  # then sums and quotients are whole numbers
+    dtype = None if dtype is None else resolved_dtype(dtype)
+    if dtype is not None and dtype.kind not in "fciub":
+        raise unsupported(f"a mean in dtype={dtype}", "Convert the array with astype")
+    whole = dtype is not None and dtype.kind not in "fc"  # then sums and quotients are whole numbers
     x = _inexact(a, np.float32 if half else None if whole else dtype)
     n = _count(x, axis, where, **given(keepdims=keepdims))
     if whole:
         total = np.sum(a, axis=axis, **given(dtype=dtype, keepdims=keepdims, where=where))
-        return astype(np.divide(total, n), np.dtype(dtype)), lambda dy: (None,)
+        return astype(np.divide(total, n), dtype), lambda dy: (None,)
     y = np.divide(_wide(np.sum(x, axis=axis, **given(keepdims=keepdims, where=where))), n)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
@@ -111,8 +115,9 @@ def _variance(
 ) -> tuple[Any, Any, Any]:
     """The variance, the deviations and the degrees of freedom (the last two as the pullbacks need them)."""
     a = operand(a)
-    if dtype is not None and (np.dtype(dtype).kind != "f" or dtype_of(a).kind == "c"):
-        raise unsupported(f"a variance of {dtype_of(a)} in dtype={np.dtype(dtype)}", "Convert the array with astype")
+    dtype = None if dtype is None else resolved_dtype(dtype)
+    if dtype is not None and (dtype.kind != "f" or dtype_of(a).kind == "c"):
+        raise unsupported(f"a variance of {dtype_of(a)} in dtype={dtype}", "Convert the array with astype")
     x = _inexact(a, dtype)
     d = _deviations(x, axis, where, mean)
     n = np.maximum(

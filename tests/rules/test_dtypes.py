@@ -21,6 +21,7 @@ from yota_py.cache.modes import Gradient, Request
 from yota_py.engine.kernels.ir import KernelSpec, Node, Output
 from yota_py.engine.kernels.ir import Operand as Read
 from yota_py.engine.kernels.store import addresses
+from yota_py.errors import YotaError
 
 ALL = "YOTA_SEQUENCES" in os.environ
 SEED, SEVERAL = 0, 14
@@ -165,3 +166,24 @@ def test_a_store_is_never_wider_than_its_memory() -> None:
             addresses([KernelSpec(1, True, (read,), (node,), (store,))])
     with pytest.raises(TypeError, match="where bool is wanted"):
         addresses([KernelSpec(1, True, (read,), (Node("square", (0,), "int64"),), (store,))])
+
+
+@pytest.mark.parametrize("call", [
+    "np.subtract(x, 0.5, dtype={})", "np.add(x, x, signature=(None, None, {}))", "np.add.reduce(x, dtype={})",
+    "np.add.outer(x, x, dtype={})", "np.multiply.accumulate(x, dtype={})", "np.sum(x, dtype={})", "x.prod(dtype={})",
+    "x.astype({})", "np.array(x, dtype={})", "np.asarray([x[0], 1.5], {})", "np.full(2, x[0], dtype={})",
+    "np.mean(x, dtype={})", "np.var(x, dtype={})", "np.cumsum(x, dtype={})",
+])  # fmt: skip
+def test_classes_of_dtypes_and_of_objects(call: str) -> None:
+    """Classes of ``numpy.dtypes`` stand for their dtypes, where NumPy has it so; objects are refused, or right."""
+    x = np.array([0.75, 1.25, 2.0])
+    for said in ("np.dtypes.Float32DType", "np.dtypes.Float64DType", "object"):
+        f = eval(f"lambda x: np.sum({call.format(said)})")
+        try:
+            value, (slope,) = grad(f, x)
+        except YotaError:
+            assert np.asarray(eval(call.format(said))).dtype == object or said == "object"
+            continue
+        want, (wanted,) = grad(eval(f"lambda x: np.sum({call.format('np.float64')})"), x)
+        np.testing.assert_allclose([value, *slope], [want, *wanted], 1e-6)
+        assert type(value) is type(f(x))

@@ -98,6 +98,16 @@ def _array_type(dtype: np.dtype[Any], shape: tuple[int, ...], kind: Kind) -> Arr
     return ArrayType(dtype, shape, kind)
 
 
+def resolved_dtype(said: Any) -> np.dtype[Any]:
+    """The dtype of the array that NumPy makes with ``dtype=said``, which can be a class of ``numpy.dtypes``, too.
+
+    >>> resolved_dtype(np.dtypes.Float32DType), np.dtype(np.dtypes.Float32DType)  # the latter: any class at all
+    (dtype('float32'), dtype('O'))
+    """
+    dtype: np.dtype[Any] = np.empty(0, said).dtype
+    return dtype
+
+
 def typeof(value: Any) -> Type:
     """The type of a value as it stands on a tape.
 

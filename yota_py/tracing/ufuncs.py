@@ -15,7 +15,7 @@ from numpy._core import umath
 
 from ..base.dispatch import decided, find_traced, is_traced, shadow
 from ..base.signatures import signature_of
-from ..base.types import typeof
+from ..base.types import resolved_dtype, typeof
 from ..base.unwinding import Quiet
 from ..registry.registry import ufunc_methods
 from ..registry.tangents import astype
@@ -41,11 +41,13 @@ def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, An
         return meet(getattr(ufunc, method), inputs, kwargs, name_of(ufunc))
     outs = kwargs.pop("out", None) or (None,) * ufunc.nout
     wanted = _asked(ufunc, method, inputs, kwargs, outs)
+    if kwargs.get("dtype") is not None:
+        kwargs["dtype"] = resolved_dtype(kwargs["dtype"])
     if method in ("reduce", "accumulate", "reduceat"):
         if kwargs.get("dtype") is None and outs[0] is not None:
             kwargs["dtype"] = _dtype_for(ufunc, inputs[0], outs[0])
         elif kwargs.get("dtype") is not None and is_traced(inputs[0]):
-            inputs = (astype(inputs[0], np.dtype(kwargs["dtype"])), *inputs[1:])  # as NumPy does, whatever is lost
+            inputs = (astype(inputs[0], kwargs["dtype"]), *inputs[1:])  # as NumPy does, whatever is lost
     where = kwargs.pop("where", True) if method in ("__call__", "outer") else True
     with Quiet():  # NumPy has warned
         results = _METHODS[method](ufunc, inputs, kwargs)
@@ -118,6 +120,8 @@ def _given(result: Any, want: Any, where: Any, order: Any, name: str) -> Any:
     """A result of NumPy's kind. Of elements that ``where`` leaves out it says nothing: they are zeros."""
     if where is not True:
         result = np.where(where, result, np.result_type(result).type(0))
+    if not isinstance(want, np.ndarray | np.generic):
+        raise unsupported(f"{name} in a dtype of no numbers")
     if isinstance(want, np.ndarray) != (typeof(result).kind == "array"):  # type: ignore[union-attr]
         result = astype(result, want.dtype)[...] if isinstance(want, np.ndarray) else result[()]
     if (np.result_type(result), np.shape(result)) != (want.dtype, want.shape):
@@ -146,7 +150,7 @@ def _call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequen
     core = {key: value for key, value in kwargs.items() if key in ("axes", "axis", "keepdims")}
     signature = kwargs.get("signature", kwargs.get("sig"))
     if (dtype := kwargs.get("dtype")) is not None:
-        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+        signature = (None,) * ufunc.nin + (dtype,) * ufunc.nout
     if signature is not None:
         inputs = _cast(ufunc, inputs, signature)
     result = _recorded(CLIP if ufunc is _CLIP else ufunc, inputs, core)
@@ -163,7 +167,8 @@ def _cast(ufunc: Any, inputs: tuple[Any, ...], signature: Any) -> tuple[Any, ...
     outputs = (None,) * ufunc.nout
     types = [type(x) if type(x) in _NUMBERS[1:] else np.result_type(x) for x in shadow(inputs)]
     if isinstance(signature, str):
-        signature = tuple(map(np.dtype, signature.replace("->", "")))
+        signature = tuple(signature.replace("->", ""))
+    signature = tuple(None if said is None else resolved_dtype(said) for said in signature)
     loop = ufunc.resolve_dtypes((*types, *outputs), signature=signature, casting="unsafe")[: ufunc.nin]
     cast = tuple(x if np.result_type(x) == dtype and type(x) not in _NUMBERS else astype(x, dtype)
                  for x, dtype in zip(inputs, loop, strict=True))
@@ -185,7 +190,7 @@ def _reduce(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequ
     axis = decided(kwargs.get("axis", 0)) if np.ndim(a) else None  # a number counts as one element along axis 0
     if (fn := ufunc_methods.get((ufunc, "reduce"))) is not None:
         if "dtype" not in _keywords(fn) and (dtype := options.pop("dtype", None)) is not None:
-            a = astype(a, np.dtype(dtype))
+            a = astype(a, dtype)
         if _keywords(fn).issuperset(options):
             return [_recorded(fn, (a,), {"axis": axis, **options})]
     _check_order(ufunc, a)
