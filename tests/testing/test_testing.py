@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import yota_py.rules  # noqa: F401 - registers the rules
 
 from yota_py.capture.recording import record_call
+from yota_py.registry.patches import patch
 from yota_py.registry.registry import nondiff, primitive, rrule
 from yota_py.registry.tangents import conj, unbroadcast
 from yota_py.reverse.verbs import differentiate
@@ -217,3 +220,23 @@ def test_programs_of_functions_that_read_arrays_from_elsewhere() -> None:
         value, dx = run([np.arange(3.0) + i])
         np.testing.assert_allclose(value, f(np.arange(3.0) + i), rtol=1e-12)
         np.testing.assert_allclose(dx, np.cos(np.arange(3.0) + i) * weights, rtol=1e-12)
+
+
+def test_stand_ins_of_a_check_are_put_back() -> None:
+    """While it lasts they stay, and what is patched meanwhile has one; after one that fails, too, all is as before."""
+    module = types.ModuleType("module_of_this_test")
+    module.twice = twice = lambda x: 2 * x  # type: ignore[attr-defined]
+    places = [(np, "zeros"), (math, "sin"), (module, "twice")]
+    before = [vars(owner)[name] for owner, name in places]
+    exchanged: list[list[bool]] = []
+
+    def f(x: Any) -> Any:
+        exchanged.append([vars(owner)[name] is not fn for (owner, name), fn in zip(places, before, strict=True)])
+        if len(exchanged) == 3:  # traced
+            patch(module, "twice", twice)
+        return x * (1 if len(exchanged) < 9 else 2)
+
+    with pytest.raises(AssertionError, match="differs"):
+        check_grads(f, 2.0)
+    assert exchanged[1:4:2] == [[False] * 3, [True] * 3] and exchanged[2] == [True, True, False], exchanged
+    assert all(vars(owner)[name] is fn for (owner, name), fn in zip(places, before, strict=True))

@@ -99,12 +99,13 @@ def _array_type(dtype: np.dtype[Any], shape: tuple[int, ...], kind: Kind) -> Arr
 
 
 def resolved_dtype(said: Any) -> np.dtype[Any]:
-    """The dtype of the array that NumPy makes with ``dtype=said``, which can be a class of ``numpy.dtypes``, too.
+    """The dtype that is meant by ``dtype=said``, which can be a class of ``numpy.dtypes``, too.
 
     >>> resolved_dtype(np.dtypes.Float32DType), np.dtype(np.dtypes.Float32DType)  # the latter: any class at all
     (dtype('float32'), dtype('O'))
     """
-    dtype: np.dtype[Any] = np.empty(0, said).dtype
+    scalar: Any = said.type if isinstance(said, type) and issubclass(said, np.dtype) else said
+    dtype: np.dtype[Any] = np.dtype(scalar)
     return dtype
 
 

@@ -97,7 +97,7 @@ class Installed(Passing):
 
     _users: ClassVar[set[Installed]] = set()
     _exchanged: ClassVar[dict[Owner, dict[str, Any]]] = {}  # the originals
-    _are_all: ClassVar[bool] = False  # exchanged
+    _in_place: ClassVar[tuple[int, ...]] = ()  # how many there were when they were exchanged
 
     def __init__(self, trace: Any) -> None:
         self._trace = trace
@@ -107,15 +107,10 @@ class Installed(Passing):
         """What tells whether all is as at the beginning: the block has caught no exception that came in between."""
         with locks.tables:
             self._users.add(self)
-            if not self._are_all:
-                for owner, gates in _stand_ins().items():
-                    own = map(vars(owner).__getitem__, gates)
-                    self._exchanged.setdefault(owner, dict(zip(gates, own, strict=True)))
-                    _assign(owner, gates)
-                for name in MODULES:
-                    if type(module := sys.modules.get(name)) is ModuleType:
-                        module.__class__ = Showing
-                Installed._are_all = True
+            self._exchange()
+            for name in MODULES:
+                if type(module := sys.modules.get(name)) is ModuleType:
+                    module.__class__ = Showing
         state.traces.append(self._trace)
         return lambda: self.is_innermost() and state.suspended == self._suspended
 
@@ -126,14 +121,48 @@ class Installed(Passing):
         with locks.tables:
             self._users.discard(self)
             if not self._users:
-                Installed._are_all = False
                 for name in MODULES:
                     if type(module := sys.modules.get(name)) is Showing:
                         module.__class__ = ModuleType  # type: ignore[assignment]
-                while self._exchanged:
-                    owner, before = next(reversed(self._exchanged.items()))
-                    _assign(owner, before)
-                    del self._exchanged[owner]
+                if not Kept.blocks:
+                    self.put_back()
+
+    @classmethod
+    def _exchange(cls) -> None:
+        gates_of = _stand_ins()
+        if cls._in_place == (count := (len(_kept), len(_gates), *_looked_through)):
+            return
+        for owner, gates in gates_of.items():
+            known = cls._exchanged.get(owner, {})
+            new = gates.keys() - known.keys() if known else gates
+            cls._exchanged[owner] = known | dict(zip(new, map(vars(owner).__getitem__, new), strict=True))
+            _assign(owner, gates)
+        cls._in_place = count
+
+    @classmethod
+    def put_back(cls) -> None:
+        """Give the places their originals again."""
+        cls._in_place = ()
+        while cls._exchanged:
+            owner, before = next(reversed(cls._exchanged.items()))
+            _assign(owner, before)
+            del cls._exchanged[owner]
+
+
+class Kept(Passing):
+    """The block in which stand-ins stay where they are between one trace and the next; they answer as the originals."""
+
+    blocks: ClassVar[set[Kept]] = set()
+
+    def begin(self) -> None:
+        with locks.tables:
+            self.blocks.add(self)
+
+    def end(self) -> None:
+        with locks.tables:
+            self.blocks.discard(self)
+            if not self.blocks and not Installed._users:
+                Installed.put_back()
 
 
 def _assign(owner: Owner, values: dict[str, Any]) -> None:
