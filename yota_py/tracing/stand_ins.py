@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
+from operator import itemgetter
 from types import FrameType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
@@ -133,9 +134,11 @@ class Installed(Passing):
         if cls._in_place == (count := (len(_kept), len(_gates), *_looked_through)):
             return
         for owner, gates in gates_of.items():
-            known = cls._exchanged.get(owner, {})
-            new = gates.keys() - known.keys() if known else gates
-            cls._exchanged[owner] = known | dict(zip(new, map(vars(owner).__getitem__, new), strict=True))
+            before = cls._exchanged.get(owner)
+            if before is None:
+                cls._exchanged[owner] = _values(owner, gates)
+            else:
+                cls._exchanged[owner] = {name: vars(owner)[name] for name in gates if name not in before} | before
             _assign(owner, gates)
         cls._in_place = count
 
@@ -143,10 +146,9 @@ class Installed(Passing):
     def put_back(cls) -> None:
         """Give the places their originals again."""
         cls._in_place = ()
-        while cls._exchanged:
-            owner, before = next(reversed(cls._exchanged.items()))
+        for owner, before in reversed(cls._exchanged.items()):
             _assign(owner, before)
-            del cls._exchanged[owner]
+        cls._exchanged.clear()
 
 
 class Kept(Passing):
@@ -165,13 +167,30 @@ class Kept(Passing):
                 Installed.put_back()
 
 
+_values_known: dict[Owner, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {}
+
+
+def _values(owner: Owner, names: dict[str, Any]) -> dict[str, Any]:
+    """What stands there under these names: mostly the same as before, and a comparison is fast."""
+    if not names:
+        return {}
+    get, known, by_name = _values_known.get(owner, (None, (), {}))
+    if get is None or len(by_name) != len(names):
+        get = itemgetter(*names, *list(names)[:1])  # of one name it would give no tuple
+    values = get(vars(owner))
+    if values != known:
+        by_name = dict(zip(names, values, strict=False))
+        _values_known[owner] = get, values, by_name
+    return by_name
+
+
 def _assign(owner: Owner, values: dict[str, Any]) -> None:
     """Attributes of a module, all at once, or of a class."""
-    if isinstance(owner, ModuleType):
-        vars(owner).update(values)
-    else:
+    if isinstance(owner, type):
         for name, value in values.items():
             setattr(owner, name, value)
+    else:
+        vars(owner).update(values)
 
 
 def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
