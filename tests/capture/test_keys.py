@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -257,3 +258,19 @@ def test_factories_of_default_dicts(every_policy: None) -> None:
 
     runs_as_plain(lambda: (step, lambda i: (1.5 + i,), lambda: None), 5,
                   shown=lambda value: [dict(table, q=table["q"]) for table in value[0]])  # fmt: skip
+
+
+def test_what_the_garbage_collector_leaves_alone() -> None:
+    """``gc.freeze``, as servers call it before they fork: the tables that are there already are found all the same."""
+    table: dict[Any, Any] = {"a": [], "members": {("a",)}}
+    kept = frozenset([table["members"].copy])  # which it knows, and cannot change
+    gc.freeze()
+    try:
+        assert grad(lambda x: table.setdefault((x, 1), 3.0) * x, 1.5) == (4.5, (3.0,))
+        assert grad(lambda x: (table["members"].add(x), 2.0 * x)[1], 2.5) == (5.0, (2.0,))
+        with pytest.raises(YotaError, match="keeps a traced value in a frozenset"):
+            grad(lambda x: table.setdefault(kept | {x}, 3.0) * x, 1.5)
+    finally:
+        gc.unfreeze()
+    assert (1.5, 1) in table and [type(part) for part in [*table][2]] == [float, int]
+    assert {type(member) for member in table["members"]} == {tuple, float}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import base_of, is_proxy, refill, with_items
-from ..base.dispatch import find_traced, is_traced, shadow
+from ..base.dispatch import is_traced, shadow
 from ..tracing.tracer import Tracer, tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
@@ -93,17 +94,37 @@ def take_out(tracers: Iterable[Tracer]) -> bool:
     return done
 
 
+_TABLES = dict, set, frozenset
+
+
 def _holders(keys: list[Any], depth: int) -> Iterator[Any]:
     """Dicts and sets that hold these values, themselves or in tuples."""
-    if not keys or not depth:
-        return
-    ids, tuples = {*map(id, keys)}, []
-    for holder in gc.get_referrers(*keys):
-        if isinstance(holder, dict):
-            if any(id(key) in ids for key in dict.__iter__(holder)):
+    frozen = _frozen_tables() if gc.get_freeze_count() else []  # where the garbage collector does not look
+    while keys and depth:
+        ids, depth = {*map(id, keys)}, depth - 1
+        found = gc.get_referrers(*keys)
+        for holder in [*found, *frozen]:
+            if issubclass(type(holder), _TABLES) and not ids.isdisjoint(map(id, _members(holder))):
                 yield holder
-        elif isinstance(holder, set | frozenset):
-            yield holder
-        elif isinstance(holder, tuple) and find_traced((holder,)) is not None:
-            tuples.append(holder)
-    yield from _holders(tuples, depth - 1)
+        keys = [holder for holder in found if issubclass(type(holder), tuple)]
+
+
+def _members(table: Any) -> Iterator[Any]:
+    return next(cls for cls in _TABLES if isinstance(table, cls)).__iter__(table)
+
+
+def _frozen_tables() -> list[Any]:
+    """All dicts and sets that are reached from modules and from the functions that run; it takes long."""
+    level: list[Any] = [sys.modules]
+    for frame in sys._current_frames().values():
+        calls: types.FrameType | None = frame
+        while calls is not None:
+            level.append(calls)
+            calls = calls.f_back
+    seen, tables = {*map(id, level)}, []
+    while level:
+        tables += [x for x in level if issubclass(type(x), _TABLES)]
+        new = {id(x): x for x in gc.get_referents(*level) if id(x) not in seen}
+        seen |= new.keys()
+        level = [*filter(gc.is_tracked, new.values())]
+    return tables
