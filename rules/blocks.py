@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import show
 from yota_py.registry.registry import describe
 from yota_py.registry.tangents import astype, listed
@@ -81,7 +82,7 @@ class _Brackets:
 
     def __getitem__(self, key: Any) -> Any:
         key = tuple(map(listed, key)) if type(key) is tuple else listed(key)
-        return self._plain[key] if find_traced((key,)) is None else self._made(key)
+        return made_of_numbers(self._plain[key], (key,)) if find_traced((key,)) is None else self._made(key)
 
     def _made(self, key: Any) -> Any:
         raise NotImplementedError

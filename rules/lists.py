@@ -16,6 +16,7 @@ import numpy as np
 from yota_py.base.dispatch import find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
+from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import makers
 from yota_py.registry.tangents import listed
 from yota_py.registry.writes import asked, spare
@@ -117,7 +118,7 @@ def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[...,
             names = known.by_position + (known.rest,) * max(len(args) - len(known.by_position), 0)
             args = tuple(known.of(name, x) for name, x in zip(names, args, strict=False))
             kwargs = {name: known.of(name, x) for name, x in kwargs.items()}
-        return call(*args, **kwargs)
+        return made_of_numbers(call(*args, **kwargs), (*args, *kwargs.values()))
 
     return stand_in
 
@@ -131,7 +132,9 @@ class _Ufunc:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
-        return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
+        return made_of_numbers(
+            self._call(*map(array_of, inputs), *outs, **_masked(kwargs)), (*args, *kwargs.values())
+        )
 
     def reduce(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.reduce``"""
@@ -139,7 +142,7 @@ class _Ufunc:
 
     def accumulate(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.accumulate``"""
-        return self._ufunc.accumulate(array_of(array), *rest, **kwargs)
+        return made_of_numbers(self._ufunc.accumulate(array_of(array), *rest, **kwargs), (array, *rest))
 
     def reduceat(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.reduceat``"""
@@ -147,7 +150,7 @@ class _Ufunc:
 
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """``ufunc.outer``"""
-        return self._ufunc.outer(array_of(a), array_of(b), **_masked(kwargs))
+        return made_of_numbers(self._ufunc.outer(array_of(a), array_of(b), **_masked(kwargs)), (a, b))
 
     def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
         """``ufunc.at``"""

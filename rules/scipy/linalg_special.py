@@ -12,6 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from yota_py.registry.composites import rule_of_body
+from yota_py.registry.patches import makes_constants
 from yota_py.registry.registry import Cases, Sample, case, primitive, rrule, vjps
 from yota_py.registry.tangents import conj
 
@@ -292,3 +293,5 @@ def solve_circulant(
 
     y = solve_circulant(c, b, singular, tol, caxis, baxis, outaxis)
     return y, rule_of_body(body, [operand(c), operand(b)])[1]
+
+makes_constants(linalg, "hilbert", "invhilbert", "pascal", "invpascal", "dft", "hadamard", "helmert")

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from yota_py.base.dispatch import decided, find_traced
-from yota_py.registry.patches import patch, show
+from yota_py.registry.constants import made_of_numbers
+from yota_py.registry.patches import makes_constants, patch, show
 
 from ..support import operand, shape_of, stop_gradient
 from .sparse import Sparse, assembled, is_ours, is_sparse, sparse_of
@@ -29,7 +30,8 @@ class _Shown(type):
 
     def __call__(cls, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
         if not is_ours(arg1):
-            return cls.python(arg1, _plain(shape), dtype, copy, **options)
+            given = arg1, shape, dtype, *options.values()
+            return made_of_numbers(cls.python(arg1, _plain(shape), dtype, copy, **options), given)
         made = _made(cls.python, cls.form, arg1, shape if shape is None else tuple(_plain(shape)), copy)
         return made if dtype is None else made.astype(dtype)
 
@@ -174,3 +176,5 @@ def _issparse(fn: Any, x: Any) -> bool:
 @_patched("isspmatrix")
 def _isspmatrix(fn: Any, x: Any) -> bool:
     return isinstance(x, Sparse) and isinstance(x._pattern, sparse.spmatrix)
+
+makes_constants(sparse, "eye", "eye_array", "identity", "spdiags")

@@ -29,8 +29,8 @@ MAX_FLOORS = 12  # of the longest way down, through rooms and rules
 # Beside them: rules use what rules are made of; checks of rules use what they like, and nothing uses them.
 BESIDE = {"rules", "testing", "__init__"}
 FOR_RULES = {"errors", "base/dispatch", "base/ownership", "base/signatures", "base/types", "registry/applied",
-             "registry/composites", "registry/kernels", "registry/partials", "registry/patches", "registry/registry",
-             "registry/tangents", "registry/writes", "tape/operations"}  # fmt: skip
+             "registry/composites", "registry/constants", "registry/kernels", "registry/partials", "registry/patches",
+             "registry/registry", "registry/tangents", "registry/writes", "tape/operations"}  # fmt: skip
 
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled
 # The one late import of our own, through which they come.

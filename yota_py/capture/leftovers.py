@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -99,11 +98,12 @@ _TABLES = dict, set, frozenset
 
 def _holders(keys: list[Any], depth: int) -> Iterator[Any]:
     """Dicts and sets that hold these values, themselves or in tuples."""
-    frozen = _frozen_tables() if gc.get_freeze_count() else []  # where the garbage collector does not look
+    if gc.get_freeze_count():  # then the garbage collector does not look at them; with this it takes longer, no more
+        gc.unfreeze()
     while keys and depth:
         ids, depth = {*map(id, keys)}, depth - 1
         found = gc.get_referrers(*keys)
-        for holder in [*found, *frozen]:
+        for holder in found:
             if issubclass(type(holder), _TABLES) and not ids.isdisjoint(map(id, _members(holder))):
                 yield holder
         keys = [holder for holder in found if issubclass(type(holder), tuple)]
@@ -111,20 +111,3 @@ def _holders(keys: list[Any], depth: int) -> Iterator[Any]:
 
 def _members(table: Any) -> Iterator[Any]:
     return next(cls for cls in _TABLES if isinstance(table, cls)).__iter__(table)
-
-
-def _frozen_tables() -> list[Any]:
-    """All dicts and sets that are reached from modules and from the functions that run; it takes long."""
-    level: list[Any] = [sys.modules]
-    for frame in sys._current_frames().values():
-        calls: types.FrameType | None = frame
-        while calls is not None:
-            level.append(calls)
-            calls = calls.f_back
-    seen, tables = {*map(id, level)}, []
-    while level:
-        tables += [x for x in level if issubclass(type(x), _TABLES)]
-        new = {id(x): x for x in gc.get_referents(*level) if id(x) not in seen}
-        seen |= new.keys()
-        level = [*filter(gc.is_tracked, new.values())]
-    return tables

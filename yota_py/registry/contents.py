@@ -20,6 +20,11 @@ _PARTS = {
 _copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 
+def is_sparse_class(cls: type) -> bool:
+    """Whether this is one of SciPy's classes of sparse matrices and arrays."""
+    return any(base.__module__.startswith("scipy.sparse") and base.__name__ == "_spbase" for base in cls.__mro__)
+
+
 def parts_of(matrix: Any) -> list[np.ndarray]:
     """The arrays that a sparse matrix consists of; none if its format keeps something else."""
     parts: list[np.ndarray] = []

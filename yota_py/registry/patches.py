@@ -62,6 +62,12 @@ def patch(
     return stand_in
 
 
+def makes_constants(module: ModuleType, *names: str) -> None:
+    """Functions that make arrays of numbers: those that the user's code gets while it is traced stand on the tape."""
+    for name in names:
+        patched.setdefault((module, name), getattr(module, name))
+
+
 def open_to_traces(*modules: ModuleType) -> None:
     """Let functions of these modules of a library be traced through where ``through`` calls them."""
     open_modules.update({module.__name__: module for module in modules})

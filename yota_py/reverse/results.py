@@ -9,12 +9,12 @@ import numpy as np
 
 from ..base.dispatch import is_traced
 from ..base.types import ArrayType, Type
+from ..registry.constants import as_constant
 from ..tape.operations import Input, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from ..tape.trees import unflatten
 from ..tracing.mutation import traced_result
-from ..tracing.stand_ins import as_constant
 
 
 def result_types(tape: Tape) -> list[Type]:

@@ -17,11 +17,12 @@ from ..base.signatures import signature_of
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MissingRuleError
 from ..registry.applied import missing_rule
+from ..registry.constants import as_constant
 from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
-from .stand_ins import as_constant, suspended
+from .stand_ins import suspended
 from .tracer import elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 

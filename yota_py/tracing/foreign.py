@@ -23,6 +23,7 @@ from ..base.ownership import is_library
 from ..base.types import ArrayType, is_inexact, is_sequence, says_array, typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
+from ..registry.contents import is_sparse_class
 from ..registry.registry import methods, properties
 from ..tape.operations import user_site
 from ..tape.show import name_of
@@ -151,11 +152,6 @@ def _kind_of(cls: type) -> str:
 
 
 kind_of: Callable[[type], str] = lru_cache(maxsize=4096)(_kind_of)
-
-
-def is_sparse_class(cls: type) -> bool:
-    """Whether this is one of SciPy's classes of sparse matrices and arrays."""
-    return any(base.__module__.startswith("scipy.sparse") and base.__name__ == "_spbase" for base in cls.__mro__)
 
 
 def way_out(cls: type) -> str:

@@ -44,13 +44,14 @@ def with_sparse(ufunc: Any, x: Any, y: Any) -> Any:
     raise refused(sparse, f"{name_of(ufunc)} of the two is not followed, products are: S @ x, x @ S")
 
 
-def product(sparse: Any, dense: Any) -> Any:
-    """``sparse @ dense``."""
+def product(sparse: Any, dense: Any, source: Any = None) -> Any:
+    """``sparse @ dense``, of a matrix that was perhaps made of another one, its ``source``."""
     if kind_of(type(dense)) == "foreign":
         raise refused(dense, "its product with a sparse matrix is not followed")
     if np.ndim(dense) not in (1, 2) or len(sparse.shape) != 2:
         raise refused(sparse, f"a product of shapes {sparse.shape} and {np.shape(dense)} is not followed")
-    if not any(sparse is known or _looks_into(sparse, known) for trace in state.traces for known in trace.matrices):
+    source = sparse if source is None else source
+    if not any(source is known or _looks_into(source, known) for trace in state.traces for known in trace.matrices):
         innermost(dense).problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
     return sparse_matmul(copy_of(sparse.tocsr() if issubclass(type(sparse), dict) else sparse), dense)
 
@@ -65,7 +66,7 @@ def _looks_into(sparse: Any, known: Any) -> bool:
 
 def product_from_left(dense: Any, sparse: Any) -> Any:
     """``dense @ sparse``."""
-    return np.transpose(product(sparse.transpose(), np.transpose(dense)))
+    return np.transpose(product(sparse.transpose(), np.transpose(dense), sparse))
 
 
 # ------------------------------------------------- methods of other libraries that do not look who comes

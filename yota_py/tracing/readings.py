@@ -15,11 +15,11 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..base.dispatch import decided, shadow
 from ..base.unwinding import state
+from ..registry.constants import as_constant
 from ..registry.patches import conversions
 from ..registry.registry import readings
 from ..registry.writes import copied
 from . import hints
-from .stand_ins import as_constant
 from .tracer import Tracer, heed_layout, unsupported
 from .views import locked
 

@@ -26,7 +26,18 @@ from ..base.callsites import METHODS, called_of, calls
 from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
-from ..registry.patches import finders, holding, makers, open_modules, patched, show, shown, shown_always
+from ..registry.constants import as_constants, made_of_numbers
+from ..registry.patches import (
+    finders,
+    holding,
+    makers,
+    makes_constants,
+    open_modules,
+    patched,
+    show,
+    shown,
+    shown_always,
+)
 from ..registry.registry import entries, listeners, methods
 from .disguise import BY_ORIGINAL
 
@@ -328,24 +339,13 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         result = traced(*args, **kwargs)
         if is_method:
             state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
-        if is_method or type(result) not in (np.ndarray, tuple) or _reads_array((*args, *kwargs.values())):
+        given = (*args, *kwargs.values())
+        if is_method or _reads_array(given):
             return result
-        if type(result) is tuple:
-            return tuple(as_constant(x) if type(x) is np.ndarray else x for x in result)
-        return as_constant(result)  # made from nothing but numbers
+        return as_constants(result) if type(result) in (np.ndarray, tuple) else made_of_numbers(result, given)
 
     originals[id(stand_in)] = fn
     return stand_in
-
-
-def as_constant(array: np.ndarray) -> Any:
-    """An array that is known to be the same next time, as it stands on the tapes of all traces."""
-    if state.suspended or (state.through and array.dtype.hasobject):  # series of series
-        return array
-    constant: Any = array
-    for trace in state.traces:
-        constant = trace.tracer(trace.constant(constant))
-    return constant
 
 
 def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: bool = False) -> Callable[..., Any]:
@@ -386,12 +386,10 @@ def _reads_array(values: Any) -> bool:
     return any(isinstance(v, np.ndarray) or (isinstance(v, tuple | list) and _reads_array(v)) for v in values)
 
 
-# Functions that make arrays from numbers: what they give to the user's code while it is traced stands on the tape.
 for _module, _names in (
     (np, "zeros ones empty arange eye identity linspace logspace geomspace tri vander "
          "hanning hamming blackman bartlett kaiser "
          "indices diag_indices tril_indices triu_indices mask_indices ix_ unravel_index ravel_multi_index bincount"),
     (np.fft, "fftfreq rfftfreq"),
 ):  # fmt: skip
-    for _name in _names.split():
-        patched.setdefault((_module, _name), getattr(_module, _name))
+    makes_constants(_module, *_names.split())

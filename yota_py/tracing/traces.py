@@ -24,6 +24,7 @@ from ..base.ownership import in_rules, named_module
 from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError, YotaError
+from ..registry.constants import as_constants
 from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
@@ -36,7 +37,7 @@ from .calls import extents, is_flag, record
 from .foreign import refused
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
-from .stand_ins import as_constant, suspended
+from .stand_ins import suspended
 from .tracer import Tracer, make_tracer, tracers_in
 from .views import follow_views
 
@@ -261,7 +262,7 @@ class Trace(Recorder):
             self.refuse(f"this form of {name_of(fn)}, which reads plain values")
         with suspended:
             result = self.compute(fn, decided(args), decided(dict(kwargs)))
-        return _as_constants(result)
+        return as_constants(result)
 
     def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
         """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
@@ -326,10 +327,6 @@ class Trace(Recorder):
                 for trace in {self, *state.traces}:
                     trace._foreign[id(answer)] = (answer, answer, trace.constant(answer))
         return answer
-
-
-def _as_constants(result: Any) -> Any:
-    return as_constant(result) if type(result) is np.ndarray else mapped(_as_constants, result)
 
 
 def _without(tracers: Sequence[Tracer], value: Any) -> Any:

@@ -1,0 +1,49 @@
+"""Arrays that are the same at each call of a traced function, since they are made of nothing but numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.containers import mapped
+from ..base.unwinding import state
+from .contents import is_sparse_class
+
+_NO_VALUE = type(np._NoValue)  # type: ignore[attr-defined]
+_PLAIN = {int, float, complex, bool, str, type(None), slice, type(...), range, _NO_VALUE}
+
+
+def made_of_numbers(result: Any, given: Any) -> Any:
+    """What a function has made of what it was ``given``: of nothing but numbers it makes the same next time."""
+    known = isinstance(result, np.ndarray | tuple | list) or is_sparse_class(type(result))
+    return as_constants(result) if known and state.traces and _are_numbers(given) else result
+
+
+def _are_numbers(values: Any) -> bool:
+    return all(
+        type(x) in _PLAIN
+        or issubclass(type(x), np.generic | np.dtype | type)
+        or (type(x) in (list, tuple) and _are_numbers(x))
+        for x in values
+    )
+
+
+def as_constants(result: Any) -> Any:
+    """Arrays in a structure as they stand on the tapes of all traces; sparse matrices are known to these."""
+    if type(result) is np.ndarray:
+        return as_constant(result)
+    if is_sparse_class(type(result)) and not state.suspended:
+        for trace in state.traces:
+            trace.matrices.append(result)
+    return mapped(as_constants, result)
+
+
+def as_constant(array: np.ndarray) -> Any:
+    """An array that is known to be the same next time, as it stands on the tapes of all traces."""
+    if state.suspended or (state.through and array.dtype.hasobject):  # series of series
+        return array
+    constant: Any = array
+    for trace in state.traces:
+        constant = trace.tracer(trace.constant(constant))
+    return constant
