@@ -26,9 +26,9 @@ from yota_py.capture.walk import Captures
 ROUNDS = int(os.environ.get("YOTA_SEQUENCES", "40")) // 8  # of each kind
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _quick() -> Iterator[None]:
-    """Other tests' objects are not looked into."""
+    """Objects of other modules' tests are not looked into."""
     gc.collect()
     gc.freeze()
     yield

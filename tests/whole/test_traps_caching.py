@@ -282,7 +282,7 @@ def test_fresh_lambdas_hit_and_are_not_taken_for_dead_ones() -> None:
     assert (kernels.count(), len(cache.caches)) == (known, size)
     for i in range(20):  # the same addresses again, for other arrays and functions
         agree(make(np.full(3, i / 8), (lambda k: lambda y: y * k)(i)), x)
-        gc.collect()
+        gc.collect(1)  # of the young ones, which these are
 
 
 # -------------------------------------------------------------------------------- random numbers and side effects

@@ -74,13 +74,13 @@ class Leftovers:
             replace_in(value, self.plain)
 
 
-def take_out(tracers: Iterable[Tracer]) -> bool:
+def take_out(tracers: Iterable[Tracer], arguments: tuple[Any, ...]) -> bool:
     """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done.
 
     What a traced value is looked up by has been decided, so a key is the same at each call of the trace.
     """
     done = True
-    found = {id(container): container for container in _holders([*tracers], MAX_DEPTH)}
+    found = {id(container): container for container in _holders([*tracers], arguments)}
     for container in found.values():
         if isinstance(container, dict):
             base: Any = base_of(type(container))
@@ -96,17 +96,19 @@ def take_out(tracers: Iterable[Tracer]) -> bool:
 _TABLES = dict, set, frozenset
 
 
-def _holders(keys: list[Any], depth: int) -> Iterator[Any]:
-    """Dicts and sets that hold these values, themselves or in tuples."""
+def _holders(keys: list[Any], arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """Dicts and sets that hold these values, themselves or in tuples other than that of the arguments of a call."""
     if gc.get_freeze_count():  # then the garbage collector does not look at them; with this it takes longer, no more
         gc.unfreeze()
-    while keys and depth:
-        ids, depth = {*map(id, keys)}, depth - 1
+    for _ in range(MAX_DEPTH):
+        ids = {*map(id, keys)}
         found = gc.get_referrers(*keys)
         for holder in found:
             if issubclass(type(holder), _TABLES) and not ids.isdisjoint(map(id, _members(holder))):
                 yield holder
-        keys = [holder for holder in found if issubclass(type(holder), tuple)]
+        keys = [holder for holder in found if issubclass(type(holder), tuple) and holder is not arguments]
+        if not keys:
+            break
 
 
 def _members(table: Any) -> Iterator[Any]:

@@ -183,7 +183,7 @@ class Recording:
         finally:
             trace.alive = False
             hashed, trace.hashed = trace.hashed, None
-            if hashed and not take_out(hashed):
+            if hashed and not take_out(hashed, args):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
             trace.hashed = None if trace.effects else []  # what is undone may ask for it
