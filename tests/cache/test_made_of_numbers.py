@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import pickle
 import random
 import time
 from collections.abc import Callable
@@ -121,3 +123,26 @@ def test_arrays_of_others_are_no_numbers() -> None:
             assert_allclose(value, h(X))
         weights[0] += 1.0
         matrix.data[0] += i
+
+
+STORED = [
+    "kept.w = np.diag([1.0, 2.0])", "kept.w = np.meshgrid([1, 2], [3, 4])", "kept.w = scipy.sparse.eye(3).tocsr()",
+    "kept.w = {int(k): v for k, v in zip(np.unique([1, 2, 1]), np.sqrt([4.0, 9.0]))}", "kept.w = f'{np.sqrt([1, 4])}'",
+    "kept.w = {np.argsort([2, 1, 3])[0]: 'a'}", "kept.w = np.linalg.eigh([[2.0, 1.0], [1.0, 2.0]])",
+    "kept.w = np.array_equal(np.sort([2, 1]), [1, 2])", "kept.w = json.dumps(np.cumsum([1, 2]).tolist())",
+    "kept.w = pickle.loads(pickle.dumps(np.stack([1, 2])))", "kept.w = isinstance(np.sqrt([1]), np.ndarray)",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning")
+@pytest.mark.parametrize("statement", STORED)
+def test_stored_by_steps(statement: str, every_policy: None) -> None:
+    """What a step leaves behind is NumPy's own, as without us."""
+    text = f"def f(x, kept):\n    {statement}\n    return np.sum(x)"
+    f = function(text, np=np, scipy=scipy, json=json, pickle=pickle)
+    step, ours, plain = jit(f), SimpleNamespace(w=None), SimpleNamespace(w=None)
+    for i in range(4):
+        assert step(X + i, ours) == f(X + i, plain)
+        assert type(ours.w) is type(plain.w) and repr(ours.w) == repr(plain.w)
+        if isinstance(plain.w, list | tuple):
+            assert [*map(type, ours.w)] == [*map(type, plain.w)]
