@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 import random
 import time
@@ -33,6 +34,7 @@ MADE = [
     "np.linalg.inv([[1.0, 2], [3.0, 5]]).ravel() * x", "np.linalg.eigh([[2.0, 1], [1.0, 2]]).eigenvectors @ x[:2]",
     "np.sqrt([1, 2, 3, 4]) * x", "np.add.accumulate([1, 2, 3, 4]) * x",
     "x[np.argsort([3, 1, 2])]", "np.where([True, False, True, False], 2.0, 1.0) * x", "np.poly([1.0, 2.0])[0] * x",
+    "len(os.path.join('a', os.path.dirname('b/c'))) * x",
     "windows.hann(4) * x", "scipy.signal.windows.tukey(4, sym=False) * x", "np.hanning(6)[1:5] * x",
     "scipy.linalg.hilbert(4) @ x", "scipy.linalg.pascal(4) @ x", "abs(scipy.linalg.dft(4) @ x)",
     "scipy.linalg.hadamard(4, dtype=float) @ x", "scipy.sparse.eye(4) @ x", "scipy.sparse.identity(4) @ x",
@@ -49,13 +51,14 @@ READ = ["np.diag(LIST) @ x", "np.stack([KEPT.list[0], *LIST[1:]]) * x", "np.repe
         "windows.gaussian(4, LIST[0]) * x", "np.sqrt(KEPT.list) * x", "np.outer(LIST, KEPT.list) @ x",
         "scipy.sparse.diags(LIST) @ x", "scipy.sparse.csr_array([LIST, KEPT.list]) @ x"]  # fmt: skip
 VARYING = [
+    "np.tile([float(os.stat(os.path.join(FOLDER, '.')).st_dev + next(COUNT))], 4) * x",
     "np.diag([next(COUNT)] * 4) @ x", "np.repeat(random.random(), 4) * x", "np.stack([time.perf_counter()] * 4) * x",
     "np.tile([RNG.random()], 4) * x", "scipy.sparse.diags([float(next(COUNT))] * 4) @ x",
 ]  # fmt: skip
 
 
 def summed(expression: str, **names: Any) -> Callable[..., Any]:
-    known = {"np": np, "scipy": scipy, "windows": windows, "random": random, "time": time}
+    known = {"np": np, "scipy": scipy, "windows": windows, "os": os, "random": random, "time": time}
     return function(f"def f(x):\n    return np.sum({expression})", **known, **names)
 
 
@@ -101,7 +104,7 @@ def test_lists_that_are_read(expression: str, every_policy: None) -> None:
 @pytest.mark.parametrize("expression", VARYING)
 def test_numbers_that_vary(expression: str) -> None:
     """They are not the same next time, and nobody takes them for constants."""
-    names = {"COUNT": itertools.count(1), "RNG": np.random.default_rng(0)}
+    names = {"COUNT": itertools.count(1), "FOLDER": ".", "RNG": np.random.default_rng(0)}
     f = summed(expression, **names)
     with pytest.raises(CompileError):
         grad.compile(f, X)

@@ -197,6 +197,7 @@ _OUTSIDE_WORLD = frozenset(
     ["time", "posix", "nt", "os", "_io", "io", "_random", "random", "secrets", "_socket", "uuid", "_warnings",
      "numpy.random.mtrand", "numpy.random._generator"]
 )  # fmt: skip
+_OF_TEXT = frozenset(["fspath", "_path_normpath", "_path_splitroot_ex"])  # of these modules, that look at names only
 _RANDOM_MODULES = ("numpy.random", "random", "secrets")
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 _OPAQUE = (operator.attrgetter, operator.methodcaller, functools.partialmethod)
@@ -237,7 +238,8 @@ def _is_outside(function: Any) -> bool:
     """Whether a C function, or a method of a C class or of a class derived from it, is of the outside world."""
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
-        return getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+        is_outside = getattr(function, "__objclass__", function).__module__ in _OUTSIDE_WORLD
+        return is_outside and function.__name__ not in _OF_TEXT
     if isinstance(owner, type) and owner.__module__ == "datetime":
         return function.__name__ in ("now", "utcnow", "today")
     return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)
