@@ -123,6 +123,16 @@ def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[...,
     return stand_in
 
 
+def _followed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of a ufunc, whose result is a constant if all that it is given are numbers."""
+
+    @wraps(call)
+    def followed(self: _Ufunc, *args: Any, **kwargs: Any) -> Any:
+        return made_of_numbers(call(self, *args, **kwargs), (*args, *kwargs.values()))
+
+    return followed
+
+
 class _Ufunc:
     """The stand-in for a ufunc and its methods."""
 
@@ -130,27 +140,30 @@ class _Ufunc:
         self._ufunc, self._call = ufunc, call
         self.__name__ = ufunc.__name__
 
+    @_followed
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
-        return made_of_numbers(
-            self._call(*map(array_of, inputs), *outs, **_masked(kwargs)), (*args, *kwargs.values())
-        )
+        return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
 
+    @_followed
     def reduce(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.reduce``"""
         return self._ufunc.reduce(array_of(array), *rest, **_masked(kwargs))
 
+    @_followed
     def accumulate(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.accumulate``"""
-        return made_of_numbers(self._ufunc.accumulate(array_of(array), *rest, **kwargs), (array, *rest))
+        return self._ufunc.accumulate(array_of(array), *rest, **kwargs)
 
+    @_followed
     def reduceat(self, array: Any, *rest: Any, **kwargs: Any) -> Any:
         """``ufunc.reduceat``"""
         return self._ufunc.reduceat(array_of(array), *rest, **kwargs)
 
+    @_followed
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """``ufunc.outer``"""
-        return made_of_numbers(self._ufunc.outer(array_of(a), array_of(b), **_masked(kwargs)), (a, b))
+        return self._ufunc.outer(array_of(a), array_of(b), **_masked(kwargs))
 
     def at(self, a: Any, indices: Any, /, *operands: Any) -> None:
         """``ufunc.at``"""

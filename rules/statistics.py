@@ -46,7 +46,7 @@ def _inexact(a: Any, dtype: Any = None) -> Any:
     """The array in which a mean is computed: integers and bools as float64."""
     if dtype is None:
         dtype = dtype_of(a) if dtype_of(a).kind in "fc" else np.float64
-    return a if dtype_of(a) == dtype else astype(a, dtype)
+    return a if dtype_of(a) == dtype else astype(a, np.dtype(dtype))
 
 
 def _count(x: Any, axis: Axis, where: Any, **options: Any) -> Any:

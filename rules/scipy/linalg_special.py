@@ -294,4 +294,5 @@ def solve_circulant(
     y = solve_circulant(c, b, singular, tol, caxis, baxis, outaxis)
     return y, rule_of_body(body, [operand(c), operand(b)])[1]
 
+
 makes_constants(linalg, "hilbert", "invhilbert", "pascal", "invpascal", "dft", "hadamard", "helmert")

@@ -35,4 +35,5 @@ _of_parameters("get_window", lambda s: [
 ], signal)  # fmt: skip
 patch(windows, "get_window", patch(signal, "get_window"))
 
+
 makes_constants(windows, *windows.__all__)

@@ -177,4 +177,5 @@ def _issparse(fn: Any, x: Any) -> bool:
 def _isspmatrix(fn: Any, x: Any) -> bool:
     return isinstance(x, Sparse) and isinstance(x._pattern, sparse.spmatrix)
 
+
 makes_constants(sparse, "eye", "eye_array", "identity", "spdiags")

@@ -280,9 +280,14 @@ def test_fresh_lambdas_hit_and_are_not_taken_for_dead_ones() -> None:
     for i in range(20):
         agree(make(1.0, np.sin), x + i / 8)
     assert (kernels.count(), len(cache.caches)) == (known, size)
+    addresses = set()
     for i in range(20):  # the same addresses again, for other arrays and functions
-        agree(make(np.full(3, i / 8), (lambda k: lambda y: y * k)(i)), x)
+        f = make(np.full(3, i / 8), (lambda k: lambda y: y * k)(i))
+        addresses.add(id(f))
+        agree(f, x)
+        del f
         gc.collect(1)  # of the young ones, which these are
+    assert len(addresses) < 20
 
 
 # -------------------------------------------------------------------------------- random numbers and side effects
