@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy
+import scipy.linalg
 from scipy import special
 
 from benchmarks.environment import pinning, restart_single_threaded
@@ -27,8 +28,7 @@ from benchmarks.report import ABSENT, align
 SIZES = (10, 1_000, 100_000)
 SHORT = Effort(rounds=7, sample_seconds=0.004, warm_up_seconds=0.02)
 GOAL = 2.0
-# They take no arrays of JAX.
-OF_SCIPY = ("expit", "erf", "gammaln", "digamma", "ndtr", "log_ndtr", "i0", "i1", "j0", "j1")
+OF_SCIPY = ("expit", "erf", "erfinv", "gammaln", "digamma", "ndtr", "log_ndtr", "ndtri", "i0", "i1", "j0", "j1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Kernel:
     name: str
     function: Callable[[Any], Callable[..., Any]]
     make: Callable[[int], Args]
+    # SciPy's functions take no arrays of JAX.
+    in_jax: bool = True
 
 
 def uniform(low: float, high: float, count: int = 1, dtype: Any = numpy.float64) -> Callable[[int], Args]:
@@ -52,6 +54,34 @@ def square(count: int = 1, order: Any = "C") -> Callable[[int], Args]:
         return tuple(numpy.asarray(numpy.random.default_rng(i).normal(size=shape), order=order) for i in range(count))
 
     return make
+
+
+def positive(n: int) -> Args:
+    """A matrix that is positive definite, and a vector."""
+    matrix = square()(n)[0]
+    return matrix @ matrix.T + len(matrix) * numpy.eye(len(matrix)), numpy.arange(1.0, len(matrix) + 1)
+
+
+def stacked(n: int) -> Args:
+    """Positive definite matrices of 3 rows, as many as have n elements, and a vector for each."""
+    matrices = numpy.random.default_rng(0).normal(size=(max(n // 9, 1), 3, 3))
+    return matrices @ matrices.swapaxes(1, 2) + 3 * numpy.eye(3), matrices[:, :, :1].copy()
+
+
+def complex_vectors(n: int) -> Args:
+    a, b, c, d = uniform(0.5, 2, 4)(n)
+    return a + 1j * b, c + 1j * d
+
+
+def integers(dtype: Any) -> Callable[[int], Args]:
+    """Two vectors of so wide integers, none of them zero."""
+    return lambda n: tuple(numpy.random.default_rng(i).integers(1, 100, n).astype(dtype) for i in range(2))
+
+
+def table(n: int) -> Args:
+    """Points, and a table of 100 of them with values."""
+    x, values = numpy.random.default_rng(0).uniform(0, 100, n), numpy.random.default_rng(1).normal(size=100)
+    return x, numpy.arange(100.0), values
 
 
 def indexed(n: int) -> Args:
@@ -89,7 +119,43 @@ KERNELS = [
                 any_in_columns=lambda np, a: np.any(a > 3, axis=0)),
     *_of_arrays(indexed, take_rows=lambda np, a, i: np.take(a, i, axis=0),
                 take_columns=lambda np, a, i: np.take(a, i, axis=1)),
-    *(Kernel(name, lambda np, name=name: getattr(special, name), uniform(0.1, 5)) for name in OF_SCIPY),
+    *_of_arrays(uniform(0, 1), sort=lambda np, x: np.sort(x), argsort=lambda np, x: np.argsort(x),
+                partition=lambda np, x: np.partition(x, len(x) // 2)[len(x) // 2], median=lambda np, x: np.median(x),
+                quantile=lambda np, x: np.quantile(x, 0.3), gather=lambda np, x: x[::-1][np.arange(len(x)) % 7]),
+    *_of_arrays(square(), sort_of_rows=lambda np, a: np.sort(a, axis=1),
+                sort_of_columns=lambda np, a: np.sort(a, axis=0), median_of_rows=lambda np, a: np.median(a, axis=1)),
+    *_of_arrays(table, interp=lambda np, x, at, values: np.interp(x, at, values),
+                searchsorted=lambda np, x, at, values: np.searchsorted(at, x)),
+    *_of_arrays(complex_vectors, complex_sum=lambda np, a, b: a + b, complex_product=lambda np, a, b: a * b,
+                complex_quotient=lambda np, a, b: a / b, complex_absolute=lambda np, a, b: np.abs(a),
+                complex_exp=lambda np, a, b: np.exp(a), complex_log=lambda np, a, b: np.log(a),
+                complex_sqrt=lambda np, a, b: np.sqrt(a), complex_sin=lambda np, a, b: np.sin(a),
+                complex_reduction=lambda np, a, b: np.sum(a * np.conj(b))),
+    *(Kernel(f"{title} of {dtype}", partial(partial, function), integers(dtype))
+      for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint64")
+      for title, function in {"sum": lambda np, a, b: a + b, "product": lambda np, a, b: a * b}.items()),
+    *_of_arrays(integers("int64"), floor_quotient=lambda np, a, b: a // b, remainder=lambda np, a, b: a % b),
+    *_of_arrays(uniform(0.5, 2, 2, numpy.float16), float16_sum=lambda np, a, b: a + b,
+                float16_product=lambda np, a, b: a * b, float16_exp=lambda np, a, b: np.exp(a)),
+    *_of_arrays(positive, solve=lambda np, a, b: np.linalg.solve(a, b), inv=lambda np, a, b: np.linalg.inv(a),
+                cholesky=lambda np, a, b: np.linalg.cholesky(a), det=lambda np, a, b: np.linalg.det(a),
+                slogdet=lambda np, a, b: np.linalg.slogdet(a)[1], eigvalsh=lambda np, a, b: np.linalg.eigvalsh(a),
+                eigh=lambda np, a, b: np.linalg.eigh(a)[0], svd=lambda np, a, b: np.linalg.svd(a)[1],
+                qr=lambda np, a, b: np.abs(np.linalg.qr(a)[1]), matrix_product=lambda np, a, b: a @ a,
+                product_of_transposes=lambda np, a, b: a.T @ a.T, matrix_and_vector=lambda np, a, b: a @ b,
+                strided_product=lambda np, a, b: a[::2, ::2] @ a[::2, ::2]),
+    *_of_arrays(stacked, batched_product=lambda np, a, b: a @ a, batched_solve=lambda np, a, b: np.linalg.solve(a, b),
+                batched_inv=lambda np, a, b: np.linalg.inv(a), batched_cholesky=lambda np, a, b: np.linalg.cholesky(a),
+                batched_det=lambda np, a, b: np.linalg.det(a), batched_eigh=lambda np, a, b: np.linalg.eigh(a)[0],
+                batched_svd=lambda np, a, b: np.linalg.svd(a)[1]),
+    *_of_arrays(uniform(-1, 1), fft=lambda np, x: np.fft.fft(x), rfft=lambda np, x: np.fft.rfft(x),
+                irfft=lambda np, x: np.fft.irfft(x)),
+    *_of_arrays(square(), fft2=lambda np, a: np.fft.fft2(a), pairwise_distances=lambda np, a: np.sqrt(
+                np.sum((a[:, None, :3] - a[None, :, :3]) ** 2, axis=-1))),
+    *(Kernel(name, lambda np, name=name: getattr(special, name),
+             uniform(0.1, 0.9 if name in ("erfinv", "ndtri") else 5), in_jax=False) for name in OF_SCIPY),
+    Kernel("solve triangular", lambda np: lambda a, b: scipy.linalg.solve_triangular(a, b, lower=True), positive,
+           in_jax=False),
 ]  # fmt: skip
 
 
@@ -144,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for kernel in (k for k in KERNELS if options.only in k.name):
         row = [kernel.name]
         for n in SIZES:
-            usable = {name: adapt for name, adapt in peers.items() if name != "JAX" or kernel.name not in OF_SCIPY}
+            usable = {name: adapt for name, adapt in peers.items() if name != "JAX" or kernel.in_jax}
             found = times(kernel, n, usable, QUICK if options.quick else SHORT)
             theirs = found["NumPy"]
             ratios = [f"{found[name] / theirs:.2f}" if name in found else ABSENT for name in ("yota_py", "JAX")]

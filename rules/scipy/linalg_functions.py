@@ -115,9 +115,9 @@ def sqrtm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
 
 
 @ruled("signm", cases=lambda s: [
-    case(well_conditioned(s, 3, 3) * [1, -1, 1]), case(well_conditioned(s, 2, 2)),
+    case(well_conditioned(s, 3, 3) * [1, -1, 1]), case(well_conditioned(s, 2, 2) * [1, -1]),
     case(spread_out(s, 2, 2, 2) * [1, -1]),
-    case(well_conditioned(s, 2, 2, dtype=np.complex128)),
+    case(well_conditioned(s, 2, 2, dtype=np.complex128) * [1, -1]),
 ])  # fmt: skip
 def signm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
     """``signm``: with ``N = A S``, ``N L + L N = E - S E S`` (Higham 2008, theorem 5.3)."""

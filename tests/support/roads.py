@@ -82,10 +82,19 @@ def _is_own(part: Any) -> bool:
     return is_traced(part) and (trace is None or trace.level > first_level[0])
 
 
+class _OfTracers(dict[type, bool]):
+    """Whether objects of a class are traced values; there are a million objects, and a thousand classes."""
+
+    def __missing__(self, cls: type) -> bool:
+        self[cls] = getattr(cls, "__yota_record__", None) is not None
+        return self[cls]
+
+
 def left_behind() -> list[str]:
     """What holds traced values of this test, but for frames and the library itself."""
     gc.collect()
-    values = list(filter(_is_own, gc.get_objects()))
+    of_tracers = _OfTracers()
+    values = [x for x in gc.get_objects() if of_tracers[type(x)] and _is_own(x)]
     found = []
     for holder in gc.get_referrers(*values) if values else ():
         if holder is values or is_traced(holder) or type(holder) is types.FrameType:

@@ -53,7 +53,8 @@ def is_library(module: str | None) -> bool:
 def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
     """Whether code belongs to a library: not what the user has typed into a library's name space, such as
     ``eval("lambda x: sin(x)", vars(math))``."""
-    module = namespace.get("__name__")
+    # Without a call of a method, of which a profile function would hear.
+    module = namespace["__name__"] if "__name__" in namespace else None  # noqa: SIM401
     if not is_library(module):
         return False
     return code.co_filename != _TYPED or code.co_name.startswith("__") or str(module).startswith("namedtuple_")

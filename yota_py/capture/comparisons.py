@@ -23,6 +23,8 @@ from .bytecode import ANYTHING, UNKNOWN, Origin, Pair, names_of, nested
 from .guards import Guards
 from .slots import Slot
 
+COMPARING = (operator.is_, operator.is_not)  # functions that do
+
 
 class Comparisons:
     """What the function of a trace may compare by identity: ``numbers``, ``arrays`` or ``containers`` with their like;
@@ -63,7 +65,7 @@ class Comparisons:
 
     def meet_function(self, value: Any) -> None:
         """The function reads something by a name, or calls it: perhaps what compares."""
-        if value is operator.is_ or value is operator.is_not:
+        if any(value is function for function in COMPARING):
             self.anything()
 
     def settle(self) -> None:

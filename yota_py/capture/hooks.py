@@ -19,6 +19,7 @@ import numpy as np
 from ..base.ownership import is_ours
 from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
+from .comparisons import COMPARING
 from .kinds import problem_of_call
 from .leftovers import Leftovers
 from .refusals import Hearing
@@ -133,7 +134,6 @@ class _Monitored(Passing):
     def __init__(self, captures: Captures, tool: int, hearing: Hearing) -> None:
         self._captures, self._tool, self._pause, self._hearing = captures, tool, _Pause(hearing), hearing
         self._heed = _Pause()
-        self._ours: dict[int, types.CodeType] = {}
         self._others: dict[int, types.CodeType] = {}
 
     def begin(self) -> None:
@@ -156,20 +156,18 @@ class _Monitored(Passing):
         for event in (events.PY_START, events.PY_RESUME, events.PY_THROW, events.CALL):
             _monitoring.register_callback(self._tool, event, None)
 
-    def _enter(self, code: types.CodeType, *event: Any) -> None:
-        heeds = state.unwatched is self._heed
-        if not (heeds or state.unwatched is self._pause) or id(code) in self._ours:
-            return
+    def _enter(self, code: types.CodeType, *event: Any) -> Any:
         frame = sys._getframe(1)
-        if id(code) not in self._others:
-            if is_ours(frame):
-                self._ours[id(code)] = code
-                return
-            self._others[id(code)] = code
-            _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
-        if heeds:
-            return
-        _follow(self._captures, self._hearing, frame)
+        if _is_ours(frame):
+            return _monitoring.DISABLE if len(event) == 1 else None  # what is thrown in cannot be switched off
+        heeds = state.unwatched is self._heed
+        if heeds or state.unwatched is self._pause:
+            if id(code) not in self._others:
+                self._others[id(code)] = code
+                _monitoring.set_local_events(self._tool, code, _monitoring.events.CALL)
+            if not heeds:
+                _follow(self._captures, self._hearing, frame)
+        return None
 
     def _call(self, code: types.CodeType, offset: int, function: Any, first: Any) -> None:
         if type(function) in _C_FUNCTIONS and (state.unwatched is self._pause or state.unwatched is self._heed):
@@ -229,8 +227,9 @@ class _Profiled(Passing):
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                _follow(captures, hearing, frame)
-            elif event == "c_call":
+                if id(frame.f_code) not in _ours and not _is_ours(frame):
+                    _follow(captures, hearing, frame)
+            elif event == "c_call" and id(frame.f_code) not in _ours:
                 _note(captures, arg)
 
         def heed(frame: types.FrameType, event: str, arg: Any) -> None:
@@ -252,18 +251,45 @@ class _Profiled(Passing):
         state.unwatched, state.heeding = _NOTHING, nullcontext
 
 
+_ours: dict[int, types.CodeType] = {}  # code of this library that has run, by identity
+MAX_OURS = 4096  # there are some 3,000 functions, and texts that are written for programs
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    """Whether a frame runs code of this library, of which there is nothing to be heard."""
+    code = frame.f_code
+    if id(code) in _ours:
+        return True
+    if not is_ours(frame):
+        return False
+    if len(_ours) >= MAX_OURS:
+        _ours.clear()
+    _ours[id(code)] = code
+    return True
+
+
 def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:
     """A Python function is called during the trace: hear of what happens in it."""
     captures.enter(frame)
     captures.comparisons.is_heard &= hearing.follow(frame, captures.comparisons.among(frame))
 
 
+_harmless: dict[int, Any] = {}  # functions of modules of which there is nothing to be said, by identity
+_HARMLESS = frozenset([list, dict, set, tuple, str, bytes, np.ndarray])  # classes of whose methods there is not, either
+
+
 def _note(captures: Captures, function: Any) -> None:
     """A C function is called during the trace."""
-    problem, owner = problem_of_call(function), type(getattr(function, "__self__", None))
-    captures.comparisons.meet_function(function)
-    if function in _OF_THREADS or (owner.__module__, owner.__name__) in _WAKING:
+    owner = getattr(function, "__self__", None)
+    if id(function) in _harmless or type(owner) in _HARMLESS:
+        return
+    problem = problem_of_call(function)
+    if function in COMPARING:
+        captures.comparisons.anything()
+    elif function in _OF_THREADS or (type(owner).__module__, type(owner).__name__) in _WAKING:
         captures.comparisons.is_heard = False
+    elif isinstance(owner, types.ModuleType) and not problem:
+        _harmless[id(function)] = function
     if problem and captures.trace.effects:  # before it has happened
         captures.give_up(problem)
     elif problem:

@@ -25,6 +25,9 @@ class Variable:
 
     id: int
 
+    def __hash__(self) -> int:
+        return self.id
+
     def __repr__(self) -> str:
         return f"%{self.id}"
 
@@ -154,8 +157,9 @@ def renamed(op: Operation, names: Mapping[Variable, Any]) -> Operation:
     """An operation that reads other variables or values instead of its own."""
     if isinstance(op, Call):
         fn = names[op.fn] if isinstance(op.fn, Variable) else op.fn
-        args, kwargs = substitute((op.args, dict(op.kwargs)), names.__getitem__)
-        return replace(op, fn=fn, args=args, kwargs=kwargs)
+        args = tuple([names[arg] if type(arg) is Variable else substitute(arg, names.__getitem__) for arg in op.args])
+        kwargs = substitute(dict(op.kwargs), names.__getitem__) if op.kwargs else {}
+        return Call(fn, args, kwargs, op.type, op.site, op.note)
     return replace(op, var=names[op.var]) if isinstance(op, Guard) else op
 
 

@@ -69,22 +69,27 @@ suspended = _Suspended()
 
 def _is_plain(frame: FrameType) -> bool:
     """Whether a frame runs a library's code that is not traced through."""
-    return is_library_frame(frame) and not (state.through and frame.f_globals.get("__name__") in open_modules)
+    return is_library_frame(frame) and not (state.through and frame.f_globals["__name__"] in open_modules)
+
+
+_attribute = ModuleType.__getattribute__
 
 
 class Showing(ModuleType):
-    """A module while a trace runs."""
+    """A module while a trace runs. It is asked for every name that anybody reads in it, and a profile function may hear
+    of all that it calls: so it calls little."""
 
     def __getattribute__(self, name: str) -> Any:
-        value = ModuleType.__getattribute__(self, name)
-        if name.startswith("__"):
+        value = _attribute(self, name)
+        key = id(value)
+        stand_in = shown[key][1] if key in shown and shown[key][0] is value else None
+        is_gate = key in originals
+        if (stand_in is None and type(value) not in makers and not is_gate) or name[:2] == "__":
             return value
-        if not state.traces or state.suspended:
-            return original(value)
-        frame = sys._getframe(1)
-        if _is_plain(frame):
-            return original(value)
-        stand_in = shown_for(value)
+        if not state.traces or state.suspended or _is_plain(frame := sys._getframe(1)):
+            return originals[key] if is_gate else value
+        if stand_in is None:
+            stand_in = shown_for(value)
         if stand_in is None or id(stand_in) in shown_always:
             return value if stand_in is None else stand_in
         called = called_of(frame)
