@@ -344,7 +344,7 @@ def _position(extremum: Any) -> Any:
     def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
         """The first element that is the extremum, or NaN."""
         kept, dtype = given(keepdims=keepdims), dtype_of(a)
-        if dtype.name not in ("float64", "float32", "int64", "int32") or (axis is None and kept):
+        if not (dtype.kind in "iu" or dtype.name in ("float64", "float32")) or (axis is None and kept):
             return NotImplemented
         x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
         found = np.equal(x, extremum(x, axis=at, keepdims=True))

@@ -123,7 +123,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "complex": lambda x: np.sum(np.abs(np.arcsin(0.1j * x) * (x + 2j)) ** 2),
     "view of a step": lambda x: np.sum(np.sort(x, 1)[::-1, 1:].T * 2) + np.sum(np.sort(x, 1)),
     "step of a view": lambda x: np.sum(np.sort(x.T[::-1], 0) * np.arange(3.0)),
-    "small integers": lambda x: np.sum(x * np.arange(4, dtype=np.int8)) + np.sum((x > 0).astype(np.uint8) * x),
+    "integers of floats": lambda x: np.sum((10 * x).astype(np.int8) * np.arange(4, dtype=np.int8) * x),
     "half": lambda x: np.sum(x.astype(np.float16) * x),
 }
 

@@ -15,7 +15,7 @@ from yota_py.engine.kernels.emit import NO_FAULT, OUT_OF_BOUNDS
 from yota_py.engine.kernels.ir import Node
 from yota_py.engine.kernels.store import addresses
 
-DTYPES = ["float64", "float32", "int64", "int32", "bool"]
+DTYPES = ["float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint8", "bool"]
 SHAPES = [(), (1,), (7,), (17,), (1003,), (3, 5), (5, 1), (2, 17), (3, 130), (2, 3, 9), (2, 1, 3, 4)]
 FUNCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 
@@ -34,8 +34,8 @@ def numbers(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return np.asarray(rng.uniform(size=shape) < 0.5)
-    if dtype.startswith("int"):
-        return np.asarray(rng.integers(-9, 10, shape), dtype)
+    if "int" in dtype:
+        return rng.integers(-9, 10, shape).astype(dtype)
     return np.asarray(rng.normal(size=shape), dtype)
 
 

@@ -44,8 +44,8 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
         return vector_bytes // 8
     dtypes = *(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes), *(o.dtype for o in spec.outputs)
     sizes = [DTYPES[dtype] for dtype in dtypes]
-    if vector_bytes == 64 and spec.wide and max(sizes, default=4) == 1:
-        return vector_bytes  # narrower registers load no bytes under a mask
+    if vector_bytes == 64 and spec.wide and max(sizes, default=4) < 4:
+        return vector_bytes // max(sizes)  # narrower registers load no bytes under a mask
     widest = max(4, *sizes)
     side_by_side = 2 if len(spec.nodes) >= LONG_BODY else 4 if waits(spec) else 1
     return vector_bytes // widest * (side_by_side if spec.wide else 1)
@@ -274,12 +274,11 @@ class _Emitter(MemoryEmitter):
 
     def _finish(self, out: Output, m: Memory, total: Any, error: Any) -> None:
         value = self._folded(out, total, error)
-        pointer, stored = self._address(m), self._stored(value.type)
+        pointer = self._address(m)
         if any(out.reduced[: len(self.outer)]):
-            old = self.b.load(pointer, typ=stored, align=1)
-            old = old if stored == value.type else self.b.trunc(old, value.type)
+            old = self._read(self.b.load(pointer, typ=self._stored(value.type), align=1), value.type)
             value = self.b.select(self._first(out), value, combined(self.scalar, out.mode, old, value))
-        self.b.store(value if stored == value.type else self.b.zext(value, stored), pointer, align=1)
+        self.b.store(self._written(value), pointer, align=1)
 
     def _folded(self, out: Output, total: Any, error: Any) -> Value:
         """A total's lanes, pairwise: the one half with the other."""

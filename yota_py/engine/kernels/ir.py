@@ -22,7 +22,10 @@ Access = Literal["plain", "pad", "gather", "box"]
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum", "cumprod"]
 Writing = Literal["store", "scatter", "require"] | Reduction
 
-DTYPES = {"float64": 8, "float32": 4, "int64": 8, "int32": 4, "bool": 1}
+DTYPES = {
+    "float64": 8, "float32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from ..maths.builder import VecMath
-from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
+from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Unsigned, Value, Writer, const
 from .ir import DTYPES, KernelSpec, Window
 
 
@@ -68,9 +68,7 @@ class MemoryEmitter(Writer):
 
     def _load_one(self, dtype: str, m: Memory) -> Value:
         element = ELEMENTS[dtype]
-        stored = self._stored(element)
-        value = self._splat(self.b.load(m.row, typ=stored, align=1))
-        return value if element == stored else self.math.ne(value, self.math.const(0, value))
+        return self._splat(self._read(self.b.load(m.row, typ=self._stored(element), align=1), element))
 
     def _vector(self, element: ir.Type) -> ir.Type:
         return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
@@ -90,7 +88,20 @@ class MemoryEmitter(Writer):
     # -- memory access
 
     def _stored(self, element: ir.Type) -> ir.Type:
-        return I8 if element == I1 else element
+        """As what memory has it: booleans are bytes, and no integer has a sign of its own."""
+        return I8 if element == I1 else ir.IntType(element.width) if isinstance(element, Unsigned) else element
+
+    def _read(self, value: Value, element: ir.Type) -> Value:
+        """What memory has, as an element."""
+        if element == I1:
+            return self.b.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+        return self.b.bitcast(value, _like(value, element))
+
+    def _written(self, value: Value) -> Value:
+        """An element, as what memory has."""
+        element = value.type.element if isinstance(value.type, ir.VectorType) else value.type
+        cast = self.b.zext if element == I1 else self.b.bitcast
+        return cast(value, _like(value, self._stored(element)))
 
     def _load(
         self, dtype: str, inner: str, m: Memory, i: Value | None, mask: Value, byte: Value | None = None
@@ -111,7 +122,7 @@ class MemoryEmitter(Writer):
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
-        return value if element == stored else self.math.ne(value, self.math.const(0, value))
+        return self._read(value, element)
 
     def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value) -> Value:
         if self.lanes == 1:
@@ -145,8 +156,7 @@ class MemoryEmitter(Writer):
         return phi
 
     def _store(self, value: Value, inner: str, m: Memory, i: Value | None, mask: Value) -> None:
-        if value.type in (I1, self._vector(I1)):
-            value = self.b.zext(value, I8 if self.lanes == 1 else self._vector(I8))
+        value = self._written(value)
         if self.lanes == 1:
             pointer = m.row if i is None else self.byte(m.row, self.b.mul(i, m.step))
             self.b.store(value, pointer, align=1)
@@ -154,7 +164,7 @@ class MemoryEmitter(Writer):
             assert i is not None
             pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
             name, one = f"llvm.masked.store.{_suffix(value.type)}.p0", ir.Constant(I32, 1)
-            if self.whole is None or value.type.element != I8:
+            if self.whole is None or _bytes(value.type.element) >= 4:
                 self.call(name, VOID, value, pointer, one, mask)
                 return
             with self.b.if_else(self.whole, likely=True) as (whole, part):  # AMD stores bytes slowly under a mask
@@ -170,7 +180,12 @@ class MemoryEmitter(Writer):
 
 
 def _bytes(element: ir.Type) -> int:
-    return 8 if element in (I64, DOUBLE) else 1 if element == I8 else 4
+    return element.width // 8 if isinstance(element, ir.IntType) else 8 if element == DOUBLE else 4
+
+
+def _like(value: Value, element: ir.Type) -> ir.Type:
+    """The type of as many elements as a value has."""
+    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
 def _suffix(vector: ir.Type) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..maths.builder import VecMath
-from ..maths.llvm import Value
+from ..maths.llvm import Unsigned, Value
 from .ir import KernelSpec, Output
 
 STOPPING = ("any", "all", "first")
@@ -21,6 +21,8 @@ def neutral(math: VecMath, mode: str, element: ir.Type) -> Value:
     """The result of a reduction of nothing."""
     if mode in _NEUTRAL:
         return math.const(_NEUTRAL[mode], element)
+    if isinstance(element, Unsigned):
+        return math.const(0 if mode == "max" else 2**element.width - 1, element)
     if isinstance(element, ir.IntType):
         limit = 2 ** (element.width - 1)
         return math.const(-limit if mode == "max" else limit - 1, element)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .formats import FORMATS, Format
-from .llvm import DOUBLE, FLOAT, I1, I32, I64, Value, declared, linked
+from .llvm import DOUBLE, FLOAT, I1, I32, I64, U64, Unsigned, Value, declared, linked
 
 Unary = Callable[["Arithmetic", Value], Value]
 Binary = Callable[["Arithmetic", Value, Value], Value]
@@ -58,11 +58,20 @@ def _comparison(operator: str) -> Binary:
         if element in FORMATS:
             # NumPy: a comparison with NaN is false, but NaN != NaN.
             compare = self.builder.fcmp_unordered if operator == "!=" else self.builder.fcmp_ordered
+        elif self.signed(a) != self.signed(b):
+            return _compared(self, operator, a, b)
         else:
-            compare = self.builder.icmp_unsigned if element == I1 else self.builder.icmp_signed
+            compare = self.builder.icmp_signed if self.signed(a) else self.builder.icmp_unsigned
         return compare(operator, a, b)
 
     return method
+
+
+def _compared(k: Arithmetic, operator: str, a: Value, b: Value) -> Value:
+    """Of int64 and uint64, which both fit into no integer: what is negative is less."""
+    signed, holds = (a, ("<", "<=", "!=")) if k.signed(a) else (b, (">", ">=", "!="))
+    rest = k.builder.icmp_unsigned(operator, k.cast(a, U64), k.cast(b, U64))
+    return k.select(k.lt(signed, k.const(0, signed)), k.const(operator in holds, I1), rest)
 
 
 def _bitwise(instruction: str) -> Binary:
@@ -82,10 +91,10 @@ def _logical(instruction: str) -> Binary:
 class Arithmetic:
     """What needs no approximation: constants, casts, arithmetic, comparisons, choice, calls of intrinsics and libm.
 
-    Values are `<lanes x T>` vectors, or plain `T` when `lanes` is 1, with T one of double, float, i64, i32,
-    i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum fmax fmin floor ceil trunc`, the
-    comparisons, `isnan isinf isfinite`, `logical_*` and `bitwise_*`; all else wants floats. More lanes than a register
-    holds are allowed, and hide the latency of a long expression.
+    Values are `<lanes x T>` vectors, or plain `T` when `lanes` is 1, with T one of double, float, integers of 8 to 64
+    bits with and without a sign, i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum
+    fmax fmin floor ceil trunc`, the comparisons, `isnan isinf isfinite`, `logical_*` and `bitwise_*`; all else wants
+    floats. More lanes than a register holds are allowed, and hide the latency of a long expression.
     """
 
     def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
@@ -101,6 +110,10 @@ class Arithmetic:
     def element(self, value: Value) -> ir.Type:
         """The type of one element of `value`."""
         return value.type if self.lanes == 1 else value.type.element
+
+    def signed(self, value: Value) -> bool:
+        """Whether integers have a sign; booleans have none."""
+        return not isinstance(self.element(value), Unsigned) and self.element(value) != I1
 
     def const(self, number: float | int | bool, like: Value | ir.Type) -> Value:
         """`number` in all lanes, with the element type of a value, or with a given element type."""
@@ -118,12 +131,12 @@ class Arithmetic:
         if source in FORMATS and element in FORMATS:
             return (self.builder.fpext if element == DOUBLE else self.builder.fptrunc)(value, target)
         if source in FORMATS:
-            return self.builder.fptosi(value, target)
+            return (self.builder.fptoui if isinstance(element, Unsigned) else self.builder.fptosi)(value, target)
         if element in FORMATS:
-            return (self.builder.uitofp if source == I1 else self.builder.sitofp)(value, target)
-        if source == I1:
-            return self.builder.zext(value, target)
-        return (self.builder.sext if element.width > source.width else self.builder.trunc)(value, target)
+            return (self.builder.sitofp if self.signed(value) else self.builder.uitofp)(value, target)
+        if element.width > source.width:
+            return (self.builder.sext if self.signed(value) else self.builder.zext)(value, target)
+        return (self.builder.trunc if element.width < source.width else self.builder.bitcast)(value, target)
 
     # ---------------------------------------------------------------- arithmetic
 

@@ -5,16 +5,34 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from llvmlite import binding, ir
 
 Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+class Unsigned(ir.IntType):  # type: ignore[misc]
+    """Integers without a sign. LLVM writes them as all others, and leaves the sign to the instructions; so it is told
+    apart here, which of them to write."""
+
+    _instance_cache: ClassVar[dict[int, Unsigned]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unsigned) and self.width == other.width
+
+    __hash__ = ir.IntType.__hash__
+
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+U8, U16, U32, U64 = (Unsigned(bits) for bits in (8, 16, 32, 64))
 FLOAT, DOUBLE, VOID, PTR = ir.FloatType(), ir.DoubleType(), ir.VoidType(), ir.PointerType()
 NULL = ir.Constant(PTR, None)
-ELEMENTS: dict[str, ir.Type] = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "int32": I32, "bool": I1}
+ELEMENTS: dict[str, ir.Type] = {
+    "float64": DOUBLE, "float32": FLOAT, "int64": I64, "int32": I32, "int16": I16, "int8": I8,
+    "uint64": U64, "uint32": U32, "uint16": U16, "uint8": U8, "bool": I1,
+}  # fmt: skip
 
 
 def const(n: int) -> ir.Constant:

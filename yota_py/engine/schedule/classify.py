@@ -233,7 +233,7 @@ def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
         return None
     for p in leading:
         t = tape.type_of(p)
-        if not isinstance(p, Variable | int) or isinstance(p, bool) or t.dtype.name not in ("int64", "int32"):
+        if not isinstance(p, Variable | int) or isinstance(p, bool) or t.dtype.kind not in "iu":
             return None
     return leading if any(isinstance(p, Variable) for p in leading) else None
 

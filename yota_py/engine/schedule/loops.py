@@ -12,7 +12,7 @@ from ...registry.registry import primitive_of
 from ...tape.operations import Call, Variable
 from ...tape.tape import Tape
 
-SUPPORTED = frozenset(["float64", "float32", "int64", "int32", "bool"])
+SUPPORTED = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split())
 
 
 def loop_of(tape: Tape, op: Call, integers: bool) -> list[str] | None:
@@ -52,7 +52,7 @@ def _weakly(t: ArrayType) -> Any:
 
 def _fits(x: Any, t: ArrayType, dtype: str) -> bool:
     """Whether a whole number of Python's is one of this dtype: else NumPy raises, or compares it as it is."""
-    if t.kind != "python" or t.dtype.kind != "i" or not dtype.startswith("int"):
+    if t.kind != "python" or t.dtype.kind != "i" or not dtype.startswith(("int", "uint")):
         return True
     if isinstance(x, Variable):
         return dtype == "int64"

@@ -133,7 +133,7 @@ class Python:
 
 @dataclass(frozen=True, slots=True)
 class PythonCopy:
-    """A copy of values that no kernel handles (complex numbers, small integers), between two places."""
+    """A copy of values that no kernel handles (complex numbers, text), between two places."""
 
     source: Any
     target: Any
