@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def elementwise(
 
 # -------------------------------------------------------------------------------------------- arithmetic
 
+_division = partial(Map, integers=True, heavy=True)
 elementwise(np.add, 1, 1, kernel=Map("add", integers=True), on=[REAL, REAL], python=operator.add, complex=parts.add)
 elementwise(np.subtract, 1, -1, kernel=Map("sub", integers=True), on=[REAL, REAL], python=operator.sub,
             complex=parts.subtract)  # fmt: skip
@@ -73,10 +75,10 @@ elementwise(np.hypot, lambda y, a, b: zero_over_zero(a, y), lambda y, a, b: zero
             on=[REAL, POSITIVE])  # fmt: skip
 elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1, b), None, kernel="copysign", on=[REAL, POSITIVE],
             python="copysign")  # fmt: skip
-elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), kernel="remainder", on=[REAL, POSITIVE],
-            python=operator.mod, raises=by_zero)  # fmt: skip
-elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), kernel="fmod", on=[REAL, POSITIVE], python="fmod",
-            raises=of_error)  # fmt: skip
+elementwise(np.remainder, 1, lambda y, a, b: -np.floor_divide(a, b), kernel=_division("remainder"),
+            on=[REAL, POSITIVE], python=operator.mod, raises=by_zero)  # fmt: skip
+elementwise(np.fmod, 1, lambda y, a, b: -np.trunc(np.divide(a, b)), kernel=_division("fmod"), on=[REAL, POSITIVE],
+            python="fmod", raises=of_error)  # fmt: skip
 
 
 def _to_radians(k: Any, x: Any) -> Any:
@@ -235,10 +237,11 @@ for _fn in (np.invert, operator.invert):  # which gives integers for Python's tr
 nondiff(np.logical_not, kernel=Map("logical_not", integers=True), cases=lambda s: [case(s.mask(3, 4)), case(s(3))])
 for _fn in (np.rint, np.signbit):
     nondiff(_fn, kernel=_fn.__name__, cases=arrays(REAL))
-nondiff(np.floor_divide, kernel="floor_divide", cases=arrays(REAL, POSITIVE))
-nondiff(operator.floordiv, kernel="floor_divide", raises=by_zero, cases=numbers(REAL, POSITIVE))
+nondiff(np.floor_divide, kernel=_division("floor_divide"), cases=arrays(REAL, POSITIVE))
+nondiff(operator.floordiv, kernel=_division("floor_divide"), raises=by_zero, cases=numbers(REAL, POSITIVE))
 for _fn in (np.left_shift, np.right_shift):
-    nondiff(_fn, cases=lambda s: [case(s.integers(3, high=9), s.integers(3, high=4)), case(s.integers(3, high=9), 2)])
+    nondiff(_fn, kernel=Map(_fn.__name__, integers=True),
+            cases=lambda s: [case(s.integers(3, high=9), s.integers(3, high=4)), case(s.integers(3, high=9), 2)])
 for _fn in (np.spacing, np.isposinf, np.isneginf):
     nondiff(_fn, cases=arrays(REAL))
 nondiff(np.allclose, cases=lambda s: [case(s(3), s(3)), case(s(2, 3), s(3), 1.0, atol=4.0), case(s(3), s(3), 0.1, 9.0)])

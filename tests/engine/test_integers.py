@@ -18,7 +18,7 @@ DTYPES = [*INTEGERS, "bool", "float32", "float64"]
 BINARY = [
     np.add, np.subtract, np.multiply, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
     np.maximum, np.minimum, np.fmax, np.fmin, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logical_and,
-    np.logical_or, np.logical_xor, np.divide,
+    np.logical_or, np.logical_xor, np.divide, np.floor_divide, np.remainder, np.fmod, np.left_shift, np.right_shift,
 ]  # fmt: skip
 UNARY = [
     np.negative, np.positive, np.absolute, np.sign, np.square, np.invert, np.logical_not, np.floor, np.ceil, np.trunc,
@@ -91,6 +91,27 @@ def test_of_two(first: str, second: str) -> None:
 def test_of_one(dtype: str) -> None:
     agrees(loops(UNARY, dtype), draw(dtype))
     agrees([np.zeros_like, np.ones_like, np.copy], draw(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_all_quotients(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.arange(info.min, info.max + 1).astype(dtype)
+    agrees([np.floor_divide, np.remainder, np.fmod, np.left_shift, np.right_shift], x[:, None], x)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS[1:])
+def test_quotients_near_whole_numbers(dtype: str) -> None:
+    """Products of two numbers and their neighbours, divided by one of them."""
+    rng, info = np.random.default_rng(9), np.iinfo(dtype)
+    b = 2 ** rng.uniform(0, np.log2(info.max), 20_000)
+    a = b * np.floor(info.max / b * rng.choice([1, rng.uniform()], b.size))
+    signs = rng.choice([-1, 1], (2, b.size)) if info.min else np.ones((2, b.size), int)
+    a, b = (x.clip(0, info.max - 1024 * (info.bits == 64)).astype(dtype) for x in (a, b))
+    a = a // b * b
+    x, y = (s.astype(dtype) * v for s, v in zip(signs, (a, b), strict=True))
+    for near in (x, x + np.array(1, dtype), x - np.array(1, dtype)):
+        agrees([np.floor_divide, np.remainder, np.fmod], near, y)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

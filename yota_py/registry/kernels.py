@@ -20,17 +20,18 @@ class Map:
     """An elementwise operation; ``emit`` is a method of the maths builder or what ``named`` has given, and writes it.
 
     Without ``emit`` the operand itself is the result. Those that are written for ``integers`` and booleans as well
-    cost about as much as a load, and so do ``light`` ones; all others count as ten of them.
+    cost about as much as a load, unless they are ``heavy``, and so do ``light`` ones; all others count as ten of them.
     """
 
     emit: str = ""
     integers: bool = False
     light: bool = False
+    heavy: bool = False
 
     @property
     def cost(self) -> int:
         """In loads."""
-        return 1 if self.integers or self.light else 10
+        return 1 if self.light or (self.integers and not self.heavy) else 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import division, exponentials, inverses, powers, trigonometry
+from . import division, exponentials, integers, inverses, powers, trigonometry
 from .arithmetic import Arithmetic
 from .llvm import Value
 
@@ -37,6 +37,7 @@ class VecMath(Arithmetic):
     logit = exponentials.logit
     sin, cos, tan = trigonometry.sin, trigonometry.cos, trigonometry.tan
     fmod, remainder, floor_divide = division.fmod, division.remainder, division.floor_divide
+    left_shift, right_shift = integers.left_shift, integers.right_shift
 
     arcsin, arccos, arctan, arctan2 = inverses.arcsin, inverses.arccos, inverses.arctan, inverses.arctan2
     arcsinh, arccosh, arctanh = inverses.arcsinh, inverses.arccosh, inverses.arctanh
