@@ -20,7 +20,19 @@ from ..registry.applied import written_out
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
-from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
+from ..tape.operations import (
+    Call,
+    Constant,
+    Guard,
+    Input,
+    Operation,
+    Site,
+    Variable,
+    operands,
+    order_in_memory,
+    renamed,
+    substitute,
+)
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import text_of
 from ..tape.tape import Tape
@@ -169,7 +181,7 @@ class _Replay(Recorder):
         return self.take(Constant(value, typeof(value), note), value)
 
     def input(self, value: Any, name: str, *, active: bool = True, note: str = "") -> Variable:
-        return self.take(Input(name, typeof(value), active, None, note), value)
+        return self.take(Input(name, typeof(value), active, None, note, order_in_memory(value)), value)
 
 
 def lower(source: Recorder) -> Recorder:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -69,27 +69,38 @@ def _site(filename: str, line: int, function: str) -> Site:
     return Site(filename, line, function)
 
 
+Order: TypeAlias = Literal["C", "F"]
+
+
+def order_in_memory(value: Any) -> Order:
+    """That of an array without gaps; "C" for all others."""
+    return "F" if isinstance(value, np.ndarray) and value.flags.fnc else "C"
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An argument's leaf; ``active`` if its derivative is wanted."""
+    """An argument's leaf; ``active`` if its derivative is wanted. ``order`` is that of an array in memory."""
 
     name: str
     type: Type
     active: bool = True
     site: Site | None = None
     note: str = ""
+    order: Order = "C"
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A value that does not depend on the inputs; ``captured`` numbers those that the function reads from elsewhere,
-    the user's own arrays (held by reference) and numbers: a compiled tape is given them at each call."""
+    the user's own arrays (held by reference, and in this ``order``) and numbers: a compiled tape is given them at each
+    call."""
 
     value: Any
     type: Type
     note: str = ""
     site: Site | None = None
     captured: int | None = None
+    order: Order = "C"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from ..base.types import OpaqueType, typeof
-from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
+from .operations import Call, Constant, Input, Operation, Site, Variable, order_in_memory, substitute
 from .tape import Tape
 
 LARGE_BYTES = 2**20  # of a value that is not kept for longer than it must be
@@ -72,4 +72,4 @@ class Recorder:
 
     def input(self, value: Any, name: str, *, active: bool = True, note: str = "") -> Variable:
         """Add an input."""
-        return self.append(Input(name, typeof(value), active, None, note), value)
+        return self.append(Input(name, typeof(value), active, None, note, order_in_memory(value)), value)

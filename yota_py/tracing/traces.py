@@ -29,7 +29,18 @@ from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from ..tape.operations import (
+    Call,
+    Constant,
+    Guard,
+    Input,
+    Operation,
+    Site,
+    Variable,
+    operands,
+    order_in_memory,
+    user_site,
+)
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -151,7 +162,7 @@ class Trace(Recorder):
 
     def capture(self, value: Any) -> Tracer:
         """A tracer for an array or number that the function reads from elsewhere, by reference."""
-        op = Constant(value, typeof(value), "captured", captured=self.captured)
+        op = Constant(value, typeof(value), "captured", captured=self.captured, order=order_in_memory(value))
         self.captured += 1
         return self.tracer(self.append(op, value))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.types import ArrayType
-from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
+from ...tape.operations import Call, Constant, Guard, Input, Order, Variable, operands, paths
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
 from ..schedule.steps import (
@@ -49,7 +49,7 @@ class Plan:
 
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
     ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
-    of outputs in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
+    of those in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
     ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head (in
     bytes) a guard that fails leaves its value: its number and the value's type.
     """
@@ -135,27 +135,28 @@ class _Planner(Locations):
                 self.places[var] = Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
 
     def _bind_inputs(self) -> None:
-        inputs, captured = [], []
+        inputs: list[Any] = []
+        captured: list[Any] = []
         for var, op in self.tape:
             if not isinstance(t := op.type, ArrayType):
                 continue
             if isinstance(op, Input):
-                inputs.append((var, t))
+                inputs.append((var, t, op.order))
             elif isinstance(op, Constant) and op.captured is not None:
-                captured.append((op.captured, var, t))
+                captured.append((op.captured, var, t, op.order))
             elif isinstance(op, Constant) and isinstance(op.value, np.ndarray):
                 self.plan.arrays.append((self._slot_of(var, t), op.value))
             elif isinstance(op, Constant):
                 self.places[var] = self.number(op.value, memory_dtype(t))
         captured.sort(key=lambda entry: entry[0])
-        for var, t in (*inputs, *(entry[1:] for entry in captured)):
-            self.plan.inputs.append((self._slot_of(var, t), t))
+        for var, t, order in (*inputs, *(entry[1:] for entry in captured)):
+            self.plan.inputs.append((self._slot_of(var, t, order), t))
 
-    def _slot_of(self, var: Variable, t: ArrayType) -> int:
+    def _slot_of(self, var: Variable, t: ArrayType, order: Order = "C") -> int:
         """A word for what is given: the address of an array, or a float64 number itself."""
         slot = self._word()
         if t.kind == "array" or t.dtype.name != "float64":
-            self.places[var] = Place(slot, 0, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
+            self.places[var] = self._whole(slot, t, order)
         else:
             self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")
         return slot
@@ -238,6 +239,12 @@ class _Planner(Locations):
             out[at].append(var)
         return out[:end]
 
+    def _whole(self, slot: int, t: ArrayType, order: Order) -> Place:
+        """An array of a caller's."""
+        self.plan.turned.update([slot] if order == "F" else [])
+        dims = range(t.ndim)[::-1] if order == "F" else range(t.ndim)
+        return Place(slot, 0, t.shape, ordered_strides(t.shape, t.dtype.itemsize, dims), memory_dtype(t))
+
     def _read_outside(self) -> set[Variable]:
         """What is read by another step than the one that computes it."""
         home = {var: step for step in self.schedule.steps for var in _writes(step)}
@@ -258,9 +265,7 @@ class _Planner(Locations):
                 self.plan.results.append(("number", place, t))
             else:
                 slot = self._word()
-                order = range(t.ndim)[::-1] if i in self._turned else range(t.ndim)
-                place = Place(slot, 0, t.shape, ordered_strides(t.shape, t.dtype.itemsize, order), memory_dtype(t))
-                self.plan.turned.update([slot] if i in self._turned else [])
+                place = self._whole(slot, t, "F" if i in self._turned else "C")
                 self.plan.results.append(("output", len(self.plan.outputs), t))
                 self.plan.outputs.append((slot, t))
             in_order = computed.get(result, True) or i not in self._turned  # of the others, each knows one order only

@@ -53,7 +53,10 @@ from .objects import (
     emit_results,
 )
 
-ARRAY, FLOAT64, NUMBER = range(3)  # kinds of binding: to a slot goes the address of an array, a number, its address
+# Kinds of binding: to a slot goes a number, its address, or the address of an array, whose kind are the flags of
+# one that is aligned and in the order of C or of Fortran.
+FLOAT64, NUMBER, ARRAY = 0, 1, 0x0100
+IN_ORDER = {"C": ARRAY | 0x0001, "F": ARRAY | 0x0002}
 OK = 0
 
 # Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
@@ -64,8 +67,6 @@ OK = 0
     MORE, STEPS, REFUSE, BUILD, ARRAY_CLASS, SCALAR_CLASS, EMPTY, BINDINGS,
 ) = range(19)  # fmt: skip
 UNLIMITED = 2**62
-
-_WANTED_FLAGS = 0x0001 | 0x0100  # C-contiguous and aligned
 
 
 def _emit_run(module: ir.Module) -> ir.Function:
@@ -110,10 +111,10 @@ def _emit_bind(w: PythonWriter, program: Value, frame: Value, values: Value, mis
         binding, value = w.at(program, w.word(at, 0)), w.word(values, k, PTR)
         kind, slot, identity, ndim = (w.word(binding, i) for i in range(4))
         target = w.at(frame, slot)
-        with w.b.if_else(w.b.icmp_signed("==", kind, const(ARRAY))) as (array, number):
+        with w.b.if_else(w.b.icmp_signed(">=", kind, const(ARRAY))) as (array, number):
             with array:
                 w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), w.word(program, ARRAY_CLASS)), misfit)
-                _require_array(w, value, identity, ndim, w.at(binding, 4), misfit)
+                _require_array(w, value, kind, identity, ndim, w.at(binding, 4), misfit)
                 w.b.store(w.field(value, DATA, I64), target)
             with number:
                 w.require(w.b.icmp_signed("==", w.field(value, TYPE, I64), identity), misfit)
@@ -124,12 +125,12 @@ def _emit_bind(w: PythonWriter, program: Value, frame: Value, values: Value, mis
 
 
 def _require_array(
-    w: PythonWriter, value: Value, descriptor: Value, ndim: Value, shape: Value, misfit: ir.Block
+    w: PythonWriter, value: Value, flags: Value, descriptor: Value, ndim: Value, shape: Value, misfit: ir.Block
 ) -> None:
-    """An array must have this descriptor and shape, and lie in order."""
+    """An array must have these flags, this descriptor and shape."""
     w.require(w.b.icmp_signed("==", w.field(value, DESCRIPTOR, I64), descriptor), misfit)
     w.require(w.b.icmp_signed("==", w.b.sext(w.field(value, NDIM, I32), I64), ndim), misfit)
-    wanted = ir.Constant(I32, _WANTED_FLAGS)
+    wanted = w.b.trunc(flags, I32)
     w.require(w.b.icmp_signed("==", w.b.and_(w.field(value, FLAGS, I32), wanted), wanted), misfit)
     extents = w.field(value, SHAPE, PTR)
     with w.loop(ndim) as d:
@@ -330,7 +331,7 @@ def describe(
     kernels: tuple[int, int], recipe: Sequence[int], helpers: Helpers, *, release: bool,
 ) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
     """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, and the slots
-    of outputs in Fortran's order; kernels by address and length of their table."""
+    of those in Fortran's order; kernels by address and length of their table."""
     shapes, orders = [t.shape for _, t in outputs], ["CF"[slot in turned] for slot, _ in outputs]
     made = [
         w
@@ -346,7 +347,7 @@ def describe(
     words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
     words[ARRAY_CLASS], words[SCALAR_CLASS], words[EMPTY] = id(np.ndarray), id(np.float64), id(original(np.empty))
     words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
-    bindings = [w for slot, t in inputs for w in _binding(slot, t)]
+    bindings = [w for slot, t in inputs for w in _binding(slot, t, "CF"[slot in turned])]
     return np.array([*words, *bindings], np.int64), [*tables, *shapes, *orders, helpers]
 
 
@@ -355,10 +356,10 @@ def native(t: ArrayType) -> np.dtype[Any]:
     return np.dtype(t.dtype.type) if t.dtype.kind in "biufc" else t.dtype  # text has a width, time a unit
 
 
-def _binding(slot: int, t: ArrayType) -> list[int]:
+def _binding(slot: int, t: ArrayType, order: str) -> list[int]:
     """One value's entry in a program; Python's whole numbers come as NumPy's."""
     if t.kind == "array":
-        return [ARRAY, slot, id(native(t)), t.ndim, *t.shape]
+        return [IN_ORDER[order], slot, id(native(t)), t.ndim, *t.shape]
     python: dict[str, type] = {"c": complex, "f": float}
     cls = python.get(t.dtype.kind, t.dtype.type) if t.kind == "python" else t.dtype.type
     return [FLOAT64 if t.dtype.name == "float64" else NUMBER, slot, id(cls), 0]

@@ -10,47 +10,26 @@ import numpy as np
 
 from ...base.dispatch import original
 from ...base.refusal import Decision, Due, Misfit, OutOfBounds, Raised, Refusal
-from ...base.types import ArrayType, Type, typeof
+from ...base.types import ArrayType, Type
 from ...errors import YotaError
-from ...tape.operations import Call, Constant, Variable, substitute
+from ...tape.operations import Call, Constant, Order, Variable
 from ...tape.show import name_of
 from ...tape.tape import Tape
 from ..kernels.emit import OUT_OF_BOUNDS
 from ..kernels.lapack import RAISED
 from ..kernels.store import addresses
-from ..plan.layout import ARENA_SLOT, HEAD_SLOT, Place
 from ..plan.plan import Plan, make_plan
 from ..schedule.fuse import fuse
-from ..schedule.steps import Python, PythonCopy
-from .driver import CALLS, LIMIT, OK, Helpers, caller, describe, native, resume
+from ..schedule.steps import Python
+from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .hooks import check_hooks
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
+from .steps import MISFIT, Frame, Segment, stepping
 
 check_hooks()
 
-MISFIT = 1  # the fault of a Python step whose result has another shape or dtype than it had
 _REFUSALS = {MISFIT: Misfit(), RAISED: Raised(), OUT_OF_BOUNDS: OutOfBounds()}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
-
-
-class _Frame:
-    """Memory of one call in flight: the head with slots and numbers, and the arena."""
-
-    __slots__ = ("address", "arena", "head")
-
-    def __init__(self, template: np.ndarray, arena_bytes: int) -> None:
-        self.head = template.copy()
-        memory = np.empty(arena_bytes + 64, np.uint8)
-        start = -memory.ctypes.data % 64
-        self.arena = memory[start : start + arena_bytes]
-        self.address = self.head.ctypes.data
-        self.head[HEAD_SLOT] = self.address
-        self.head[ARENA_SLOT] = self.arena.ctypes.data
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that it takes."""
-        return self.head.nbytes + self.arena.nbytes
 
 
 class Program:
@@ -77,10 +56,10 @@ class Program:
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
         self._owned = {slot: np.ascontiguousarray(array) for slot, array in plan.arrays}
         self._template = self._make_template(plan)
-        self._frames: dict[int, _Frame] = {}  # by their addresses
+        self._frames: dict[int, Frame] = {}  # by their addresses
         self._results = [_settled(r, t) for r, t in zip(plan.results, types, strict=True)]
-        self._steps, self._tables = self._link(plan)
-        self._table = self._describe(plan)
+        segments, self._tables = self._link(plan)
+        self._table = self._describe(plan, segments)
         self.run = caller(self._table, self._again, self)
         self._run_as_is = caller(self._table, _misfit, self)
 
@@ -107,7 +86,7 @@ class Program:
     def nbytes(self) -> int:
         """The memory that it keeps: constants, tables and frames."""
         kept = [self._template, self._table, *self._tables, *self._kept, *self._owned.values(), *self._frames.values()]
-        return sum(x.nbytes for x in kept if isinstance(x, np.ndarray | _Frame))
+        return sum(x.nbytes for x in kept if isinstance(x, np.ndarray | Frame))
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
@@ -124,7 +103,7 @@ class Program:
 
     def _more(self) -> int:
         """Another frame."""
-        frame = _Frame(self._template, self.plan.arena_bytes)
+        frame = Frame(self._template, self.plan.arena_bytes)
         self._frames[frame.address] = frame
         return frame.address
 
@@ -156,28 +135,33 @@ class Program:
             template[slot] = array.ctypes.data
         return template
 
-    def _link(self, plan: Plan) -> tuple[list[tuple[int, int] | Python | PythonCopy], list[np.ndarray]]:
+    def _link(self, plan: Plan) -> tuple[list[Segment], list[np.ndarray]]:
         """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
         code = addresses([spec for s in plan.segments if isinstance(s, list) for spec, _ in s])
-        steps: list[tuple[int, int] | Python | PythonCopy] = []
+        segments: list[Segment] = []
         tables = []
         for segment in plan.segments:
             if not isinstance(segment, list):
-                steps.append(segment)
+                segments.append(segment)
                 continue
             words = [w for spec, words in segment for w in (len(words) + 2, code[spec], *words)]
             tables.append(np.array(words, np.int64))
-            steps.append((tables[-1].ctypes.data, len(words)))
-        return steps, tables
+            segments.append((tables[-1].ctypes.data, len(words)))
+        return segments, tables
 
-    def _describe(self, plan: Plan) -> np.ndarray:
-        """The program as the driver knows it; its first run of kernels leaves ``_steps``."""
-        first = (0, 0)
-        if self._steps and isinstance(run := self._steps[0], tuple):
-            first = run
-            self._steps.pop(0)
+    def _describe(self, plan: Plan, segments: list[Segment]) -> np.ndarray:
+        """The program as the driver knows it, with the first run of kernels; the rest are Python steps."""
+        first, steps = (0, 0), None
+        if segments and isinstance(segments[0], tuple):
+            first, segments = segments[0], segments[1:]
+        if segments:
+            run, frames = stepping(self.tape, plan, self._owned, segments), self._frames
+
+            def steps(address: int, *values: Any) -> int:
+                return run(frames[address], values)
+
         work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
-        helpers = Helpers(self._more, self._go_on if self._steps else None, self._refuse, self._built)
+        helpers = Helpers(self._more, steps, self._refuse, self._built)
         recipe = [word for i, result in enumerate(self._results) for word in _instruction(i, result)]
         table, self._kept = describe(
             plan.inputs, plan.outputs, plan.turned, first, recipe, helpers, release=work > RELEASE_ABOVE
@@ -187,19 +171,21 @@ class Program:
     # -- values in
 
     def _converted(self, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The values as the driver wants them: arrays in C order, aligned, in native byte order and with the usual
-        descriptor (copies of those that are not so), whole numbers as NumPy's. ``None`` if one has another type than
-        was traced."""
+        """The values as the driver wants them: arrays in the order of those that were traced, aligned, in native byte
+        order and with the usual descriptor (copies of those that are not so), whole numbers as NumPy's. ``None`` if one
+        has another type than was traced."""
         if len(values) != len(self.plan.inputs):
             return None
         out = []
-        for x, (_, t) in zip(values, self.plan.inputs, strict=True):
+        for x, (slot, t) in zip(values, self.plan.inputs, strict=True):
             if t.kind == "array":
                 if type(x) not in (np.ndarray, np.memmap) or x.shape != t.shape or x.dtype.newbyteorder("=") != t.dtype:
                     return None
                 plain = type(x) is np.ndarray and x.dtype is native(t)
-                if not (plain and x.flags.c_contiguous and x.flags.aligned):
-                    given, x = x, np.empty(t.shape, native(t))
+                order: Order = "F" if slot in self.plan.turned else "C"
+                in_order = x.flags.f_contiguous if order == "F" else x.flags.c_contiguous
+                if not (plain and in_order and x.flags.aligned):
+                    given, x = x, np.empty(t.shape, native(t), order)
                     x[...] = given
             elif type(x) is int and t.kind == "python" and t.dtype.kind == "i":
                 if x.bit_length() > 63:
@@ -207,49 +193,6 @@ class Program:
                 x = np.int64(x)
             out.append(x)
         return tuple(out)
-
-    # -- Python steps
-
-    @np.errstate(all="ignore")  # kernels do not warn either
-    def _go_on(self, address: int, *values: Any) -> int:
-        """Python steps and the kernels that follow them, with the inputs and outputs of this call."""
-        frame = self._frames[address]
-        bound = zip([*self.plan.inputs, *self.plan.outputs], values, strict=True)
-        arrays = self._owned | {slot: np.asarray(x) for (slot, _), x in bound}
-        others: dict[Variable, Any] = {}
-
-        def value(var: Variable) -> Any:
-            if var in others:
-                return others[var]
-            t = self.tape[var].type
-            assert isinstance(t, ArrayType)
-            view = _view(frame, arrays, self.plan.places[var]) if t.size else np.empty(t.shape, t.dtype)
-            return view if t.kind == "array" else view[()] if t.kind == "scalar" else view.item()
-
-        for step in self._steps:
-            if isinstance(step, tuple):
-                if fault := resume(address, *step):
-                    return fault
-                continue
-            if isinstance(step, PythonCopy):
-                _view(frame, arrays, step.target)[...] = _view(frame, arrays, step.source)
-                continue
-            op = self.tape[step.var]
-            assert isinstance(op, Call)
-            fn = value(op.fn) if isinstance(op.fn, Variable) else op.fn
-            try:
-                result = fn(*substitute(op.args, value), **substitute(dict(op.kwargs), value))
-                if not isinstance(op.type, ArrayType):
-                    others[step.var] = result
-                    continue
-                t = typeof(result)
-                if not isinstance(t, ArrayType) or (t.dtype, t.shape) != (op.type.dtype, op.type.shape):
-                    return MISFIT
-                if t.size:
-                    _view(frame, arrays, self.plan.places[step.var])[...] = result
-            except Exception:  # any: the traced function may catch it, and goes another way then
-                return RAISED
-        return OK
 
 
 def _misfit(*values: Any) -> Refusal:
@@ -261,13 +204,6 @@ def _without_captured(tape: Tape) -> Tape:
     they do not live as long as it does."""
     ops = [replace(op, value=None) if isinstance(op, Constant) and op.captured is not None else op for op in tape.ops]
     return replace(tape, ops=ops, leaves=[leaf if isinstance(leaf, Variable) else None for leaf in tape.leaves])
-
-
-def _view(frame: _Frame, arrays: dict[int, Any], place: Place) -> np.ndarray:
-    """A place in memory as an array."""
-    memory = frame.head if place.slot == HEAD_SLOT else frame.arena if place.slot == ARENA_SLOT else arrays[place.slot]
-    flat = memory.reshape(-1, order="A").view(np.uint8)  # as it lies
-    return np.ndarray(place.shape, place.dtype, flat, place.offset, place.strides)
 
 
 def _settled(result: tuple[Any, ...], t: Type) -> tuple[Any, ...]:

@@ -1,0 +1,197 @@
+"""What a program does when its first kernels have run: steps in Python, and the kernels behind each of them.
+
+All that is known of a step before a call is looked up once: where each argument lies, as a view of the caller's array
+or one that stays with the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...base.types import ArrayType, typeof
+from ...tape.operations import Call, Variable, paths, substitute
+from ...tape.tape import Tape
+from ..kernels.lapack import RAISED
+from ..plan.layout import ARENA_SLOT, HEAD_SLOT, Place
+from ..plan.plan import Plan
+from ..schedule.steps import Python, PythonCopy
+from .driver import OK, resume
+
+MISFIT = 1  # the fault of a Python step whose result has another shape or dtype than it had
+
+
+class Frame:
+    """Memory of one call in flight: the head with slots and numbers, and the arena; views of places in it."""
+
+    __slots__ = ("address", "arena", "head", "views")
+
+    def __init__(self, template: np.ndarray, arena_bytes: int) -> None:
+        self.head = template.copy()
+        memory = np.empty(arena_bytes + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        self.arena = memory[start : start + arena_bytes]
+        self.address = self.head.ctypes.data
+        self.head[HEAD_SLOT] = self.address
+        self.head[ARENA_SLOT] = self.arena.ctypes.data
+        self.views: dict[int, np.ndarray] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.head.nbytes + self.arena.nbytes
+
+
+class _Call:
+    """One call of a program that has come to its Python steps: its frame, the inputs and outputs, and what the steps
+    have given that is no array."""
+
+    __slots__ = ("frame", "others", "values")
+
+    def __init__(self, frame: Frame, values: Sequence[Any]) -> None:
+        self.frame, self.values = frame, values
+        self.others: dict[Variable, Any] = {}
+
+
+Find: TypeAlias = Callable[[_Call], Any]
+Stepping: TypeAlias = Callable[[Frame, Sequence[Any]], int]
+Segment: TypeAlias = tuple[int, int] | Python | PythonCopy  # a table of kernels, by its address and length; or a step
+
+
+def stepping(
+    tape: Tape, plan: Plan, owned: Mapping[int, np.ndarray], segments: Sequence[Segment]
+) -> Stepping:
+    """A function of a frame, and of a call's inputs and outputs, that takes these steps; it returns the fault, or 0."""
+    maker = _Maker(tape, plan, owned)
+    steps = [maker.step(segment) for segment in segments]
+
+    @np.errstate(all="ignore")  # kernels do not warn either
+    def run(frame: Frame, values: Sequence[Any]) -> int:
+        call = _Call(frame, values)
+        for step in steps:
+            if fault := step(call):
+                return fault
+        return OK
+
+    return run
+
+
+class _Maker:
+    """What makes the steps of one program."""
+
+    def __init__(self, tape: Tape, plan: Plan, owned: Mapping[int, np.ndarray]) -> None:
+        self._tape, self._places, self._owned = tape, plan.places, owned
+        self._keys: dict[Place, int] = {}  # of the views that stay with a frame
+        self._given = {slot: (i, t) for i, (slot, t) in enumerate((*plan.inputs, *plan.outputs))}
+
+    def step(self, segment: Segment) -> Callable[[_Call], int]:
+        """One step; it returns a fault, or 0."""
+        if isinstance(segment, tuple):
+            table, length = segment
+            return lambda call: resume(call.frame.address, table, length)
+        if isinstance(segment, PythonCopy):
+            source, target = self._array(segment.source), self._array(segment.target)
+
+            def copy(call: _Call) -> int:
+                target(call)[...] = source(call)
+                return OK
+
+            return copy
+        return self._python(segment.var)
+
+    def _python(self, var: Variable) -> Callable[[_Call], int]:
+        op = self._tape[var]
+        assert isinstance(op, Call)
+        fn, store = self._found(op.fn), self._storing(var)
+        args = [self._found(arg) for arg in op.args]
+        kwargs = {key: self._found(arg) for key, arg in op.kwargs.items()}
+
+        def step(call: _Call) -> int:
+            try:
+                given = [find(call) for find in args]
+                named = {key: find(call) for key, find in kwargs.items()} if kwargs else {}
+                return store(call, fn(call)(*given, **named))
+            except Exception:  # any: the traced function may catch it, and goes another way then
+                return RAISED
+
+        return step
+
+    def _storing(self, var: Variable) -> Callable[[_Call, Any], int]:
+        """What puts a step's result into its place; it returns a fault, or 0."""
+        t = self._tape[var].type
+        if not isinstance(t, ArrayType):
+
+            def keep(call: _Call, result: Any) -> int:
+                call.others[var] = result
+                return OK
+
+            return keep
+        dtype, shape, find = t.dtype, t.shape, self._array(self._places[var]) if t.size else None
+
+        def store(call: _Call, result: Any) -> int:
+            have = result if type(result) is np.ndarray else typeof(result)
+            if not isinstance(have, np.ndarray | ArrayType) or have.dtype != dtype or have.shape != shape:
+                return MISFIT
+            if find is not None:
+                find(call)[...] = result
+            return OK
+
+        return store
+
+    # -- where values are found
+
+    def _found(self, structure: Any) -> Find:
+        """What finds an argument, with all the variables in it."""
+        if isinstance(structure, Variable):
+            return self._variable(structure)
+        finds = {var: self._variable(var) for _, var in paths(structure)}
+        if not finds:
+            return lambda call: structure
+        return lambda call: substitute(structure, lambda var: finds[var](call))
+
+    def _variable(self, var: Variable) -> Find:
+        t = self._tape[var].type
+        if not isinstance(t, ArrayType):
+            return lambda call: call.others[var]
+        if not t.size:
+            shape, dtype = t.shape, t.dtype
+            return lambda call: np.empty(shape, dtype)
+        find = self._array(self._places[var])
+        if t.kind == "array":
+            return find
+        return (lambda call: find(call)[()]) if t.kind == "scalar" else lambda call: find(call).item()
+
+    def _array(self, place: Place) -> Find:
+        """What finds a place in memory as an array."""
+        if place.slot in self._owned:
+            constant = _view(self._owned[place.slot], place)
+            return lambda call: constant
+        if place.slot not in self._given:
+            key = self._keys.setdefault(place, len(self._keys))
+
+            def kept(call: _Call) -> np.ndarray:
+                views = call.frame.views
+                if key not in views:
+                    views[key] = _view(call.frame.head if place.slot == HEAD_SLOT else call.frame.arena, place)
+                return views[key]
+
+            return kept
+        i, t = self._given[place.slot]
+        shape, strides = place.shape, place.strides
+        is_whole = t.kind == "array" and not place.offset and np.dtype(place.dtype) == t.dtype and t.shape == shape
+
+        def given(call: _Call) -> np.ndarray:
+            x = call.values[i]
+            if is_whole and type(x) is np.ndarray and x.strides == strides:
+                return x
+            return _view(np.asarray(x), place)
+
+        return given
+
+
+def _view(memory: np.ndarray, place: Place) -> np.ndarray:
+    """A place in memory as an array."""
+    flat = memory.reshape(-1, order="A").view(np.uint8)  # as it lies
+    return np.ndarray(place.shape, place.dtype, flat, place.offset, place.strides)
