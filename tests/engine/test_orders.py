@@ -10,7 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from yota_py import config, gradient, jit
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
 from yota_py.engine.plan.layout import Place, Reference, c_strides, collapse, order_of, ordered_strides
+from yota_py.engine.run.program import Program
 
 A, B, C = (np.random.default_rng(i).normal(size=(17, 23)) for i in range(3))
 T = np.random.default_rng(3).normal(size=(3, 9, 11))
@@ -86,8 +89,35 @@ def test_gradients(name: str) -> None:
             assert_allclose(have, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("orders", ["FFCF", "CFFC", "FCSF", "SFCF"])
+def test_orders_take_turns(name: str, orders: str) -> None:
+    """The first call decides what the program is made for; "S" is an array with gaps."""
+    f, g = FUNCTIONS[name], jit(FUNCTIONS[name])
+    for i, order in enumerate(orders):
+        a, b = np.random.default_rng(i).normal(size=(2, 17, 23))
+        x = np.repeat(a, 2, axis=1)[:, ::2] if order == "S" else np.array(a, order=order)  # type: ignore[call-overload]
+        same(g(x, b), f(x, b))
+
+
+def test_arrays_in_the_order_that_was_traced_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        return np.sum(x * c, axis=0)
+
+    c = np.asfortranarray(B)
+    program = compile_recorded(record_call(f, (np.asfortranarray(A),), {}))
+    copied = []
+    monkeypatch.setattr(Program, "_converted", lambda self, values: copied.append(values))
+    for x in (A, C):
+        (have,) = program(np.asfortranarray(x), c)
+        assert_allclose(have, np.sum(x * B, axis=0), rtol=1e-12)
+    assert not copied
+    program(A, c)
+    assert len(copied) == 1
+
+
 def test_a_result_fed_back_in() -> None:
-    """Arrays in Fortran's order are copied, not misread."""
+    """Arrays in another order are copied, not misread."""
     step = jit(lambda w, a: w - 0.1 * a.T)
     w, v = np.zeros((23, 17)), np.zeros((23, 17))
     for a in (A, B, C, A):
