@@ -91,6 +91,7 @@ Type: TypeAlias = ArrayType | TupleType | StructType | OpaqueType
 _PYTHON: dict[type, ArrayType] = {
     t: ArrayType(np.dtype(t), (), "python") for t in (bool, int, float, complex)
 }
+_NUMBERS = _PYTHON | {np.dtype(code).type: ArrayType(np.dtype(code), (), "scalar") for code in "?bhilqBHILQefdgFDG"}
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +119,9 @@ def typeof(value: Any) -> Type:
     ('float64', 'float32')
     """
     cls = type(value)
-    if (known := _PYTHON.get(cls)) is not None:
+    if cls is np.ndarray:
+        return _array_type(value.dtype, value.shape, "array")
+    if (known := _NUMBERS.get(cls)) is not None:
         return known
     if (own := getattr(cls, "__yota_type__", None)) is not None:
         return own(value)  # type: ignore[no-any-return]  # a tracer's, which this module does not know
