@@ -74,7 +74,7 @@ Order: TypeAlias = Literal["C", "F"]
 
 def order_in_memory(value: Any) -> Order:
     """That of an array without gaps; "C" for all others."""
-    return "F" if isinstance(value, np.ndarray) and value.flags.fnc else "C"
+    return "F" if issubclass(type(value), np.ndarray) and value.flags.fnc else "C"  # not a traced one
 
 
 @dataclass(frozen=True, slots=True)
