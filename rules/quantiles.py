@@ -5,7 +5,7 @@ Places among the sorted elements: Hyndman & Fan, Sample quantiles in statistical
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -84,11 +84,23 @@ def _picked(ordered: Any, i: Any) -> Any:
     return getitem(ordered, (Ellipsis, i)) if len(shape_of(i)) == 1 else take_along_axis(ordered, i, -1)
 
 
+def _sorted(lines: Any) -> Any:
+    return np.sort(lines, -1)
+
+
+def _halved(lines: Any) -> Any:
+    """Lines with the elements in the middle, and behind it, in their places; the last one, too, which is NaN if one
+    is."""
+    n = shape_of(lines)[-1]
+    return np.partition(lines, sorted({(n - 1) // 2, n // 2, min((n + 1) // 2, n - 1), n - 1}), -1)
+
+
 def _pullback(
-    a: Any, q: Any, axis: Axis, method: str, dy: Any, *, gaps: bool = False, weighted: Any = None
-) -> tuple[Any, Any]:
+    a: Any, q: Any, axis: Axis, method: str, dy: Any, *, gaps: bool = False, weighted: Any = None,
+    sort: Callable[[Any], Any] = _sorted,
+) -> tuple[Any, Any]:  # fmt: skip
     """Cotangents of ``a`` and ``q``; with ``gaps``, of the elements that are not NaN. The value ``weighted``, which is
-    an element, tells where it comes from."""
+    an element, tells where it comes from. ``sort`` puts at least the elements into their places that are asked for."""
     lines, from_lines = _lines(a, axis)
     *rest, size = shape_of(lines)
     if not size:
@@ -104,7 +116,7 @@ def _pullback(
     place = np.minimum(np.maximum(place, 0), last)
     below = astype(np.minimum(np.floor(place), np.maximum(last - 1, 0)), np.dtype(np.intp))
     part = np.subtract(place, below)
-    ordered = np.sort(lines, -1)
+    ordered = sort(lines)
     low, high = _picked(ordered, below), _picked(ordered, np.minimum(below + 1, last))
     dlines = _shared(each * (1 - part), low, lines) + _shared(each * part, high, lines)
     da = from_lines(dlines)[0]
@@ -167,10 +179,11 @@ def _median(
     """The mean of the two in the middle; NaN if there is one, which stands last."""
     if dtype_of(a).char not in "fd" or not shape_of(a):
         return NotImplemented
-    ordered = np.sort(_lines(a, axis)[0], -1)
-    n = shape_of(ordered)[-1]
+    lines = _lines(a, axis)[0]
+    n = shape_of(lines)[-1]
     if not n:
         return NotImplemented
+    ordered = _halved(lines)
     y = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2 + 0.0  # the mean of -0.0 is 0.0
     y = np.where(np.isnan(ordered[..., -1]), np.nan, y)[()]
     return np.reshape(y, kept_shape(shape_of(a), axis)) if keepdims else y
@@ -184,7 +197,8 @@ def median_rule(
     a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> tuple[Any, Pullback]:
     """``median``: the middle element, or half each for the two in the middle; equal elements share."""
-    return np.median(a, axis, **given(keepdims=keepdims)), lambda dy: _pullback(operand(a), 0.5, axis, "linear", dy)[:1]
+    y = np.median(a, axis, **given(keepdims=keepdims))
+    return y, lambda dy: _pullback(operand(a), 0.5, axis, "linear", dy, sort=_halved)[:1]
 
 
 @rrule(np.nanmedian, cases=lambda s: [
