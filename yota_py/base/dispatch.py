@@ -126,4 +126,11 @@ def dispatching(fn: F) -> F:
             return fn(*args, **kwargs)
         return traced.__yota_record__(primitive, args, kwargs)
 
+    primitive.__yota_plain__ = primitive, fn  # type: ignore[attr-defined]
     return primitive  # type: ignore[return-value]
+
+
+def plain(fn: Any) -> Any:
+    """The function itself behind one that looks for traced arguments: for who gives it none."""
+    primitive, function = getattr(fn, "__yota_plain__", (None, None))
+    return function if primitive is fn else fn  # functools.wraps copies attributes

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...base.dispatch import plain
 from ...base.types import ArrayType, typeof
 from ...tape.operations import Call, Variable, paths, substitute
 from ...tape.tape import Tape
@@ -104,7 +105,7 @@ class _Maker:
     def _python(self, var: Variable) -> Callable[[_Call], int]:
         op = self._tape[var]
         assert isinstance(op, Call)
-        fn, store = self._found(op.fn), self._storing(var)
+        fn, store = self._found(plain(op.fn)), self._storing(var)
         args = [self._found(arg) for arg in op.args]
         kwargs = {key: self._found(arg) for key, arg in op.kwargs.items()}
 
