@@ -41,6 +41,6 @@ class VecMath(Arithmetic):
 
     arcsin, arccos, arctan, arctan2 = inverses.arcsin, inverses.arccos, inverses.arctan, inverses.arctan2
     arcsinh, arccosh, arctanh = inverses.arcsinh, inverses.arccosh, inverses.arctanh
-    cbrt, pow = powers.cbrt, powers.pow
+    cbrt, hypot, pow = powers.cbrt, powers.hypot, powers.pow
 
-    hypot, erf, erfc, lgamma = _libm("hypot"), _libm("erf"), _libm("erfc"), _libm("lgamma")
+    erf, erfc, lgamma = _libm("erf"), _libm("erfc"), _libm("lgamma")

@@ -1,8 +1,9 @@
-"""Powers and cube roots.
+"""Powers, cube roots, and roots of sums of squares.
 
 * fdlibm (Sun Microsystems, 1993), `e_pow.c`: the logarithm in two parts, as its error is multiplied by the exponent;
 * C11, F.10.4.4: the special values of `pow`;
-* Householder's method of the third order for the inverse cube root, which needs no division.
+* Householder's method of the third order for the inverse cube root, which needs no division;
+* Borges, ACM Trans. Math. Softw. 47 (2021), "Algorithm 1014: An improved algorithm for hypot(a, b)".
 
 Names: k the maths builder, x base and a its absolute value, y exponent, n integer part of a logarithm, f and s reduced
 arguments, z square.
@@ -15,7 +16,7 @@ from fractions import Fraction
 from .arithmetic import Arithmetic
 from .expansions import clamped, fast_two_sum, nearest_integer, polynomial, power_of_two, scaled, two_product
 from .exponentials import exp_split, log_split
-from .llvm import Value
+from .llvm import FLOAT, Value
 
 # x^(-1/3) for 1/sqrt(2) <= x <= sqrt(2), to 2^-12
 _INVERSE_CBRT = (1.7307159900665283, -1.2857400178909302, 0.7133383750915527, -0.1585359275341034)
@@ -46,6 +47,30 @@ def cbrt(k: Arithmetic, x: Value) -> Value:
     t = k.mul(k.fma(rest, k.mul(squared, third), t), power_of_two(k, i))
     usual = k.logical_and(k.gt(a, k.const(0, x)), k.lt(a, k.const(float("inf"), x)))
     return k.select(usual, k.copysign(t, x), x)
+
+
+def hypot(k: Arithmetic, x: Value, y: Value) -> Value:
+    """sqrt(a^2 + b^2), with a >= b, both scaled by the power of two that takes a into [2, 4), and with the rest of the
+    root's square divided by the root, for which few digits of it will do; infinite if either is, beside NaN too."""
+    form, infinity = k.format(x), k.const(float("inf"), x)
+    x, y = k.abs(x), k.abs(y)
+    larger = k.gt(x, y)
+    a, b = k.select(larger, x, y), k.select(larger, y, x)
+    infinite = k.logical_or(k.eq(a, infinity), k.eq(b, infinity))
+    exponent = k.builder.and_(k.bits(a), k.const(form.bits(float("inf")), k.bits(a)))
+    exponent = k.maximum(exponent, k.const(1 << form.mantissa, exponent))
+    scale = k.number(k.sub(k.const(2 * form.bias + 1 << form.mantissa, exponent), exponent))
+    a, b = k.mul(a, scale), k.mul(b, scale)
+    square, rest = two_product(k, a, a)
+    other, other_rest = two_product(k, b, b)
+    total, error = fast_two_sum(k, square, other)
+    h = k.intrinsic("llvm.sqrt", total)
+    rest = k.add(k.intrinsic("llvm.fma", k.neg(h), h, total), k.add(error, k.add(rest, other_rest)))
+    tiny = k.const(2.0**-100, x)  # for h = 0; all others are larger by far
+    rough = k.cast(k.reciprocal(k.cast(k.add(h, tiny), FLOAT)), k.element(x))
+    half = k.const(0.5, x)
+    h = k.mul(k.mul(k.fma(k.mul(rest, rough), half, h), half), k.number(exponent))
+    return k.select(infinite, infinity, h)
 
 
 def pow(k: Arithmetic, x: Value, y: Value) -> Value:
