@@ -172,3 +172,63 @@ def test_arrays_of_one_element_stay_arrays() -> None:
         value, (dx,) = grad(f, x)
         assert_allclose(value, 6 * x[0] * x[1])
         assert_allclose(dx, 6 * x[::-1])
+
+
+SHAPES = [(), (0,), (1,), (7,), (8,), (17,), (33,), (1, 5), (5, 1), (3, 4), (5, 9), (2, 3, 17), (9, 1, 9), (129,)]
+OF_LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
+    "sums": lambda z, w: z + w,
+    "products": lambda z, w: z * np.conj(w),
+    "parts exchanged": lambda z, w: w.imag * z.real + 1j * w.real,
+    "transposes": lambda z, w: z.T * w.T + 1,
+    "one transpose": lambda z, w: z + np.reshape(w, z.shape[::-1]).T,
+    "broadcast": lambda z, w: z * np.reshape(w, (-1,))[:1] if z.size else z,
+    "repeated": lambda z, w: np.broadcast_to(z, (3, *z.shape)) * 1j,
+    "backwards": lambda z, w: z[..., ::-1] * w if z.ndim else z,
+    "every second": lambda z, w: z[..., ::2] * w[..., -1:] if z.ndim else z,
+    "every second part": lambda z, w: z.real[..., ::2] + w.imag[..., ::2] if z.ndim else z,
+    "outer": lambda z, w: z.real[..., None] + 1j * w.imag[..., None, :] if z.ndim else z,
+    "totals": lambda z, w: np.sum(z * w),
+    "totals of rows": lambda z, w: np.sum(z * w, axis=-1) if z.ndim else z,
+    "totals of columns": lambda z, w: np.sum(z * w, axis=0) if z.ndim else z,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("name", OF_LAYOUTS)
+def test_parts_lie_in_memory_in_all_ways(name: str, dtype: Any) -> None:
+    f = OF_LAYOUTS[name]
+    for shape in SHAPES:
+        z, w = (np.asarray(full(*shape)).astype(dtype) for _ in range(2))
+        for order in (z, w), (np.asfortranarray(z), np.asfortranarray(w)):
+            have, want = compile_recorded(record_call(f, order, {}))(*order)[0], f(*order)
+            assert np.shape(have) == np.shape(want)
+            assert np.asarray(have).dtype == np.asarray(want).dtype
+            assert_allclose(have, want, rtol=1e-12 if dtype is np.complex128 else 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32", "bool"])
+def test_every_second_element(dtype: str) -> None:
+    """Elements of even and of odd indices are read together, also where the last of them is the last in memory."""
+    def f(x: Any, y: Any) -> Any:
+        first, second = x[..., ::2], x[..., 1::2]
+        return second + y, first + y, second * first, np.where(first > second, first, second), np.sum(second, axis=0)
+
+    for shape in SHAPES[2:]:
+        x = (10 * real(*shape[:-1], 2 * shape[-1])).astype(dtype)
+        y = (10 * real(*shape)).astype(dtype)
+        odd = x[..., :-1]
+        for have, want in zip(compile_recorded(record_call(f, (x, y), {}))(x, y), f(x, y), strict=True):
+            assert_allclose(have, want, rtol=1e-5, atol=1e-5)
+        assert_allclose(_run(lambda x: x[..., ::2] * x[..., :1], odd), odd[..., ::2] * odd[..., :1], rtol=1e-6)
+
+
+def test_absolute_values_at_the_edges() -> None:
+    for dtype in (np.complex128, np.complex64):
+        form = np.finfo(dtype)
+        edges = [*EDGES, form.max, -form.max / 1.5, form.max / 1.4, form.tiny, form.smallest_subnormal]
+        with np.errstate(all="ignore"):
+            x, y = (part.astype(form.dtype) for part in np.meshgrid(edges, edges))
+            z = np.empty(x.shape, dtype)
+            z.real, z.imag = x, y
+            for have in (_run(np.abs, z), _run(np.hypot, x, y)):
+                assert_allclose(have, np.hypot(x, y), rtol=2 * form.eps, atol=form.smallest_subnormal)

@@ -145,10 +145,10 @@ class _Emitter(MemoryEmitter):
         if self.lanes == 1:
             return ir.Constant(I1, 1)
         self.whole = self.b.icmp_signed("<=", self.b.add(i, const(self.lanes)), n)
+        left, most = self.b.sub(n, i), const(self.lanes)
+        self.left = self.b.trunc(self.b.select(self.b.icmp_signed("<", left, most), left, most), I8)
         if self.lanes > 16:  # in bytes: as many comparisons of words would take longer than all the rest
-            left, most = self.b.sub(n, i), const(self.lanes)
-            left = self.b.trunc(self.b.select(self.b.icmp_signed("<", left, most), left, most), I8)
-            return self.b.icmp_signed("<", ir.Constant(self._vector(I8), list(range(self.lanes))), self._splat(left))
+            return self._below(range(self.lanes), self.left)
         return self.b.icmp_signed("<", self.b.add(self._splat(i), self._iota()), self._splat(n))
 
     def _body(
@@ -157,6 +157,7 @@ class _Emitter(MemoryEmitter):
     ) -> None:  # fmt: skip
         spec = self.spec
         values: list[Value] = []
+        self.pairs.clear()
         for operand, m in zip(spec.operands, loads, strict=True):
             if operand.access == "box":
                 value = self._in_box(m, i, mask)
@@ -171,6 +172,8 @@ class _Emitter(MemoryEmitter):
                 value = self._load(operand.dtype, operand.inner, m, i, mask, byte)
             elif m.uniform is not None:
                 value = m.uniform
+            elif operand.inner == "pair" and self.lanes > 1 and i is not None:
+                value = self._load_of_pairs(operand, len(values), i, loads)
             else:
                 value = self._load(operand.dtype, operand.inner, m, i, mask)
             values.append(value)
@@ -188,6 +191,8 @@ class _Emitter(MemoryEmitter):
                 self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":
                 self._store(value, out.inner, m, i, mask)
+            elif out.mode == "join":
+                self._store_pairs(value, self._as_said(values[out.imaginary], out.dtype), out, m, i, mask)
             elif out.mode == "scatter":
                 self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
             elif out.mode in SCANS:

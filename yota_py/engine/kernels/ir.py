@@ -16,11 +16,12 @@ from typing import Generic, Literal, Self, TypeVar
 
 T = TypeVar("T")
 
-# The stride of the innermost dimension: one element (vector loads), zero (one value for all), or any other.
-Inner = Literal["unit", "zero", "any"]
+# The stride of the innermost dimension: one element (vector loads), two (as the parts of complex numbers have), zero
+# (one value for all), or any other.
+Inner = Literal["unit", "pair", "zero", "any"]
 Access = Literal["plain", "pad", "gather", "box"]
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum", "cumprod"]
-Writing = Literal["store", "scatter", "require"] | Reduction
+Writing = Literal["store", "scatter", "require", "join"] | Reduction
 
 DTYPES = {
     "float64": 8, "float32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
@@ -112,12 +113,14 @@ class Matrices(_Words[T]):
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
-    no memory but the mask of a box."""
+    no memory but the mask of a box. One that reads the second elements of pairs may stand ``beside`` an operand that
+    reads the first."""
 
     dtype: str
     inner: Inner
     access: Access = "plain"
     indices: tuple[int, ...] = ()
+    beside: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class Output:
     along the one that is marked there, or scatter-added.
 
     To "require" a ``mask`` means to write the value, if it is one number, only where the mask is false, and to report
-    the place.
+    the place. To "join" an ``imaginary`` value means to write it behind the value, at each element.
     """
 
     value: int
@@ -148,6 +151,7 @@ class Output:
     reduced: tuple[bool, ...] = ()
     indices: tuple[int, ...] = ()
     mask: int = -1
+    imaginary: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
 from ..maths.builder import VecMath
 from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Unsigned, Value, Writer, const
-from .ir import DTYPES, KernelSpec, Window
+from .ir import DTYPES, KernelSpec, Operand, Output, Window
 
 
 class Memory:
@@ -39,6 +39,8 @@ class MemoryEmitter(Writer):
         self._at = 0
         self.outer: list[Value] = []
         self.whole: Value = None  # whether the mask of the current iteration is true in all lanes
+        self.left: Value = None  # in how many it is, as a byte
+        self.pairs: dict[int, Value] = {}  # those of the current iteration of which an operand reads the first elements
 
     # -- words and addresses
 
@@ -73,14 +75,21 @@ class MemoryEmitter(Writer):
     def _vector(self, element: ir.Type) -> ir.Type:
         return element if self.lanes == 1 else ir.VectorType(element, self.lanes)
 
-    def _splat(self, value: Value) -> Value:
-        if self.lanes == 1:
+    def _splat(self, value: Value, lanes: int = 0) -> Value:
+        """A value in all lanes, which are those of the kernel if no others are wanted."""
+        if (lanes := lanes or self.lanes) == 1:
             return value
-        vector = self._vector(value.type)
-        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
-        return self.b.shuffle_vector(
-            one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        )
+        nothing = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+        return self._shuffled(self.b.insert_element(nothing, value, ir.Constant(I32, 0)), nothing, [0] * lanes)
+
+    def _shuffled(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        """Lanes of two vectors, those of the second counted on."""
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+    def _below(self, numbers: Sequence[int], limit: Value) -> Value:
+        """Which bytes are less than another."""
+        vector = ir.VectorType(I8, len(numbers))
+        return self.b.icmp_unsigned("<", ir.Constant(vector, list(numbers)), self._splat(limit, len(numbers)))
 
     def _iota(self) -> Value:
         return const(0) if self.lanes == 1 else ir.Constant(self._vector(I64), list(range(self.lanes)))
@@ -127,9 +136,26 @@ class MemoryEmitter(Writer):
     def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value) -> Value:
         if self.lanes == 1:
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
-        vector = self._vector(stored)
+        vector = ir.VectorType(stored, mask.type.count)
         name = f"llvm.masked.load.{_suffix(vector)}.p0"
         return self.call(name, vector, pointer, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
+
+    def _load_of_pairs(self, operand: Operand, at: int, i: Value, loads: list[Memory]) -> Value:
+        """Lanes i, i+1, … of a row of every other element: of vectors of all elements, where they are shared."""
+        stored, first = self._stored(ELEMENTS[operand.dtype]), at if operand.beside < 0 else operand.beside
+        if first not in self.pairs:
+            shared = any(other.beside == first for other in self.spec.operands)
+            pointer = self.byte(loads[first].row, self.b.mul(i, const(2 * DTYPES[operand.dtype])))
+            self.pairs[first] = self._masked_load(pointer, stored, self._mask_of_pairs(second=shared))
+        pairs = self.pairs[first]
+        value = self._shuffled(pairs, pairs, range(operand.beside >= 0, 2 * self.lanes, 2))
+        return self._read(value, ELEMENTS[operand.dtype])
+
+    def _mask_of_pairs(self, second: bool) -> Value:
+        """A mask of twice as many lanes, without the second of each two or with it."""
+        if second:
+            return self._below(range(2 * self.lanes), self.b.add(self.left, self.left))
+        return self._below([255 if k % 2 else k // 2 for k in range(2 * self.lanes)], self.left)
 
     def _gather(self, row: Value, offsets: Value, stored: ir.Type, mask: Value) -> Value:
         if self.lanes == 1:
@@ -177,6 +203,20 @@ class MemoryEmitter(Writer):
             pointers = self._pointers(m.row, offsets)
             name = f"llvm.masked.scatter.{_suffix(value.type)}.v{self.lanes}p0"
             self.call(name, VOID, value, pointers, ir.Constant(I32, 1), mask)
+
+    def _store_pairs(self, first: Value, second: Value, out: Output, m: Memory, i: Value | None, mask: Value) -> None:
+        """Write two values behind each other at each element."""
+        size = DTYPES[out.dtype]
+        if self.lanes > 1 and out.inner == "pair":
+            pairs = self._shuffled(first, second, [k // 2 + k % 2 * self.lanes for k in range(2 * self.lanes)])
+            pointer = self.byte(m.row, self.b.mul(i, const(2 * size)))
+            name, one = f"llvm.masked.store.{_suffix(pairs.type)}.p0", ir.Constant(I32, 1)
+            self.call(name, VOID, pairs, pointer, one, self._mask_of_pairs(second=True))
+            return
+        behind = Memory(m.base, m.window)
+        behind.row = self.byte(m.row, const(size))
+        self._store(first, out.inner, m, i, mask)
+        self._store(second, out.inner, behind, i, mask)
 
 
 def _bytes(element: ir.Type) -> int:

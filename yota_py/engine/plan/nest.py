@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
 from ..maths.llvm import I64
-from ..schedule.steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter
+from ..schedule.steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter
 from .layout import HEAD_SLOT, Place, Reference, collapse
 
 
@@ -75,7 +75,8 @@ class _Window:
         strides = self.reference.strides
         if not strides or strides[-1] == 0:
             return "zero"
-        return "unit" if strides[-1] == np.dtype(self.dtype).itemsize else "any"
+        itemsize = np.dtype(self.dtype).itemsize
+        return "unit" if strides[-1] == itemsize else "pair" if strides[-1] == 2 * itemsize else "any"
 
     def window(self) -> Window[int]:
         """Where it stands."""
@@ -88,19 +89,31 @@ class _Window:
 class _Load(_Window):
     access: Access
 
+    def beside(self, others: Sequence[_Load]) -> int:
+        """The number of another one that reads the first elements of the pairs of which this one reads the second."""
+        if self.inner == "pair" and self.access == "plain":
+            window = self.window()
+            for k, other in enumerate(others):
+                first = replace(window, offset=window.offset - np.dtype(self.dtype).itemsize)
+                if other.access == "plain" and other.dtype == self.dtype and other.window() == first:
+                    return k
+        return -1
+
 
 @dataclass(frozen=True, slots=True)
 class _Store(_Window):
     value: int
     mode: Writing
     mask: int = 0  # of one that is required
+    imaginary: int | None = None
 
     def output(self, number: Callable[[int], int]) -> Output:
         """A reduction over dimensions of extent one only is a store."""
         reduced = tuple(self.reference.reduced) if any(self.reference.reduced) else ()
-        mode = self.mode if reduced or self.mode in ("scatter", "require") else "store"
+        mode = self.mode if reduced or self.mode in ("scatter", "require", "join") else "store"
         mask = number(self.mask) if self.mask else -1
-        return Output(number(self.value), self.dtype, self.inner, mode, reduced, self.index.operands, mask)
+        imaginary = -1 if self.imaginary is None else number(self.imaginary)
+        return Output(number(self.value), self.dtype, self.inner, mode, reduced, self.index.operands, mask, imaginary)
 
 
 class _Builder:
@@ -159,6 +172,10 @@ class _Builder:
                 mask = self._node(item.emit, arguments, "bool")
                 place = self.memory.place(item.var).broadcast(self.space)
                 self.write(place, self.read(*item.reads[0]), "require", mask=mask)
+            case Join():
+                re, im = (self.read(x, dtype) for x, dtype in item.reads)
+                place = replace(self.memory.place(item.var), dtype=item.dtype)
+                self.outputs.append(_Store(_reference(place), _WITHOUT, re, "join", imaginary=im))
             case Reduce():
                 self._reduce(item)
             case Scan():
@@ -262,10 +279,11 @@ class _Builder:
             if (dtype := dtypes[number(out.value)]) != out.dtype and out.mode != "first":
                 raise TypeError(f"a kernel would {out.mode} {dtype} in memory of {out.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
+        loads = self.operands
         spec = KernelSpec(
             rank,
             wide,
-            tuple(Operand(x.dtype, x.inner, x.access, x.index.operands) for x in self.operands),
+            tuple(Operand(x.dtype, x.inner, x.access, x.index.operands, x.beside(loads)) for x in loads),
             tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
             tuple(out.output(number) for out in self.outputs),
         )

@@ -308,8 +308,6 @@ class _Planner(Locations):
             multiply(self, step)
         elif isinstance(step, Linear):
             factorize(self, step)
-        elif isinstance(step, Join):
-            self._join(step)
         elif isinstance(step, Concatenate):
             self._concatenate(step)
         else:
@@ -328,13 +326,13 @@ class _Planner(Locations):
 
     def _arrange(self, step: Cluster) -> None:
         """Let intermediates that a loop nest writes lie in memory as what it reads does."""
-        if not all(isinstance(item, Map | Reduce) for item in step.items):
+        if not all(isinstance(item, Map | Reduce | Join) for item in step.items):
             return
         places = [self.place(x) for item in step.items for x in item.variables if x in self.places]
         order = order_of([p for p in places if len(p.shape) <= len(step.space)], step.space)
         if order == tuple(range(len(order))):
             return
-        for var in (item.var for item in step.items if isinstance(item, Map) and item.var in self._escaping):
+        for var in (item.var for item in step.items if isinstance(item, Map | Join) and item.var in self._escaping):
             if var not in self._reserved:
                 place = self.place(var)
                 strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
@@ -349,15 +347,6 @@ class _Planner(Locations):
                 piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
                 self.copy(source, piece)
             at += source.shape[step.axis]
-
-    def _join(self, step: Join) -> None:
-        """The parts of complex numbers lie beside each other."""
-        target = self.place(step.var)
-        dtype = {"complex128": "float64", "complex64": "float32"}[target.dtype]
-        for i, part in enumerate(step.parts):
-            source = self.place(part) if isinstance(part, Variable) else self.number(part, dtype)
-            half = replace(target, offset=target.offset + i * np.dtype(dtype).itemsize, dtype=dtype)
-            self.copy(source.broadcast(target.shape), half)
 
 
 def _is_index(op: Call) -> bool:

@@ -105,10 +105,10 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
 
 
-def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Join | Concatenate | Python:
+def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Python:
     kernel, otherwise = kernel_for(op), Python(var)
-    if isinstance(kernel, kernels.Join) and isinstance(op.type, ArrayType) and op.type.size:
-        return Join(var, (op.args[0], op.args[1]))
+    if isinstance(kernel, kernels.Join):
+        return _join(tape, var, op) or otherwise
     if kernel is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
         return otherwise
     types = [tape.type_of(x) for x in operands(op)]
@@ -156,6 +156,13 @@ def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | N
         return None
     dtype = op.type.dtype.name
     return None if dtype == "bool" else Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axis % op.type.ndim)
+
+
+def _join(tape: Tape, var: Variable, op: Call) -> Join | None:
+    assert isinstance(op.type, ArrayType)
+    dtype = np.empty(0, op.type.dtype).real.dtype.name
+    known = SUPPORTED.issuperset([dtype, *(tape.type_of(x).dtype.name for x in operands(op))])
+    return Join(var, tuple((part, dtype) for part in op.args), dtype) if known and op.type.size else None
 
 
 def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matmul | None:

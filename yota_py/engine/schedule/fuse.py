@@ -18,7 +18,7 @@ from ...registry import kernels
 from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
 from .classify import classify, guarded, kernel_for, view_base
-from .steps import Cluster, Gather, Item, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter, Schedule
+from .steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter, Schedule
 
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
 
@@ -90,7 +90,7 @@ class _Fusion:
         first = self._guards_until if isinstance(item, Require | Gather | Scatter) else 0
         for x in item.variables:
             if x in self._home:
-                fits = isinstance(item, Map | Reduce | Require) and self.tape.type_of(x).shape == space
+                fits = isinstance(item, Map | Reduce | Join | Require) and self.tape.type_of(x).shape == space
                 first = max(first, self._inside[x] if fits and x in self._inside else self._home[x] + 1)
         return first
 
@@ -153,7 +153,7 @@ def _recomputed(tape: Tape, pad: Pad, items: dict[Variable, Item]) -> Pad:
 
 
 def _space(tape: Tape, item: Item) -> tuple[int, ...]:
-    x = item.var if isinstance(item, Pointwise) else item.reads[0][0]
+    x = item.var if isinstance(item, Pointwise | Join) else item.reads[0][0]
     shape = tape.type_of(x).shape
     assert isinstance(shape, tuple)
     return shape

@@ -70,6 +70,11 @@ class Scan(Item):
 
 
 @dataclass(frozen=True, slots=True)
+class Join(Item):
+    """Complex numbers: it reads their real and imaginary parts, which are broadcast."""
+
+
+@dataclass(frozen=True, slots=True)
 class Require(Item):
     """A guard: it reads what was decided on; the mask that ``emit`` writes must be true in all elements."""
 
@@ -108,14 +113,6 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """Complex numbers of their parts, which are variables or numbers."""
-
-    var: Variable
-    parts: tuple[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -139,7 +136,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Join | Concatenate | Python
+Step = Cluster | Matmul | Linear | Concatenate | Python
 
 
 @dataclass(slots=True)
