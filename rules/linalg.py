@@ -92,10 +92,12 @@ def _stack_cases(s: Sample) -> Iterable[Case]:
 
 
 _SMALL = 64  # multiplications per matrix of a stack, up to which one loop is quicker than a call of BLAS for each
+_WRITTEN_OUT = 8  # rows and columns up to which there is a kernel that is quicker than either
 
 
 def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
-    """Dot products are sums; a stack times one matrix is one tall product; a stack of small products is one sum."""
+    """Dot products are sums; a stack times one matrix is one tall product; a stack of products of narrow
+    matrices is one sum."""
     a, b = operand(x1), operand(x2)
     na, nb = len(shape_of(a)), len(shape_of(b))
     if max(na, nb) == 2 or dtype_of(a) != dtype_of(b) or dtype_of(a).char not in "fd":
@@ -106,7 +108,8 @@ def _lowered_matmul(x1: Any, x2: Any, out: None = None) -> Any:
         return np.reshape(np.matmul(_tall(a), b), (*shape_of(a)[:-1], *shape_of(b)[1:]))
     if na == 1:
         return np.matmul(a[None, :], b)[..., 0, :]
-    if shape_of(a)[-2] * shape_of(a)[-1] * shape_of(b)[-1] > _SMALL:
+    sizes = (*shape_of(a)[-2:], shape_of(b)[-1])
+    if max(sizes) <= _WRITTEN_OUT or count_along(sizes, None) > _SMALL:
         return NotImplemented
     return np.sum(np.multiply(a[..., :, :, None], b[..., None, :, :]), axis=-2)
 

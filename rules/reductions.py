@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import dispatching
 from yota_py.base.types import resolved_dtype
-from yota_py.registry.kernels import Reduce, Scan
+from yota_py.registry.kernels import Map, Reduce, Scan, named
 from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
@@ -340,15 +340,26 @@ nondiff(first_true, kernel=Reduce("first"), cases=lambda s: [
 ])  # fmt: skip
 
 
+@primitive
+def _is_extremum(x: Any, extremum: Any) -> Any:
+    """Where x is the extremum of its row, or NaN. One operation: no part of it is computed before the extremum is
+    known, and kept in memory until then."""
+    return np.logical_or(np.equal(x, extremum), np.isnan(x))
+
+
+nondiff(_is_extremum, kernel=Map(named(lambda k, x, extremum: k.logical_or(k.eq(x, extremum), k.isnan(x))),
+                                 integers=True), cases=lambda s: [
+    case(np.array([1.0, np.nan, 2.0]), 2.0), case(s.integers(5, high=3), np.array([2])), case(s(2, 3), s(2, 1)),
+])  # fmt: skip
+
+
 def _position(extremum: Any) -> Any:
     def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
-        """The first element that is the extremum, or NaN."""
         kept, dtype = given(keepdims=keepdims), dtype_of(a)
         if not (dtype.kind in "iu" or dtype.name in ("float64", "float32")) or (axis is None and kept):
             return NotImplemented
         x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
-        found = np.equal(x, extremum(x, axis=at, keepdims=True))
-        return first_true(np.logical_or(found, np.isnan(x)) if dtype.kind == "f" else found, at, **kept)
+        return first_true(_is_extremum(x, extremum(x, axis=at, keepdims=True)), at, **kept)
 
     return lowering
 

@@ -14,6 +14,7 @@ from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec
 from .lapack import emit_lapack
+from .small import emit_small_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class ProductSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallProductSpec:
+    """Products of a stack of matrices of these sizes (m, n, k), of which the right ones lie ``transposed``."""
+
+    dtype: str
+    sizes: tuple[int, int, int]
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LapackSpec:
     """A call of LAPACK for a stack of matrices."""
 
@@ -33,7 +43,7 @@ class LapackSpec:
     upper: bool = False
 
 
-Spec = KernelSpec | ProductSpec | LapackSpec
+Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -53,6 +63,8 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
                         emit_kernel(module, name, spec, vector_bytes())
                     elif isinstance(spec, LapackSpec):
                         emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
+                    elif isinstance(spec, SmallProductSpec):
+                        emit_small_product(module, name, spec.dtype, spec.sizes, spec.transposed)
                     else:
                         emit_product(module, name, spec.dtype, spec.vector)
                 entries = compile_module(module, list(names.values()))

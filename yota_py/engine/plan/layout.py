@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,11 @@ class Place:
     def contiguous(self) -> bool:
         """Whether the elements stand in C order without gaps."""
         return self.strides == c_strides(self.shape, np.dtype(self.dtype).itemsize)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
 
     def broadcast(self, shape: Sequence[int]) -> Place:
         """The same memory seen in a larger shape: stride 0 along new and repeated dimensions."""

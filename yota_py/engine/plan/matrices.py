@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from ..kernels.ir import Matrices, Product
-from ..kernels.store import LapackSpec, ProductSpec, Spec
+from ..kernels.small import MOST
+from ..kernels.store import LapackSpec, ProductSpec, SmallProductSpec, Spec
 from ..schedule.steps import Linear, Matmul
 from .layout import Place
 from .nest import Locations
@@ -37,7 +38,7 @@ class Memory(Locations, Protocol):
 
 
 def multiply(memory: Memory, step: Matmul) -> None:
-    """A product of matrices, of stacks of them, or of a matrix and a vector, by BLAS."""
+    """A product of matrices, of stacks of them, or of a matrix and a vector, by BLAS; small ones of stacks without."""
     a, b, c = memory.place(step.a), memory.place(step.b), memory.place(step.var)
     itemsize = np.dtype(c.dtype).itemsize
     if len(a.shape) >= 2 and len(b.shape) >= 2:
@@ -46,7 +47,9 @@ def multiply(memory: Memory, step: Matmul) -> None:
         # row-major C = A B is column-major C' = B' A'
         product = Product(b.slot, b.offset, a.slot, a.offset, c.slot, c.offset, n, m, k, ldb, lda, n, tb, ta,
                           math.prod(stack), b_step, a_step, m * n * itemsize)  # fmt: skip
-        memory.emit(ProductSpec(c.dtype, vector=False), product.words())
+        small = math.prod(stack) > 1 and max(m, n, k) <= MOST
+        spec = SmallProductSpec(c.dtype, (m, n, k), bool(tb)) if small else ProductSpec(c.dtype, vector=False)
+        memory.emit(spec, product.words())
         return
     matrix, vector, left = (a, b, True) if len(a.shape) == 2 else (b, a, False)
     matrix, transposed, ld = _matrix(memory, matrix)

@@ -84,7 +84,7 @@ class _Planner(Locations):
         self._buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []
         self._reserved: dict[Variable, Place] = {}
-        self._copies: list[tuple[Variable, Place]] = []
+        self._copies: dict[Variable, list[Place]] = {}
         self._escaping = self._read_outside()
 
     def run(self) -> Plan:
@@ -205,12 +205,16 @@ class _Planner(Locations):
         return place
 
     def temporary_for(self, var: Variable, base: Place) -> Place:
-        """A contiguous copy of ``base`` that lives as long as ``var``."""
+        """A contiguous copy of ``base`` that lives as long as ``var``: in a result of this size, if ``var`` is one."""
         itemsize = np.dtype(base.dtype).itemsize
-        nbytes = int(np.prod(base.shape, dtype=np.int64)) * itemsize
-        offset = self._arena.take(nbytes)
-        self._buffers[var] = (offset, nbytes)
-        target = Place(ARENA_SLOT, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
+        size = int(np.prod(base.shape, dtype=np.int64))
+        fitting = (x for x in self._copies.get(var, ()) if x.contiguous and x.size == size and x.dtype == base.dtype)
+        if (result := next(fitting, None)) is not None:
+            slot, offset = result.slot, result.offset
+        else:
+            slot, offset = ARENA_SLOT, self._arena.take(size * itemsize)
+            self._buffers[var] = (offset, size * itemsize)
+        target = Place(slot, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
         self.copy(base, target)
         return target
 
@@ -272,12 +276,13 @@ class _Planner(Locations):
             if result in computed and in_order and result not in self._reserved:
                 self._reserved[result] = place
             else:
-                self._copies.append((result, place))
+                self._copies.setdefault(result, []).append(place)
 
     def _copy_results(self) -> None:
-        for var, place in self._copies:
-            if self.tape.type_of(var).size:
-                self.copy(self.place(var), place)
+        for var, places in self._copies.items():
+            for place in places:
+                if self.tape.type_of(var).size and self.place(var) != place:
+                    self.copy(self.place(var), place)
 
     # -- steps
 
