@@ -2,7 +2,8 @@
 
 * fdlibm (Sun Microsystems, 1993), `e_pow.c`: the logarithm in two parts, as its error is multiplied by the exponent;
 * C11, F.10.4.4: the special values of `pow`;
-* Householder's method of the third order for the inverse cube root, which needs no division;
+* Householder's method of the third order for the inverse cube root, which needs no division, from a guess as Kahan's
+  (1991, "Computing a real cube root");
 * Borges, ACM Trans. Math. Softw. 47 (2021), "Algorithm 1014: An improved algorithm for hypot(a, b)".
 
 Names: k the maths builder, x base and a its absolute value, y exponent, n integer part of a logarithm, f and s reduced
@@ -14,39 +15,46 @@ from __future__ import annotations
 from fractions import Fraction
 
 from .arithmetic import Arithmetic
-from .expansions import clamped, fast_two_sum, nearest_integer, polynomial, power_of_two, scaled, two_product
+from .expansions import as_float, clamped, fast_two_sum, nearest_integer, polynomial, scaled, two_product
 from .exponentials import exp_split, log_split
 from .llvm import FLOAT, Value
 
-# x^(-1/3) for 1/sqrt(2) <= x <= sqrt(2), to 2^-12
-_INVERSE_CBRT = (1.7307159900665283, -1.2857400178909302, 0.7133383750915527, -0.1585359275341034)
+# (1 - h)^(-1/3) - 1 over h for |h| <= 0.1021, to 3e-6
+_INVERSE_CBRT = (0.333327518567896, 0.22347281445051115, 0.1747269970551058)
+_LOWER = {23: 9, 52: 32}  # bits of a float that are left out, by those of its mantissa, so that the others fit into one
 
 
 def cbrt(k: Arithmetic, x: Value) -> Value:
-    """The cube root of 2^(3i + j) * m, with -1 <= j <= 1."""
-    a, third = k.abs(x), k.const(1 / 3, x)
-    n, f = log_split(k, a)
-    form = k.format(x)
-    i, whole = nearest_integer(k, k.fma(n, third, k.const(form.magic, x)))
-    j, m = k.fma(whole, k.const(-3, x), n), k.add(f, k.const(1, x))
-    c = polynomial(k, m, _INVERSE_CBRT)
-    # An error h of the inverse: c * (1 - h)^(-1/3)
-    h = k.sub(k.const(1, x), k.mul(k.mul(m, c), k.mul(c, c)))
-    c = k.fma(k.mul(c, h), k.fma(h, k.const(2 / 9, x), third), c)
-    up, down = k.gt(j, k.const(0, x)), k.lt(j, k.const(0, x))
-
-    def by_step(smaller: float, same: float, larger: float) -> Value:
-        return k.select(up, k.const(larger, x), k.select(down, k.const(smaller, x), k.const(same, x)))
-
-    m, c = k.mul(m, by_step(0.5, 1, 2)), k.mul(c, by_step(2 ** (1 / 3), 1, 2 ** (-1 / 3)))
-    squared = k.mul(c, c)
-    t = k.mul(m, squared)
-    # One step of Newton's, with the rest m - t^3 as it is.
+    """x * y^2 with the inverse root y, of which integer arithmetic guesses a first digit."""
+    form, a, third = k.format(x), k.abs(x), k.const(1 / 3, x)
+    up = (form.bias + 1) * 3 // 16  # so that no rest of a small number is subnormal
+    small = k.lt(a, k.const(2.0 ** (-3 * up), x))
+    a = k.select(small, k.mul(a, k.const(2.0 ** (3 * up), x)), a)
+    y = _inverse_cbrt(k, a)
+    h = k.sub(k.const(1, x), k.mul(k.mul(a, y), k.mul(y, y)))
+    y = k.fma(k.mul(y, h), polynomial(k, h, _INVERSE_CBRT), y)
+    if form.mantissa > 23:
+        h = k.sub(k.const(1, x), k.mul(k.mul(a, y), k.mul(y, y)))
+        y = k.fma(k.mul(y, h), third, y)
+    squared = k.mul(y, y)
+    t = k.mul(a, squared)
+    # One step of Newton's, with the rest a - t^3 as it is.
     square, square_low = two_product(k, t, t)
-    rest = k.sub(k.intrinsic("llvm.fma", k.neg(square), t, m), k.mul(square_low, t))
-    t = k.mul(k.fma(rest, k.mul(squared, third), t), power_of_two(k, i))
-    usual = k.logical_and(k.gt(a, k.const(0, x)), k.lt(a, k.const(float("inf"), x)))
-    return k.select(usual, k.copysign(t, x), x)
+    rest = k.sub(k.intrinsic("llvm.fma", k.neg(square), t, a), k.mul(square_low, t))
+    t = k.fma(rest, k.mul(squared, third), t)
+    t = k.select(small, k.mul(t, k.const(2.0**-up, x)), t)
+    return k.select(k.lt(a, k.const(float("inf"), x)), k.copysign(t, x), x)
+
+
+def _inverse_cbrt(k: Arithmetic, a: Value) -> Value:
+    """a^(-1/3), to 3.5 %: a float's bits are nearly its logarithm; the upper ones fit into a float."""
+    form, bits = k.format(a), k.bits(a)
+    lower = _LOWER[form.mantissa]
+    shift = k.const(lower, bits)
+    upper = as_float(k, k.builder.lshr(bits, shift), form)
+    most = round((4 / 3 * form.bias - 0.06805) * 2 ** (form.mantissa - lower))
+    n, _ = nearest_integer(k, k.fma(upper, k.const(-1 / 3, a), k.const(form.magic + most, a)))
+    return k.number(k.builder.shl(n, shift))
 
 
 def hypot(k: Arithmetic, x: Value, y: Value) -> Value:
