@@ -26,7 +26,7 @@ class VecMath(Arithmetic):
     Methods bear the names of NumPy's ufuncs, and of `scipy.special` for `expit`, `log_expit`, `logit`, `erf`, `erfc`.
     The functions that are written out here are within 2 ulp of the exact result; those of libm are as good as libm.
 
-    `sin`, `cos` and `tan` append basic blocks: the builder then stands at the end of another block.
+    `sin`, `cos`, `tan` and `pow` append basic blocks: the builder then stands at the end of another block.
     """
 
     exp, exp2, expm1 = exponentials.exp, exponentials.exp2, exponentials.expm1

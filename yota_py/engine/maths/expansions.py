@@ -7,6 +7,10 @@ Names: k the maths builder, x argument, n integer part of a reduction, s power o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from llvmlite import ir
+
 from .arithmetic import Arithmetic
 from .formats import BINARY32, BINARY64, Format
 from .llvm import I64, Value
@@ -49,6 +53,25 @@ def split_exponent(k: Arithmetic, x: Value) -> tuple[Value, Value]:
     n = k.builder.sub(bits, k.const(form.bits(0.5**0.5), bits))
     n = k.builder.ashr(n, k.const(form.mantissa, n))
     return n, k.number(k.builder.sub(bits, k.builder.shl(n, k.const(form.mantissa, n))))
+
+
+def unless_any(k: Arithmetic, rare: Value, usual: Value, otherwise: Callable[[], Value]) -> Value:
+    """A usual value; if any lane is rare, what is written ``otherwise``, for all lanes. It appends basic blocks."""
+    if k.lanes > 1:
+        mask = k.builder.bitcast(rare, ir.IntType(k.lanes))
+        rare = k.builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0))
+    near = k.builder.block
+    far, done = (k.builder.append_basic_block(label) for label in ("rare", "done"))
+    k.builder.cbranch(rare, far, done).set_weights([1, 1000])
+    k.builder.position_at_end(far)
+    value = otherwise()
+    far = k.builder.block
+    k.builder.branch(done)
+    k.builder.position_at_end(done)
+    phi = k.builder.phi(usual.type)
+    phi.add_incoming(usual, near)
+    phi.add_incoming(value, far)
+    return phi
 
 
 def clamped(k: Arithmetic, x: Value, low: float | None, high: float) -> Value:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from .arithmetic import Arithmetic
-from .expansions import as_float, clamped, fast_two_sum, nearest_integer, polynomial, scaled, two_product
+from .expansions import as_float, clamped, fast_two_sum, nearest_integer, polynomial, scaled, two_product, unless_any
 from .exponentials import exp_split, log_split
 from .llvm import FLOAT, Value
 
@@ -82,14 +82,22 @@ def hypot(k: Arithmetic, x: Value, y: Value) -> Value:
 
 
 def pow(k: Arithmetic, x: Value, y: Value) -> Value:
-    """exp(y * log(a)), with the sign of an odd power."""
-    zero, one, infinity = k.const(0, x), k.const(1, x), k.const(float("inf"), x)
-    a = k.abs(x)
+    """exp(y * log(x)) where x is positive and both are finite."""
+    a, infinity = k.abs(x), k.const(float("inf"), x)
     high, low = _log_pair(k, a)
-    high = k.select(k.lt(a, infinity), high, a)
-    high = k.select(k.eq(a, zero), k.neg(infinity), high)
     product, error = two_product(k, y, high)
     result = _exp_of_pair(k, product, k.fma(y, low, error))
+    usual = k.logical_and(k.gt(x, k.const(0, x)), k.logical_and(k.lt(x, infinity), k.lt(k.abs(y), infinity)))
+    return unless_any(k, k.logical_not(usual), result, lambda: _any_power(k, x, y, result))
+
+
+def _any_power(k: Arithmetic, x: Value, y: Value, result: Value) -> Value:
+    """The power of any x and y, given what it is for |x| if that is positive and finite."""
+    a, zero, one, infinity = k.abs(x), k.const(0, x), k.const(1, x), k.const(float("inf"), x)
+    at_end = k.logical_or(k.eq(a, zero), k.eq(a, infinity))
+    grows = k.logical_xor(k.gt(a, one), k.lt(y, zero))
+    result = k.select(at_end, k.select(grows, infinity, zero), result)
+    result = k.select(k.isnan(a), a, k.select(k.isnan(y), y, result))
     whole, half = k.eq(y, k.trunc(y)), k.mul(y, k.const(0.5, y))
     odd = k.logical_and(whole, k.ne(half, k.trunc(half)))
     result = k.select(odd, k.copysign(result, x), result)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from .arithmetic import Arithmetic
-from .expansions import fast_two_sum, nearest_integer, polynomial, quotient, two_sum, unless_tiny
+from .expansions import fast_two_sum, nearest_integer, polynomial, quotient, two_sum, unless_any, unless_tiny
 from .llvm import Value
 
 
@@ -36,20 +34,7 @@ def _trigonometric(k: Arithmetic, name: str, x: Value, finish: Callable[..., Val
     """finish(k, n, r, y) with x = n*pi/2 + r + y; if a lane is too large for that, all lanes by libm."""
     result = finish(k, *_half_pi_split(k, x))
     large = k.ge(k.abs(x), k.const(k.format(x).trig_high, x))
-    if k.lanes > 1:
-        mask = k.builder.bitcast(large, ir.IntType(k.lanes))
-        large = k.builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0))
-    near = k.builder.block
-    far, done = (k.builder.append_basic_block(f"{name}.{label}") for label in ("far", "done"))
-    k.builder.cbranch(large, far, done).set_weights([1, 1000])
-    k.builder.position_at_end(far)
-    by_libm = k.lane_by_lane(name, x)
-    k.builder.branch(done)
-    k.builder.position_at_end(done)
-    phi = k.builder.phi(x.type)
-    phi.add_incoming(result, near)
-    phi.add_incoming(by_libm, far)
-    return phi
+    return unless_any(k, large, result, lambda: k.lane_by_lane(name, x))
 
 
 def _half_pi_split(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
