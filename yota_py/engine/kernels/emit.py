@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...registry.kernels import emitted
-from ..maths.builder import VecMath
+from ..maths.builder import WRITTEN_OUT, VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
@@ -47,7 +47,8 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
     if vector_bytes == 64 and spec.wide and max(sizes, default=4) < 4:
         return vector_bytes // max(sizes)  # narrower registers load no bytes under a mask
     widest = max(4, *sizes)
-    side_by_side = 2 if len(spec.nodes) >= LONG_BODY else 4 if waits(spec) else 1
+    long = len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
+    side_by_side = 2 if long else 4 if waits(spec) else 1
     return vector_bytes // widest * (side_by_side if spec.wide else 1)
 
 

@@ -44,3 +44,8 @@ class VecMath(Arithmetic):
     cbrt, hypot, pow = powers.cbrt, powers.hypot, powers.pow
 
     erf, erfc, lgamma = _libm("erf"), _libm("erfc"), _libm("lgamma")
+
+
+_BY_LIBM = {"erf", "erfc", "lgamma", "fmod", "remainder", "floor_divide"}
+# Long expressions, in which one operation waits for another.
+WRITTEN_OUT = frozenset(name for name in vars(VecMath) if not name.startswith("_")) - _BY_LIBM
