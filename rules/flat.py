@@ -12,7 +12,7 @@ from yota_py.base.dispatch import find_held, find_traced
 from yota_py.base.types import is_sequence
 from yota_py.registry.patches import show
 from yota_py.registry.registry import properties
-from yota_py.registry.tangents import as_array, listed, operand
+from yota_py.registry.tangents import as_array, listed, operand, said
 
 from .support import shape_of, unsupported
 
@@ -74,7 +74,7 @@ def opened(value: Any) -> Any:
         return type(value)(map(opened, value))
     if type(value) is dict:
         return {key: opened(item) for key, item in value.items()}
-    return value.copy() if type(value) is Flat else value
+    return value.copy() if type(value) is Flat else said(value)
 
 
 def _ndenumerate(arr: Any) -> Any:

@@ -18,7 +18,7 @@ from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
 from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import makers
-from yota_py.registry.tangents import listed
+from yota_py.registry.tangents import listed, said, says
 from yota_py.registry.writes import asked, spare
 
 from .casting import assemble
@@ -52,8 +52,8 @@ class _Takes:
 
 
 def array_of(x: Any) -> Any:
-    """An array of a list that holds traced numbers; anything else as it is."""
-    x = listed(x)
+    """An array of a list that holds traced numbers, or of an object that says it is one; anything else as it is."""
+    x = listed(x) if hasattr(type(x), "__array_ufunc__") else said(listed(x))
     return assemble(x) if isinstance(x, tuple | list) and find_traced(x) is not None else x
 
 
@@ -69,7 +69,7 @@ def _blocks(x: Any) -> Any:
 
 
 def _is_list(x: Any) -> bool:
-    return issubclass(type(x), (tuple, list)) or is_sequence(type(x))
+    return issubclass(type(x), (tuple, list)) or is_sequence(type(x)) or says(x)
 
 
 @lru_cache(maxsize=1024)

@@ -71,11 +71,13 @@ def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any, Any,
 
 def standardized(x: Any, loc: Any, scale: Any) -> Any:
     z = (x - loc) / scale
-    return z if dtype_of(z) == FLOAT else astype(z, FLOAT)
+    wide = np.promote_types(dtype_of(z), FLOAT)  # complex numbers stay complex, as in SciPy
+    return z if dtype_of(z) == wide else astype(z, wide)
 
 
 def valued(ok: Any, z: Any, y: Any) -> Any:
-    """NaN where the parameters are invalid or the point is NaN."""
+    """NaN where the parameters are invalid or the point is NaN; complex if the point is."""
+    y = astype(y, dtype_of(z)) if dtype_of(z).kind == "c" else y
     return np.where(np.logical_and(ok, np.logical_not(np.isnan(z))), y, np.nan)[()]
 
 

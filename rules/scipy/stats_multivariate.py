@@ -16,7 +16,7 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, states
 from yota_py.registry.registry import Cases, case
 
-from ..support import inexact, shape_of, unsupported
+from ..support import dtype_of, inexact, shape_of, unsupported
 
 LOG_2_PI, LOG_PI, LOG_2 = math.log(2 * math.pi), math.log(math.pi), math.log(2)
 
@@ -50,6 +50,8 @@ def _parameters(mean: Any, cov: Any, allow_singular: bool = False) -> tuple[int,
 
 def _quantiles(x: Any, dim: int) -> Any:
     x = inexact(x)
+    if dtype_of(x).kind == "c":
+        raise unsupported("a density at complex numbers", "SciPy drops their imaginary parts: give it the real ones")
     if len(shape_of(x)) > 1:
         return x
     return np.reshape(x, (-1, 1) if dim == 1 and shape_of(x) else (1, -1) if shape_of(x) else (1,))

@@ -130,6 +130,23 @@ def _text_of(way: Way) -> str:
     return "".join(texts.get(step.kind, str)(step.name) for step in way)
 
 
+def handed_on(code: CodeType, namespace: dict[str, Any]) -> Iterator[Any]:
+    """What code loads by global names, and attributes of these, for something else than to call it there."""
+    for mention in _sites_of(code).mentions:
+        way = mention.way
+        if mention.called and way[-1].name == "__call__":
+            way = way[:-1]
+        elif mention.called:
+            continue
+        if not way or way[0].kind != "global" or way[0].name not in namespace:
+            continue
+        value = namespace[way[0].name]
+        for step in way[1:]:
+            value = _attribute(value, step.name) if step.kind == "attribute" and value is not _UNKNOWN else _UNKNOWN
+        if value is not _UNKNOWN:
+            yield value
+
+
 def calls(frame: FrameType, function: Any, name: str) -> bool:
     """Whether it is certain that a frame itself calls a function at the moment, rather than C code called by it.
 

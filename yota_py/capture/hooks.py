@@ -50,13 +50,20 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
             hook = Passing() if busy else (
                 _Profiled(captures, hearing) if tool is None else _Monitored(captures, tool, hearing)
             )
-            before = _drawn()
-            with Uncollected(), hearing, hook:
-                result = call()
-            if captures.given_up:  # and the function has gone on
-                raise YotaError(captures.problems[-1])
-            if _drawn() != before and not any("random" in problem for problem in captures.problems):
-                captures.problems.append("a function of a library draws random numbers")
+            before = _Generators()
+            try:
+                with Uncollected(), hearing, hook:
+                    result = call()
+                if captures.given_up:  # and the function has gone on
+                    raise YotaError(captures.problems[-1])
+                if before.have_drawn() and not any("random" in problem for problem in captures.problems):
+                    captures.problems.append("a function of a library draws random numbers")
+                    if captures.trace.effects:
+                        raise YotaError(captures.problems[-1])
+            except (Abandoned, YotaError):
+                if captures.trace.effects:  # the function itself is called
+                    before.put_back()
+                raise
             return result
     except Abandoned as reason:
         raise YotaError(str(reason)) from None
@@ -93,15 +100,30 @@ class _Restored(Passing):
             captures.problems.append("it stores traced values outside of itself")
 
 
-def _drawn() -> Any:
+class _Generators:
     """The states of the random number generators that libraries share: their C code is not heard of."""
-    known: Any = np.random.get_state(legacy=False)  # with a second normal deviate, which may be there already
-    torch: Any = sys.modules.get("torch")
-    return (
-        {name: value.tobytes() if isinstance(value, np.ndarray) else value
-         for name, value in (known | known["state"] | {"state": None}).items()},
-        torch.get_rng_state().numpy().tobytes() if hasattr(torch, "get_rng_state") else None,
-    )
+
+    def __init__(self) -> None:
+        self._numpys: Any = np.random.get_state(legacy=False)  # with a second normal deviate, which may be there
+        torch: Any = sys.modules.get("torch")
+        self._torchs = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
+
+    def _compared(self) -> Any:
+        known = self._numpys | self._numpys["state"] | {"state": None}
+        return (
+            {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in known.items()},
+            None if self._torchs is None else self._torchs.numpy().tobytes(),
+        )
+
+    def have_drawn(self) -> bool:
+        """Whether they are in other states now."""
+        return bool(_Generators()._compared() != self._compared())
+
+    def put_back(self) -> None:
+        """Give them these states again."""
+        np.random.set_state(self._numpys)
+        if self._torchs is not None:
+            sys.modules["torch"].set_rng_state(self._torchs)
 
 
 class _Tool(Passing):

@@ -14,10 +14,12 @@ import operator
 import random
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ..base.callsites import handed_on
 from ..base.containers import is_proxy, slots_of
 from ..base.ownership import is_library, named_module
 from ..tracing.traces import LARGE
@@ -185,12 +187,13 @@ _ATTRIBUTES = {
     ),
     **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
     **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
-    **dict.fromkeys(["environ", "getenv"], "asks for the environment"),
+    **dict.fromkeys(["environ", "environb", "getenv", "getenvb"], "asks for the environment"),
     **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
 }
 # Attributes of ``self`` of the other names are no reason: functions among them are known by what they are.
 _ANYWHERE = frozenset(
-    ["__dict__", "__getattribute__", "format_map", "environ", "getenv", "shares_memory", "may_share_memory"]
+    ["__dict__", "__getattribute__", "format_map", "environ", "environb", "getenv", "getenvb", "shares_memory",
+     "may_share_memory"]
 )
 # Modules of C functions whose answer is not a function of their arguments.
 _OUTSIDE_WORLD = frozenset(
@@ -232,6 +235,16 @@ def problem_of_call(function: Any) -> str:
     if _is_outside(function) or function is np.fromfile:
         return f"it calls {getattr(function, '__qualname__', function)}, whose answer may differ next time"
     return ""
+
+
+def problem_if_called(value: Any) -> str:
+    """Why a value cannot be relied on if C code calls it; empty for all else than C functions of the outside world."""
+    return problem_of_call(value) if isinstance(value, types.BuiltinFunctionType | types.MethodDescriptorType) else ""
+
+
+def problems_of_code(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[str]:
+    """Those of what code hands on to others: what C code calls, nobody hears of."""
+    return filter(None, map(problem_if_called, handed_on(code, namespace)))
 
 
 def _is_outside(function: Any) -> bool:

@@ -110,8 +110,7 @@ class Captures:
 
     def containers(self) -> list[Slot]:
         """Where lists, deques and dicts are found that the function may compare by identity."""
-        found = (slot for _, slot in self.items.containers.values())
-        return [*found, *(holder.slots[0] for holder in self.sinks.holders.values())]
+        return [slot for _, slot in self.items.containers.values()] + [h.slots[0] for h in self.sinks.holders.values()]
 
     def give_up(self, problem: str) -> NoReturn:
         """End the trace: the function itself has to be called."""
@@ -231,11 +230,12 @@ class Captures:
         self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
         self._conversions.heed(namespace, code)
         self.comparisons.heed(namespace, code)
+        self.problems += [problem for part in nested(code) for problem in kinds.problems_of_code(part, namespace)]
         for found in self._scan(code):
             self._names(found, namespace)
 
     def _scan(self, code: types.CodeType) -> list[Names]:
-        """The names in a code object and those nested in it, after a note of what they assign to."""
+        """The names in a code object and those nested in it; what they assign to is noted."""
         names = [*map(names_of, nested(code))]
         self._rebound.update(*(found.rebound for found in names))
         self.sinks.names.update(*(found.grown for found in names))
@@ -270,7 +270,11 @@ class Captures:
             return
         self.exchange.look_after(namespace, names)
         if name in namespace:
-            self._read(namespace[name], names.item(literal(name)), Item(namespace, name), name, site, name)
+            value, slot = original(namespace[name]), names.item(literal(name))
+            if kinds.problem_if_called(value):  # which is heard of
+                self.guards.require_is(self.guards.local(slot, name, site), value)
+            else:
+                self._read(namespace[name], slot, Item(namespace, name), name, site, name)
             self._conversions.take(namespace, name, self._codes)
             return
         self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
@@ -290,8 +294,7 @@ class Captures:
         """Guard what stands in a place, and put there what takes its place while tracing."""
         known = self.guards.local(slot, words, site)
         rebound = self.trace.effects and name in self._rebound and kinds.is_number(value)
-        new = self.captured.number(value, known) if rebound else self._value(value, known, name)
-        if new is not value:
+        if (new := self.captured.number(value, known) if rebound else self._value(value, known, name)) is not value:
             self.exchange.put(value, new, place)
 
     def _value(self, value: Any, slot: Slot, name: str = "") -> Any:
@@ -317,9 +320,7 @@ class Captures:
             return self._immutable(value, slot)
         keep = kinds.is_of_module(value) or isinstance(value, types.BuiltinFunctionType | types.ModuleType | type)
         if isinstance(value, tuple | list | dict) and kind_of(type(value)) != "sparse" and not keep:  # one is a dict
-            if not kinds.is_of_library(type(value)):
-                self._instance(value, slot)
-            return self.items.read(value, slot)
+            return self.items.read(value if kinds.is_of_library(type(value)) else self._instance(value, slot), slot)
         if isinstance(value, MEMO):
             self.guards.require_object(slot, value)
             return self._memos.stand_in(value, slot)
@@ -335,9 +336,8 @@ class Captures:
         taken = kind and (slot.words in self.inputs or self.instances.hold(slot.words)) and not self.guards.knows(value)
         if taken or self.instances.slot(value) is not None:
             return self._instance(value, slot) if self.instances.meet(value, slot) else value
-        require: Callable[..., None] = functools.partial(self.guards.require_object, kind=kind)
-        if keep or kinds.holds_nothing(value):
-            require = self.guards.require_is
+        known = keep or kinds.holds_nothing(value)
+        require: Any = self.guards.require_is if known else functools.partial(self.guards.require_object, kind=kind)
         require(slot, value, minor=is_library(kinds.module_of(value)))
         if isinstance(value, functools.partial) and not isinstance(value, types.FunctionType):
             return self._callable(value, slot)
@@ -348,7 +348,7 @@ class Captures:
         """What a value known by identity reads by itself: a function, a module, a class, an object."""
         if isinstance(value, types.FunctionType | types.MethodType):
             self._callable(value, slot, itself=True)
-        elif problem := kinds.problem_of_value(value):
+        elif problem := kinds.problem_of_value(value) or kinds.problem_if_called(value):
             self.problems.append(problem)
         elif kinds.is_bound(value):
             self.unwatched.append(value.__self__)

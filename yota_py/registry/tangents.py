@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from itertools import chain, repeat
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..base import types
 from ..base.containers import item, items_of, keys_of, with_items
 from ..base.dispatch import dispatching, find_traced
 from ..base.floating import at_users_line
+from ..base.ownership import is_library
 from ..base.types import ArrayType, is_sequence, typeof
 from ..errors import RuleError
 
@@ -51,6 +53,21 @@ def is_inexact(x: Any) -> bool:
     """Whether a derivative can flow through a value, or through one in a container."""
     items = items_of(x)
     return types.is_inexact(x) if items is None else any(map(is_inexact, items))
+
+
+def says(x: Any) -> bool:
+    """Whether an object is of a user's class that says itself which array it stands for."""
+    cls = type(x)
+    if cls is np.ndarray or not isinstance(getattr(cls, "__array__", None), FunctionType):
+        return False
+    return not (is_library(cls.__module__) or issubclass(cls, np.ndarray))
+
+
+def said(x: Any) -> Any:
+    """The array that an object says it is; all else as it is. NumPy's C code asks for it, too, but takes no traced
+    one."""
+    array = x.__array__() if says(x) else x
+    return array if isinstance(array, np.ndarray) else x
 
 
 def listed(x: Any, inside: tuple[int, ...] = ()) -> Any:
