@@ -40,6 +40,14 @@ def _init(self: Any, dataset: Any, bw_method: Any = None, weights: Any = None) -
         raise unsupported("gaussian_kde with a function for bw_method", "Give a number")
     else:
         self.factor = bw_method
+    weights = np.full(n, 1 / n) if weights is None else self._weights
+    self.covariance = _covariance(self, weights)
+
+
+def _covariance(self: Any, weights: Any) -> Any:
+    """That of the samples, scaled by the bandwidth."""
+    centred = self.dataset - np.sum(self.dataset * weights, axis=1, keepdims=True)
+    return (centred * weights) @ centred.T / (1 - np.sum(weights * weights)) * self.factor**2
 
 
 patch(gaussian_kde, "__init__", _init)
@@ -53,9 +61,7 @@ def _terms(self: Any, points: Any) -> tuple[Any, Any, Any]:
         points = np.reshape(points, (d, 1))
     weights = self.__dict__.get("_weights")
     weights = np.full(n, 1 / n) if weights is None else weights
-    centred = self.dataset - np.sum(self.dataset * weights, axis=1, keepdims=True)
-    covariance = (centred * weights) @ centred.T / (1 - np.sum(weights * weights)) * self.factor**2
-    factor = np.linalg.cholesky(covariance)
+    factor = np.linalg.cholesky(_covariance(self, weights))
     left, right = np.linalg.solve(factor, points), np.linalg.solve(factor, self.dataset)
     half = 0.5 * np.sum((left[:, :, None] - right[:, None, :]) ** 2, axis=0)
     return weights, half, d / 2 * math.log(2 * math.pi) + np.sum(np.log(np.diagonal(factor)))

@@ -51,3 +51,12 @@ def test_ufuncs_of_scipy_are_the_librarys() -> None:
     for fn in (special.jv, special.expit, special.gammaln):
         entry = primitive_of(fn)
         assert entry is not None and not (entry.users or entry.fails)
+
+
+@pytest.mark.parametrize("fn", [special.betaincinv, special.betainccinv])
+def test_inverses_beyond_the_range_of_numbers(fn: Any) -> None:
+    """Values are SciPy's, slopes NaN or finite, and nothing is raised."""
+    value, _ = grad(lambda x: fn(1e-300, 1.5, x), 0.5)
+    assert value == fn(1e-300, 1.5, 0.5)
+    value, _ = grad(lambda x: fn(x, 1.5, 0.5), 1e-300)
+    assert value == fn(1e-300, 1.5, 0.5)

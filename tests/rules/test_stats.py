@@ -288,3 +288,16 @@ def test_scipys_own_errors() -> None:
         grad(lambda c: multivariate_normal.logpdf(X, np.zeros(2), c), COV)
     with pytest.raises(TypeError):
         grad(lambda x: norm.logpdf(x, 1.0, 2.0, 3.0), 0.5)
+
+
+@pytest.mark.parametrize("weights", [None, np.array([1.0, 2.0, 3.0, 1.0])])
+def test_the_covariance_of_a_density_estimate(weights: Any) -> None:
+    samples = np.array([0.0, 1.0, 3.0, 4.5])
+
+    def f(x: Any) -> Any:
+        return stats.gaussian_kde(x, weights=weights).covariance[0, 0]
+
+    assert_allclose(grad(f, samples)[0], f(samples), rtol=1e-12)
+    check_grads(f, samples)
+    of_numbers = grad(lambda x: x * stats.gaussian_kde(np.arange(5.0)).covariance[0, 0], 2.0)
+    assert_allclose(of_numbers[1], stats.gaussian_kde(np.arange(5.0)).covariance[0], rtol=1e-12)
