@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from yota_py import gradient
+from yota_py import grad, gradient
 from yota_py.registry.registry import primitive_of
 
 
