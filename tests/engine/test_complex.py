@@ -115,6 +115,9 @@ def test_functions_at_the_edges(fn: Any) -> None:
     if fn in (np.sin, np.cos, np.sinh, np.cosh):  # the sign of zero beside NaN
         good |= np.isnan(want.real) & (want.imag == 0) & np.isnan(have.real) & (have.imag == 0)
         good |= np.isnan(want.imag) & (want.real == 0) & np.isnan(have.imag) & (have.real == 0)
+    if fn is np.square:  # of two products beyond the range one may not be rounded: their difference is any, or NaN
+        with np.errstate(all="ignore"):
+            good |= np.isinf(z.real * z.real) & np.isinf(z.imag * z.imag) & _same(have.imag, want.imag)
     assert good.all(), [*zip(z[~good], have[~good], want[~good], strict=True)]
 
 
