@@ -84,6 +84,12 @@ def table(n: int) -> Args:
     return x, numpy.arange(100.0), values
 
 
+def drawn(n: int) -> Args:
+    """A vector, and as many places in it."""
+    rng = numpy.random.default_rng(0)
+    return rng.normal(size=n), rng.integers(0, n, n)
+
+
 def indexed(n: int) -> Args:
     """A matrix, and an index for each of its rows."""
     matrix = square()(n)[0]
@@ -121,7 +127,8 @@ KERNELS = [
                 take_columns=lambda np, a, i: np.take(a, i, axis=1)),
     *_of_arrays(uniform(0, 1), sort=lambda np, x: np.sort(x), argsort=lambda np, x: np.argsort(x),
                 partition=lambda np, x: np.partition(x, len(x) // 2)[len(x) // 2], median=lambda np, x: np.median(x),
-                quantile=lambda np, x: np.quantile(x, 0.3), gather=lambda np, x: x[::-1][np.arange(len(x)) % 7]),
+                quantile=lambda np, x: np.quantile(x, 0.3)),
+    *_of_arrays(drawn, gather=lambda np, x, i: x[i]),
     *_of_arrays(square(), sort_of_rows=lambda np, a: np.sort(a, axis=1),
                 sort_of_columns=lambda np, a: np.sort(a, axis=0), median_of_rows=lambda np, a: np.median(a, axis=1)),
     *_of_arrays(table, interp=lambda np, x, at, values: np.interp(x, at, values),

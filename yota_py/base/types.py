@@ -138,6 +138,14 @@ def typeof(value: Any) -> Type:
     return OpaqueType(cls.__name__)
 
 
+Order: TypeAlias = Literal["C", "F"]
+
+
+def order_in_memory(value: Any) -> Order:
+    """That of an array without gaps; "C" for all others."""
+    return "F" if issubclass(type(value), np.ndarray) and value.flags.fnc else "C"  # not a traced one
+
+
 _SAYING = ("__array__", "__array_interface__", "__array_struct__", "__torch_function__", "__buffer__")
 
 

@@ -61,7 +61,7 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
                     if captures.trace.effects:
                         raise YotaError(captures.problems[-1])
             except (Abandoned, YotaError):
-                if captures.trace.effects:  # the function itself is called
+                if captures.trace.effects and before.have_drawn():  # the function itself is called
                     before.put_back()
                 raise
             return result

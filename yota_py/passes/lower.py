@@ -14,25 +14,13 @@ import numpy as np
 
 from ..base.containers import mapped
 from ..base.dispatch import original
-from ..base.types import ArrayType, Type, typeof
+from ..base.types import ArrayType, Type, order_in_memory, typeof
 from ..base.unwinding import quietly
 from ..registry.applied import written_out
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
-from ..tape.operations import (
-    Call,
-    Constant,
-    Guard,
-    Input,
-    Operation,
-    Site,
-    Variable,
-    operands,
-    order_in_memory,
-    renamed,
-    substitute,
-)
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import text_of
 from ..tape.tape import Tape

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped
 from ..base.ownership import is_library_frame, users_frame
-from ..base.types import Type
+from ..base.types import Order, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,6 @@ def site_of(code: CodeType, line: int | None = None) -> Site:
 @lru_cache(maxsize=4096)
 def _site(filename: str, line: int, function: str) -> Site:
     return Site(filename, line, function)
-
-
-Order: TypeAlias = Literal["C", "F"]
-
-
-def order_in_memory(value: Any) -> Order:
-    """That of an array without gaps; "C" for all others."""
-    return "F" if issubclass(type(value), np.ndarray) and value.flags.fnc else "C"  # not a traced one
 
 
 @dataclass(frozen=True, slots=True)

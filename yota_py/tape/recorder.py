@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.types import OpaqueType, typeof
-from .operations import Call, Constant, Input, Operation, Site, Variable, order_in_memory, substitute
+from ..base.types import OpaqueType, order_in_memory, typeof
+from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
 from .tape import Tape
 
 LARGE_BYTES = 2**20  # of a value that is not kept for longer than it must be

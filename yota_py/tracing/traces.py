@@ -21,7 +21,7 @@ from ..base.containers import LEAVES, filled, items_of, keys_of, mapped, with_it
 from ..base.dispatch import decided, shadow
 from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
 from ..base.ownership import in_rules, named_module
-from ..base.types import ArrayType, OpaqueType, typeof
+from ..base.types import ArrayType, OpaqueType, order_in_memory, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError, YotaError
 from ..registry.constants import as_constants
@@ -29,18 +29,7 @@ from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import (
-    Call,
-    Constant,
-    Guard,
-    Input,
-    Operation,
-    Site,
-    Variable,
-    operands,
-    order_in_memory,
-    user_site,
-)
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape

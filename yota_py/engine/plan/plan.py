@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.types import ArrayType
-from ...tape.operations import Call, Constant, Guard, Input, Order, Variable, operands, paths
+from ...base.types import ArrayType, Order
+from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
 from ..schedule.steps import (

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...base.dispatch import original
 from ...base.refusal import Decision, Due, Misfit, OutOfBounds, Raised, Refusal
-from ...base.types import ArrayType, Type
+from ...base.types import ArrayType, Order, Type
 from ...errors import YotaError
-from ...tape.operations import Call, Constant, Order, Variable
+from ...tape.operations import Call, Constant, Variable
 from ...tape.show import name_of
 from ...tape.tape import Tape
 from ..kernels.emit import OUT_OF_BOUNDS
