@@ -10,7 +10,7 @@ from scipy.signal import windows
 from scipy.signal.windows import _windows
 
 from yota_py.registry.composites import expanded
-from yota_py.registry.patches import makes_constants, open_to_traces, patch, through
+from yota_py.registry.patches import makes_constants, open_to_traces, patch, patched, through
 from yota_py.registry.registry import Cases, case
 
 open_to_traces(_windows)
@@ -33,7 +33,7 @@ _of_parameters("tukey", lambda s: [case(7, s.number(0.4, 0.45)), case(5, 1.5), c
 _of_parameters("get_window", lambda s: [
     case(("gaussian", s.number(1.0, 2.0)), 5), case(("tukey", s.number(0.4, 0.45)), 6, False), case("hann", 4),
 ], signal)  # fmt: skip
-patch(windows, "get_window", patch(signal, "get_window"))
+patch(windows, "get_window", patched[signal, "get_window"])
 
 
 makes_constants(windows, *windows.__all__)

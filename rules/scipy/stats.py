@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy._lib._array_api as array_api
 import scipy._lib.array_api_extra as xpx
 import scipy.stats._continuous_distns as continuous
 import scipy.stats._discrete_distns as discrete
@@ -25,7 +24,8 @@ from yota_py.registry.patches import open_to_traces, patch, through
 from yota_py.registry.registry import Cases, case
 from yota_py.registry.tangents import astype
 
-from ..support import dtype_of, inexact, shape_of, strong
+from ..support import dtype_of, shape_of, strong
+from . import namespaces as namespaces  # what the code that is traced through asks for
 
 open_to_traces(infrastructure, continuous, discrete)
 
@@ -51,13 +51,8 @@ def _lazyselect(conditions: Any, choices: Any, arrays: Any, default: Any = 0) ->
     return np.reshape(out, np.broadcast_shapes(*map(shape_of, arrays)))
 
 
-def _promoted(*args: Any, broadcast: bool = False, force_floating: bool = False, xp: Any = None) -> Any:
-    return tuple([inexact(x) for x in args])
-
-
 patch(xpx, "apply_where", _apply_where)
 patch(_util, "_lazyselect", _lazyselect)
-patch(array_api, "xp_promote", _promoted)
 
 # ------------------------------------------------------------------------------------------------- the public methods
 
