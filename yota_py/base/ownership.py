@@ -77,7 +77,9 @@ def is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE
 
 
-_BODIES = ("yota_py.reverse.verbs", "yota_py.registry.patches")  # what runs pullbacks, and functions of libraries
+_BODIES = (  # what runs rules and pullbacks, and functions of libraries
+    "yota_py.reverse.direct", "yota_py.reverse.verbs", "yota_py.registry.patches",
+)  # fmt: skip
 _ON_THE_WAY = "yota_py.rules.lists"  # its stand-ins are between the user's code and functions that it calls
 
 

@@ -18,8 +18,8 @@ from ..capture.walk import Captures
 from ..engine.compile import compile_recorded
 from ..passes.lower import lower_gradient
 from ..reverse.differentiable import counted, heed_habits, require_active
-from ..reverse.results import collect, result_types
-from ..reverse.verbs import differentiate
+from ..reverse.direct import value_and_gradients
+from ..reverse.results import result_types
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
@@ -177,13 +177,13 @@ class Gradient:
     def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """The same, and what was read."""
         source, captures = self._traced(call)
-        return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux)), captures.guards
+        return value_and_gradients(source, call.seed, self.argnums, has_aux=self.has_aux), captures.guards
 
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = self._traced(call, inputs)
         wanted = source, call.seed, self.argnums
-        result = cache(lambda: collect(differentiate(*wanted, has_aux=self.has_aux)))
+        result = cache(lambda: value_and_gradients(*wanted, has_aux=self.has_aux))
 
         def compile(structure: Structure) -> Compiled:
             gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)

@@ -23,19 +23,28 @@ def result_types(tape: Tape) -> list[Type]:
     A gradient has the type of its argument; a value the type that the function returns, except that Python numbers
     in give Python numbers out.
     """
-    inputs = [op for op in tape.ops if isinstance(op, Input) and op.active]
-    numbers = all(isinstance(op.type, ArrayType) and op.type.kind == "python" for op in inputs)
+    numbers = of_numbers(tape)
     assert tape.out_spec is not None
     values = tape.out_spec.child(0).num_leaves
     out: list[Type] = []
     for i, result in enumerate(tape.results):
         t = tape.type_of(result)
-        if i >= values and isinstance(result, Variable):
-            t = tape.gradient_types[i - values]
-        elif numbers and isinstance(t, ArrayType) and t.kind == "scalar" and t.dtype.name in ("float64", "complex128"):
-            t = replace(t, kind="python")
-        out.append(t)
+        is_gradient = i >= values and isinstance(result, Variable)
+        out.append(tape.gradient_types[i - values] if is_gradient else of_value(t, numbers))
     return out
+
+
+def of_numbers(tape: Tape) -> bool:
+    """Whether all that is differentiated in are Python's numbers."""
+    inputs = (op.type for op in tape.ops if isinstance(op, Input) and op.active)
+    return all(isinstance(t, ArrayType) and t.kind == "python" for t in inputs)
+
+
+def of_value(t: Type, numbers: bool) -> Type:
+    """The type in which a value is handed out: of functions of Python's ``numbers``, it is one of them."""
+    if numbers and isinstance(t, ArrayType) and t.kind == "scalar" and t.dtype.name in ("float64", "complex128"):
+        return replace(t, kind="python")
+    return t
 
 
 def collect(gradient: Recorder) -> Any:

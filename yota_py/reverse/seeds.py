@@ -15,6 +15,7 @@ from ..errors import NonScalarOutputError, OutputError, SeedError
 from ..registry.tangents import as_cotangent
 from ..tape.operations import Site, Variable, paths
 from ..tape.recorder import Recorder
+from ..tape.tape import Tape
 from ..tape.trees import flatten, is_traceable, outline, unflatten
 from ..tracing.foreign import is_masked, masked_output
 
@@ -92,6 +93,31 @@ def seed_leaves(seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site:
         None if s is None and not is_inexact(z) else check_seed(s, z, site, name)
         for s, z in zip(parts, leaves, strict=True)
     ]
+
+
+def differentiated(tape: Tape, site: Site | None, *, has_aux: bool) -> tuple[list[Any], optree.PyTreeSpec]:
+    """The results that are differentiated, and their structure: with ``has_aux``, the first of ``(value, aux)``."""
+    assert tape.out_spec is not None
+    spec = tape.out_spec
+    if not has_aux:
+        return tape.results, spec
+    if spec.type is not tuple or spec.num_children != 2:
+        raise OutputError(f"{site}: with has_aux, {tape.name} must return a tuple (value, aux)")
+    return tape.results[: spec.child(0).num_leaves], spec.child(0)
+
+
+def seed_variables(
+    out: Recorder, seed: Any, leaves: Sequence[Any], spec: optree.PyTreeSpec, site: Site | None, name: str
+) -> list[Variable | None]:
+    """The seed of each result: one, of a single real scalar, or what is given."""
+    if seed is not None:
+        return seed_inputs(out, seed, seed_leaves(seed, leaves, spec, site, name), spec)
+    if len(leaves) != 1:
+        raise NonScalarOutputError(
+            f"{site}: {name} returns {len(leaves)} values; grad needs one real scalar, or seed= with the output's "
+            "structure (value_and_grad has has_aux for extra outputs)"
+        )
+    return [out.constant(seed_for(leaves[0], site, name), note="seed")]
 
 
 def seed_inputs(

@@ -15,7 +15,7 @@ import optree
 from ..base.containers import NAMESPACE, item
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
-from ..errors import MissingRuleError, NonScalarOutputError, OutputError, RuleError
+from ..errors import MissingRuleError, RuleError
 from ..registry.applied import apply_rule
 from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
@@ -25,7 +25,7 @@ from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import flatten, unflatten
-from .seeds import seed_for, seed_inputs, seed_leaves
+from .seeds import differentiated, seed_variables
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -41,11 +41,18 @@ class RRule:
     wanted: tuple[int, ...] | None = None
 
     def __call__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
-        entry = primitive_of(fn)
-        if entry is None or not entry.users_rule:
-            return apply_rule(fn, args, kwargs, None, self.wanted)
-        y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, self.wanted)
-        return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
+        return linearize(fn, args, kwargs, self.wanted)
+
+
+def linearize(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: tuple[int, ...] | None
+) -> tuple[Any, Callable[[Any], Any]]:
+    """The value of a call and its pullback, as in ``RRule``."""
+    entry = primitive_of(fn)
+    if entry is None or not entry.users_rule:
+        return apply_rule(fn, args, kwargs, None, wanted)
+    y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, wanted)
+    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
 
 
 def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
@@ -91,7 +98,7 @@ def active_variables(tape: Tape) -> set[Variable]:
         if isinstance(op, Input):
             if op.active:
                 forward.add(var)
-        elif isinstance(op, Call) and _differentiable(op, tape) and any(x in forward for x in operands(op)):
+        elif isinstance(op, Call) and differentiable(op) and any(x in forward for x in operands(op)):
             forward.add(var)
     needed = {var for _, var in paths(tape.results) if var in forward}
     for i in range(len(tape), 0, -1):
@@ -100,7 +107,8 @@ def active_variables(tape: Tape) -> set[Variable]:
     return needed
 
 
-def _differentiable(op: Call, tape: Tape) -> bool:
+def differentiable(op: Call) -> bool:
+    """Whether a derivative flows through a call."""
     entry = primitive_of(op.fn)
     if entry is not None and entry.nondiff:
         return False
@@ -122,7 +130,7 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
             wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
             triple = out.call(RRule(wanted), (op.fn, *new.args), new.kwargs, site=op.site)
             lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
-            _check_value(op, out.tape[lin.env[var]].type)
+            check_value(op, out.tape[lin.env[var]].type)
             lin.pullbacks[var] = out.call(getfield, (triple, 1))
         else:
             lin.env[var] = out.take(new, source[var])
@@ -151,25 +159,22 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
         op = lin.primal[y]
         assert isinstance(op, Call)
         dxs = lin.out.call(lin.pullbacks[y], (cotangents[y],), note=f"pullback of {lin.env[y]}")
-        _check_cotangents(op, lin.out[dxs])
+        check_cotangents(op, lin.out[dxs])
         taken: dict[tuple[Any, ...], Variable] = {}  # what has been taken out of the cotangents, by its path
         for path, x in paths(op.args):
             if x not in lin.active:
                 continue
             dx, value = dxs, lin.out[dxs]
             for depth, key in enumerate(path, 1):
-                if (value := _part(op, value, key)) is None:
+                if (value := part(op, value, key, path[0])) is None:
                     break
-                if value is MISSING:
-                    raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument "
-                                           f"{path[0]}. Make it a constant, or give the function a rule of your own")
                 if path[:depth] not in taken:
                     note = f"d{lin.env[y]}/d{lin.env[x]}" if depth == len(path) else ""
                     taken[path[:depth]] = lin.out.call(getfield, (dx, key), note=note)
                 dx = taken[path[:depth]]
             if value is None:
                 continue
-            _check_type(op, typeof(value), lin.primal[x].type)
+            check_type(op, typeof(value), lin.primal[x].type)
             _accumulate(lin, cotangents, x, dx)
         value = None
         for done in (lin.pullbacks[y], cotangents[y], dxs):  # nobody reads them again
@@ -220,23 +225,28 @@ def _accumulate(lin: Linearized, cotangents: dict[Variable, Variable], x: Variab
     cotangents[x] = dx
 
 
-def _check_cotangents(op: Call, dxs: Any) -> None:
+def check_cotangents(op: Call, dxs: Any) -> None:
+    """A pullback gives one cotangent per argument."""
     if not isinstance(dxs, tuple | list) or len(dxs) != len(op.args):
         count = f"{len(dxs)} cotangent{'s' * (len(dxs) != 1)}" if isinstance(dxs, tuple | list) else None
         raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} must return a tuple with one cotangent per "
                         f"positional argument ({len(op.args)} here), it returned {count or f'a {type(dxs).__name__}'}")
 
 
-def _part(op: Call, dx: Any, key: Any) -> Any:
-    """The cotangent of one item of a container that is an argument."""
+def part(op: Call, dx: Any, key: Any, position: int) -> Any:
+    """The cotangent of one item of a container that is an argument, or in the argument at this position."""
     try:
-        return item(dx, key)
+        dx = item(dx, key)
     except LookupError:
         raise RuleError(f"{op.site}: the pullback of {name_of(op.fn)} gave {typeof(dx)} for an argument that "
                         f"has an item {key!r}: it must have the same structure, with None for zero") from None
+    if dx is MISSING:
+        raise MissingRuleError(f"{op.site}: the rule of {name_of(op.fn)} has no derivative in its argument {position}. "
+                               "Make it a constant, or give the function a rule of your own")
+    return dx
 
 
-def _check_value(op: Call, have: Type) -> None:
+def check_value(op: Call, have: Type) -> None:
     """The rule's value has the structure of the function's: derivatives go back through its items."""
     if have is not op.type and not alike(have, op.type):
         given, want = (f"{t} ({_kind(t)})" if str(have) == str(op.type) else t for t in (have, op.type))
@@ -259,7 +269,8 @@ def alike(a: Type, b: Type) -> bool:
     return a == b
 
 
-def _check_type(op: Call, have: Type, want: Type) -> None:
+def check_type(op: Call, have: Type, want: Type) -> None:
+    """A cotangent has the shape and dtype of its argument."""
     if not isinstance(want, ArrayType):  # of a container: what is taken out of it is checked
         return
     if not isinstance(have, ArrayType):
@@ -281,25 +292,9 @@ def differentiate(
     ``to_rrules``.
     """
     tape, site = source.tape, user_site()
-    assert tape.out_spec is not None
-    wanted, spec = tape.results, tape.out_spec
-    if has_aux:
-        if spec.type is not tuple or spec.num_children != 2:
-            raise OutputError(f"{site}: with has_aux, {tape.name} must return a tuple (value, aux)")
-        spec = spec.child(0)
-        wanted = wanted[: spec.num_leaves]
+    wanted, spec = differentiated(tape, site, has_aux=has_aux)
     lin = to_rrules(source, out)
-    leaves = lin.values(source, wanted)
-    if seed is None:
-        if len(leaves) != 1:
-            raise NonScalarOutputError(
-                f"{site}: {tape.name} returns {len(leaves)} values; grad needs one real scalar, or seed= with the "
-                "output's structure (value_and_grad has has_aux for extra outputs)"
-            )
-        seeds: list[Variable | None] = [lin.out.constant(seed_for(leaves[0], site, tape.name), note="seed")]
-    else:
-        given = seed_leaves(seed, leaves, spec, site, tape.name)
-        seeds = seed_inputs(lin.out, seed, given, spec)
+    seeds = seed_variables(lin.out, seed, lin.values(source, wanted), spec, site, tape.name)
     return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
 
 

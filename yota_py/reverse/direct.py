@@ -1,0 +1,172 @@
+"""Value and gradients at once, without a gradient tape: rules run on the values of a trace, and on the way back their
+pullbacks are called.
+
+It computes what ``verbs.differentiate`` computes while it writes its tape, which is wanted where somebody reads,
+compiles or extends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..base.containers import LEAVES, NAMESPACE
+from ..base.types import ArrayType, OpaqueType, typeof
+from ..base.unwinding import quietly
+from ..registry.tangents import MISSING, add, zeros_like
+from ..tape.operations import Call, Input, Operation, Variable, operands, paths, substitute, user_site
+from ..tape.recorder import Recorder
+from ..tape.tape import Tape
+from ..tape.trees import unflatten
+from .results import of_numbers, of_value, settle
+from .seeds import differentiated, seed_variables
+from .verbs import check_cotangents, check_type, check_value, differentiable, linearize, part, select
+
+# Where a cotangent goes: the position of the argument, the keys that lead on into it, and the operation that it is of.
+_Source = tuple[int, tuple[Any, ...], int]
+
+
+@quietly  # the function itself has warned already, while it was traced
+def value_and_gradients(
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
+) -> Any:
+    """``(value, gradients)`` of a recorded call, as users get them: fresh arrays and numbers in their containers.
+
+    Arguments and errors as in ``verbs.differentiate``.
+    """
+    tape, site = source.tape, user_site()
+    wanted, spec = differentiated(tape, site, has_aux=has_aux)
+    sweep = _Sweep(source)
+    leaves = [sweep.value(z) if not isinstance(z, Variable) or source[z] is None else source[z] for z in wanted]
+    out = Recorder(Tape(tape.name, tape.site))
+    seeds = [None if dz is None else out[dz] for dz in seed_variables(out, seed, leaves, spec, site, tape.name)]
+    return _collected(sweep, sweep.back(wanted, seeds), argnums)
+
+
+def _flows(tape: Tape) -> tuple[list[bool], dict[int, list[_Source]]]:
+    """Which operations have a derivative in an active input, and through which arguments it flows to a result: of
+    those that have a rule to run, by their numbers."""
+    flows = [False] * (len(tape.ops) + 1)
+    sources: dict[int, list[_Source]] = {}
+    for i, op in enumerate(tape.ops, 1):
+        if isinstance(op, Input):
+            flows[i] = op.active
+        elif isinstance(op, Call):
+            found: list[_Source] = []
+            for k, arg in enumerate(op.args):
+                if type(arg) is Variable:
+                    if flows[arg.id]:
+                        found.append((k, (), arg.id))
+                elif type(arg) not in LEAVES or type(arg) is slice:
+                    found += [(k, path, x.id) for path, x in paths(arg) if flows[x.id]]
+            if (found or (op.kwargs and any(flows[x.id] for x in operands(op)))) and differentiable(op):
+                flows[i], sources[i] = True, found
+    needed = {x.id for _, x in paths(tape.results) if flows[x.id]}
+    for i in range(len(tape.ops), 0, -1):
+        if i in sources:
+            if i in needed:
+                needed.update([j for _, _, j in sources[i]])
+            else:
+                del sources[i]
+    return [flow and i in needed for i, flow in enumerate(flows)], sources
+
+
+class _Sweep:
+    """The way forward, which runs rules, and the way back, which calls their pullbacks."""
+
+    def __init__(self, source: Recorder) -> None:
+        self.ops: list[Operation] = source.tape.ops
+        self.tape = source.tape
+        self.active, self.sources = _flows(source.tape)
+        self.values = list(source.values)
+        self._pullbacks: dict[int, Callable[[Any], Any]] = {}
+        for i, sources in self.sources.items():
+            op = self.ops[i - 1]
+            assert isinstance(op, Call) and not isinstance(op.fn, Variable)
+            args = tuple([self._given(arg) for arg in op.args])
+            kwargs = {key: self._given(arg) for key, arg in op.kwargs.items()} if op.kwargs else {}
+            y, self._pullbacks[i] = linearize(op.fn, args, kwargs, tuple(dict.fromkeys([k for k, _, _ in sources])))
+            check_value(op, typeof(y))
+            self.values[i] = y
+        results = {x.id for _, x in paths(self.tape.results)}
+        for i in self.sources.keys() - results:  # pullbacks hold what they need
+            self.values[i] = None
+
+    def _given(self, arg: Any) -> Any:
+        if type(arg) is Variable:
+            value = self.values[arg.id]
+            return self._again(arg) if value is None else value
+        return arg if type(arg) in LEAVES and type(arg) is not slice else substitute(arg, self._given)
+
+    def _again(self, var: Variable) -> Any:
+        """A value that was not kept, if it is none."""
+        op = self.ops[var.id - 1]
+        if isinstance(op, Call) and not isinstance(op.type, OpaqueType):
+            args, kwargs = substitute(op.args, self._given), substitute(dict(op.kwargs), self._given)
+            fn: Any = self._given(op.fn)
+            self.values[var.id] = fn(*args, **kwargs)
+        return self.values[var.id]
+
+    def value(self, result: Any) -> Any:
+        """The value of a result."""
+        return self._given(result) if isinstance(result, Variable) else result
+
+    def back(self, results: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """The cotangents of active inputs, by their numbers; those of operations have been used up."""
+        cotangents: list[Any] = [None] * len(self.values)
+        for z, dz in zip(results, seeds, strict=True):
+            if dz is not None and isinstance(z, Variable) and self.active[z.id]:
+                _accumulate(cotangents, z.id, dz)
+        for i in reversed(self.sources):
+            if (dy := cotangents[i]) is None:
+                continue
+            op, pullback = self.ops[i - 1], self._pullbacks.pop(i)
+            assert isinstance(op, Call)
+            cotangents[i] = None
+            dxs = pullback(dy)
+            check_cotangents(op, dxs)
+            for k, path, j in self.sources[i]:
+                dx = dxs[k] if not path and dxs[k] is not MISSING else _part(op, dxs, (k, *path))
+                if dx is not None:
+                    check_type(op, typeof(dx), self.ops[j - 1].type)
+                    _accumulate(cotangents, j, dx)
+            del dy, dxs, pullback  # nobody reads them again
+        return cotangents
+
+
+def _part(op: Call, dxs: Any, path: tuple[Any, ...]) -> Any:
+    """The cotangent to which the keys lead; ``None`` if there is none."""
+    dx = dxs
+    for key in path:
+        if (dx := part(op, dx, key, path[0])) is None:
+            return None
+    return dx
+
+
+def _accumulate(cotangents: list[Any], i: int, dx: Any) -> None:
+    if (known := cotangents[i]) is not None:
+        arrays = isinstance(typeof(known), ArrayType) and isinstance(typeof(dx), ArrayType)
+        dx = np.add(known, dx) if arrays else add(known, dx)
+    cotangents[i] = dx
+
+
+def _collected(sweep: _Sweep, cotangents: Sequence[Any], argnums: int | Sequence[int] | None) -> Any:
+    """Value and gradients in their containers, with zeros for an input that has no influence."""
+    tape = sweep.tape
+    assert tape.in_spec is not None and tape.out_spec is not None
+    inputs = [x if isinstance(x, Variable) and _is_active(tape[x]) else None for x in tape.leaves]
+    wanted, grads_spec = select(inputs, tape.in_spec, argnums)
+    numbers = of_numbers(tape)
+    results = [settle(sweep.value(z), of_value(tape.type_of(z), numbers)) for z in tape.results]
+    for x in wanted:
+        dx = None if x is None else cotangents[x.id]
+        results.append(x if x is None else settle(zeros_like(sweep.values[x.id]) if dx is None else dx, tape[x].type))
+    spec = optree.treespec_tuple([tape.out_spec, grads_spec], none_is_leaf=True, namespace=NAMESPACE)
+    return unflatten(spec, results)
+
+
+def _is_active(op: Operation) -> bool:
+    return isinstance(op, Input) and op.active
