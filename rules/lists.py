@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import find_traced
+from yota_py.base.dispatch import are_plain, find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
+from yota_py.base.unwinding import state
 from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import makers
+from yota_py.registry.registry import primitive_of
 from yota_py.registry.tangents import listed, said, says
 from yota_py.registry.writes import asked, spare
 
@@ -139,9 +141,17 @@ class _Ufunc:
     def __init__(self, ufunc: Any, call: Any) -> None:
         self._ufunc, self._call = ufunc, call
         self.__name__ = ufunc.__name__
+        entry = primitive_of(ufunc)
+        self._is_known = entry is not None and entry.known  # one of np.frompyfunc calls the user's code
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or not (self._is_known and are_plain(args)):
+            return self._of_others(*args, **kwargs)
+        with state.unwatched:
+            return made_of_numbers(self._call(*args), args)
 
     @_followed
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _of_others(self, *args: Any, **kwargs: Any) -> Any:
         inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
         return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
 

@@ -17,6 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_HELD = 8  # how deep functions and objects are looked into
 _EMPTY = CellType()
+_PLAIN = frozenset([
+    type(None), bool, int, float, complex, str, np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG"),
+])  # fmt: skip
 
 originals: dict[int, Any] = {}  # by the identities of their stand-ins (patching.py), which live as long as the process
 
@@ -24,6 +27,15 @@ originals: dict[int, Any] = {}  # by the identities of their stand-ins (patching
 def is_traced(value: Any) -> bool:
     """Whether a value is a tracer (tracers say so by their class, which is defined further up)."""
     return getattr(type(value), "__yota_record__", None) is not None
+
+
+def are_plain(args: tuple[Any, ...]) -> bool:
+    """Whether these are traced values, arrays, numbers and the like, into which nobody has to look."""
+    for x in args:
+        cls = type(x)
+        if cls not in _PLAIN and getattr(cls, "__yota_tracer__", None) is None:
+            return False
+    return True
 
 
 def original(fn: Any) -> Any:
@@ -109,7 +121,7 @@ def shadow(structure: Any) -> Any:
     """The plain values behind traced ones, for functions that look at shapes and dtypes only."""
     while is_traced(structure):
         structure = structure._current()[1]
-    return mapped(shadow, structure)
+    return structure if type(structure) in LEAVES else mapped(shadow, structure)
 
 
 def dispatching(fn: F) -> F:

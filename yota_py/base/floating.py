@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import CodeType, FunctionType, MappingProxyType
+from types import CodeType, FrameType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,14 @@ def raises_errors() -> bool:
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
-def at_users_line(fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def at_users_line(
+    fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] = MappingProxyType({}), frame: FrameType | None = None
+) -> Any:
     """``fn(*args, **kwargs)``, called from a frame with the file, the line and the global names of the user's: there
     C code looks when it warns, and notes what it has warned of. Where nothing is traced it is called from here."""
     if not state.traces:
         return fn(*args, **kwargs)
-    if (frame := users_frame(sys._getframe(1))) is None:
+    if frame is None and (frame := users_frame(sys._getframe(1))) is None:
         return fn(*args, **kwargs)
     line: int | None = frame.f_lineno  # code that was made without lines has none
     code = _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)

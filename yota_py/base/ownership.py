@@ -62,19 +62,37 @@ def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
 
 def is_library_frame(frame: FrameType) -> bool:
     """Whether a frame runs a library's code."""
-    return is_library_code(frame.f_code, frame.f_globals)
+    if id(frame.f_code) in ours:
+        return True
+    if not is_library_code(frame.f_code, frame.f_globals):
+        return False
+    is_ours(frame)  # which it remembers
+    return True
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:
     """The first frame of the user's code, from this one on outwards."""
-    while frame is not None and is_library_frame(frame):
+    while frame is not None and (id(frame.f_code) in ours or is_library_frame(frame)):
         frame = frame.f_back
     return frame
 
 
+ours: dict[int, CodeType] = {}  # code of this library that has run, by identity
+MAX_OURS = 4096  # there are some 3,000 functions, and texts that are written for programs
+
+
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of this library."""
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE
+    code = frame.f_code
+    if id(code) in ours:
+        return True
+    if str(frame.f_globals.get("__name__")).partition(".")[0] != PACKAGE:
+        return False
+    if code.co_filename != _TYPED:
+        if len(ours) >= MAX_OURS:
+            ours.clear()
+        ours[id(code)] = code
+    return True
 
 
 _BODIES = (  # what runs rules and pullbacks, and functions of libraries

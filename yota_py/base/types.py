@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy import ndarray
 
 from .containers import items_of, keys_of
 from .ownership import is_library
@@ -119,7 +120,7 @@ def typeof(value: Any) -> Type:
     ('float64', 'float32')
     """
     cls = type(value)
-    if cls is np.ndarray:
+    if cls is ndarray:
         return _array_type(value.dtype, value.shape, "array")
     if (known := _NUMBERS.get(cls)) is not None:
         return known

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..base.ownership import is_ours
+from ..base.ownership import is_ours, ours
 from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
 from .comparisons import COMPARING
@@ -180,7 +180,7 @@ class _Monitored(Passing):
 
     def _enter(self, code: types.CodeType, *event: Any) -> Any:
         frame = sys._getframe(1)
-        if _is_ours(frame):
+        if is_ours(frame):
             return _monitoring.DISABLE if len(event) == 1 else None  # what is thrown in cannot be switched off
         heeds = state.unwatched is self._heed
         if heeds or state.unwatched is self._pause:
@@ -249,9 +249,9 @@ class _Profiled(Passing):
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                if id(frame.f_code) not in _ours and not _is_ours(frame):
+                if id(frame.f_code) not in ours and not is_ours(frame):
                     _follow(captures, hearing, frame)
-            elif event == "c_call" and id(frame.f_code) not in _ours:
+            elif event == "c_call" and id(frame.f_code) not in ours:
                 _note(captures, arg)
 
         def heed(frame: types.FrameType, event: str, arg: Any) -> None:
@@ -271,23 +271,6 @@ class _Profiled(Passing):
         elif not self._captures.given_up:
             self._captures.problems.append("it sets a profiler of its own")
         state.unwatched, state.heeding = _NOTHING, nullcontext
-
-
-_ours: dict[int, types.CodeType] = {}  # code of this library that has run, by identity
-MAX_OURS = 4096  # there are some 3,000 functions, and texts that are written for programs
-
-
-def _is_ours(frame: types.FrameType) -> bool:
-    """Whether a frame runs code of this library, of which there is nothing to be heard."""
-    code = frame.f_code
-    if id(code) in _ours:
-        return True
-    if not is_ours(frame):
-        return False
-    if len(_ours) >= MAX_OURS:
-        _ours.clear()
-    _ours[id(code)] = code
-    return True
 
 
 def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:

@@ -8,6 +8,7 @@ replay starts again with the values themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,9 +61,11 @@ class _Lowering(Trace):
             written = by_parts(entry, args, kwargs)
         return super().record(fn, args, kwargs) if written is NotImplemented else written
 
-    def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def compute(
+        self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], frame: FrameType | None = None
+    ) -> Any:
         if self.exact or not any(map(is_large, args)):
-            return super().compute(fn, args, kwargs)
+            return super().compute(fn, args, kwargs, frame)
         entry = primitive_of(fn)
         if entry is None or not isinstance(entry.kernel, Map):
             return _without_memory(super().compute(fn, args, kwargs))

@@ -59,7 +59,7 @@ def apply_rule(
         )
     y, pullback = result
     if not entry.users_rule:
-        kept = [*map(outline, args)]  # no array for its dtype's sake
+        kept = [outline(x) if wanted is None or i in wanted else None for i, x in enumerate(args)]  # no arrays
         return y, lambda dy: fitted(entry.name, pullback(dy), kept)
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
 

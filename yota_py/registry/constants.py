@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import mapped
+from ..base.dispatch import is_traced
 from ..base.unwinding import state
 from .contents import is_sparse_class
 
@@ -16,6 +17,8 @@ _PLAIN = {int, float, complex, bool, str, type(None), slice, type(...), range, _
 
 def made_of_numbers(result: Any, given: Any) -> Any:
     """What a function has made of what it was ``given``: of nothing but numbers it makes the same next time."""
+    if is_traced(result):
+        return result
     known = isinstance(result, np.ndarray | tuple | list) or is_sparse_class(type(result))
     return as_constants(result) if known and state.traces and _are_numbers(given) else result
 

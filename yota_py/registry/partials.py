@@ -21,6 +21,7 @@ Pullback = Callable[[Any], Sequence[Any]]
 Rule = Callable[..., tuple[Any, Pullback]]
 Wanted = Container[int] | None  # the arguments whose cotangents are wanted; ``None`` for all
 
+FORMULA = "the formula of {} for argument {}"
 _ANY = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
 
 
@@ -59,9 +60,7 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any], *, users: bool) ->
             dxs: list[Any] = [None] * len(args)
             for i, (vjp, x) in enumerate(zip(chain(vjps, repeat(MISSING)), args, strict=False)):
                 if vjp is not None and is_wanted(i, x, wanted):
-                    dx = vjp if vjp is MISSING else _called(
-                        f"the formula of {name_of(fn)} for argument {i}", vjp, "dy, y", dy, y, *args, **kwargs
-                    )
+                    dx = vjp if vjp is MISSING else _called(FORMULA, fn, i, vjp, "dy, y", dy, y, *args, **kwargs)
                     dxs[i] = cast(dx, x) if users else dx
             return dxs
 
@@ -81,27 +80,32 @@ def _taken(formula: Any) -> Signature:
     return Signature([p for i, p in enumerate(parameters or _ANY) if i > 1 or p.kind in variable])
 
 
-def _called(what: str, formula: Callable[..., Any], first: str, /, *args: Any, **kwargs: Any) -> Any:
-    """What a formula gives; raises ``RuleError`` if it does not take these arguments."""
+def _called(
+    what: str, fn: Any, i: int, formula: Callable[..., Any], first: str, /, *args: Any, **kwargs: Any
+) -> Any:
+    """What a formula of a function for an argument gives; raises ``RuleError`` if it does not take these arguments."""
     try:
         return formula(*args, **kwargs)
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
             raise  # an error of its own
-        raise RuleError(f"{what} is called with {len(args)}, ({first}, *args): {error}") from None
+        said = f"is called with {len(args)}, ({first}, *args): {error}"
+        raise RuleError(f"{what.format(name_of(fn), i)} {said}") from None
 
 
 def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
+    calls = any(map(callable, partials))
+
     def rule(wanted: Wanted, /, *args: Any) -> tuple[Any, Pullback]:
         if len(args) != len(partials):
             raise _miscounted(fn, partials, f"is called with {len(args)}")
         y = fn(*args)
 
         def pullback(dy: Any) -> Sequence[Any]:
-            floats = [_floating(x, y) for x in args]
+            floats: Sequence[Any] = [_floating(x, y) for x in args] if calls else ()
             return tuple([
                 unbroadcast(_chain(fn, i, dy, partial, y, floats), x)
-                if partial is not None and is_inexact(x) and is_wanted(i, x, wanted) else None
+                if partial is not None and (wanted is None or i in wanted) and is_inexact(x) else None
                 for i, (partial, x) in enumerate(zip(partials, args, strict=True))
             ])  # fmt: skip
 
@@ -162,7 +166,7 @@ def _floating(x: Any, y: Any) -> Any:
 
 def _chain(fn: Callable[..., Any], i: int, dy: Any, partial: Any, y: Any, args: Sequence[Any]) -> Any:
     if callable(partial):
-        slope = _called(f"the partial derivative of {name_of(fn)} in argument {i}", partial, "y", y, *args)
+        slope = _called("the partial derivative of {} in argument {}", fn, i, partial, "y", y, *args)
         t, want = typeof(slope), typeof(y)
         assert isinstance(want, ArrayType)
         if not isinstance(t, ArrayType) or (t.shape and np.broadcast_shapes(t.shape, want.shape) != want.shape):

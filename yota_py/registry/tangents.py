@@ -114,6 +114,8 @@ def unbroadcast(dx: Any, x: Any) -> Any:
     if isinstance(x, list | tuple):
         return _fitted(dx, outline(x))
     have, want = typeof(dx), typeof(x)
+    if have is want:
+        return dx
     assert isinstance(have, ArrayType) and isinstance(want, ArrayType)
     if have.shape != want.shape:
         lead = have.ndim - want.ndim
@@ -154,6 +156,8 @@ def _fitted(dx: Any, x: Any) -> Any:
         return None
     if isinstance(x, ArrayType):
         have = x if dx is MISSING else typeof(dx)
+        if have is x:
+            return dx
         assert isinstance(have, ArrayType)
         return dx if have.dtype == x.dtype and have.shape == x.shape else unbroadcast(dx, x)
     if not isinstance(x, list | tuple):

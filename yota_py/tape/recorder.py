@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import optree
+from numpy import ndarray
 
 from ..base.types import OpaqueType, order_in_memory, typeof
 from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
@@ -18,7 +18,7 @@ LARGE_BYTES = 2**20  # of a value that is not kept for longer than it must be
 
 def is_large(value: Any) -> bool:
     """Whether a value takes much memory."""
-    return type(value) is np.ndarray and value.nbytes > LARGE_BYTES
+    return type(value) is ndarray and value.nbytes > LARGE_BYTES
 
 
 class Recorder:

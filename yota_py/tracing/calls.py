@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import with_items
-from ..base.dispatch import decided, find_held, find_traced, shadow
+from ..base.dispatch import are_plain, decided, find_held, find_traced, shadow
 from ..base.ownership import in_rules, is_library, named_module
 from ..base.signatures import signature_of
 from ..base.unwinding import Quiet, state
@@ -23,7 +24,7 @@ from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
 from .stand_ins import suspended
-from .tracer import elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
+from .tracer import Tracer, elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -48,18 +49,21 @@ def _record(
             heed_layout()
         with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
-    of_library = is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)
-    if of_library and next(foreigners((args, kwargs)), None) is not None:
-        return meet(fn, args, kwargs)
-    tracers = tracers_in((args, kwargs))
+    plainly = None if kwargs else _plainly_traced(args)
+    if plainly is None:
+        of_library = is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)
+        if of_library and next(foreigners((args, kwargs)), None) is not None:
+            return meet(fn, args, kwargs)
+    tracers = plainly or tracers_in((args, kwargs))
     if not tracers:
         raise held_in(fn, args, kwargs)
-    if not all(t._is_here() for t in tracers):
+    here = threading.get_ident()
+    if not all(t._ledger.thread == here for t in tracers):
         working = [t._ledger for t in tracers if t._carries() and t._ledger.alive]
         if not working:  # arrays that another thread's trace watches
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
-    trace = innermost(tracers)
+    trace = tracers[0]._ledger if len(tracers) == 1 else innermost(tracers)
     if entry is not None and entry.instead is not None:
         result = entry.instead(*args, **kwargs)
         if result is not NotImplemented:
@@ -77,7 +81,7 @@ def _record(
             with Quiet():
                 fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
         raise missing_rule(fn)
-    if find_held((args, kwargs)) is not None:
+    if plainly is None and find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
     differentiable = entry is not None and not no_rule and not entry.nondiff
     if kwargs and differentiable and any(t._carries() for t in tracers_in(dict(kwargs))):
@@ -88,6 +92,12 @@ def _record(
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+def _plainly_traced(args: tuple[Any, ...]) -> list[Tracer] | None:
+    """The traced values among arguments beside which there are only numbers, arrays and the like; ``None`` if
+    something has to be looked into."""
+    return [x for x in args if issubclass(type(x), Tracer)] if are_plain(args) else None
 
 
 def _known(result: Any) -> Any:

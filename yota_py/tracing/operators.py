@@ -17,7 +17,7 @@ from ..base.dispatch import find_traced, shadow
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """``python(x, y)``, and the ufunc that it is for arrays.
 

@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy import ndarray, power
 
 from ..base.callsites import called_name
-from ..base.dispatch import decided, find_traced, shadow
+from ..base.dispatch import are_plain, decided, find_traced, shadow
 from ..base.signatures import signature_of
 from ..base.types import overrides
 from ..base.unwinding import Quiet, state
@@ -27,7 +28,7 @@ from .foreign import Foreign, kind_of, meet
 from .libraries import with_sparse, written_by_library
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .operators import Operator, both_python, is_python
-from .tracer import Tracer, lost, unsupported
+from .tracer import Tracer, lost, tracers_of, unsupported
 
 _NUMBERS = (int, float, complex)
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
@@ -35,6 +36,8 @@ _SCALARS = (*_NUMBERS, np.generic, list, tuple)
 
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's protocol for ufuncs and their methods."""
+    if method == "__call__" and not kwargs and are_plain(inputs):
+        return record(ufunc, inputs, kwargs)
     if any(_has_own_ufuncs(type(x)) for x in inputs):
         return NotImplemented
     if method == "at":
@@ -85,6 +88,8 @@ def _position_of_out(fn: Any) -> int | None:
 def forward(op: Operator, x: Any, other: Any) -> Any:
     """``x + other``."""
     with state.unwatched:
+        if _is_ufunc(op, type(x), type(other)):
+            return record(op.ufunc, (x, other), {})
         if not _defers(x, other) and not _repeats(x, other, op.python) and not (
             type(other) not in _NUMBERS and is_python(x) and overrides(type(other), op.answer)
         ):
@@ -95,6 +100,8 @@ def forward(op: Operator, x: Any, other: Any) -> Any:
 def reflected(op: Operator, x: Any, other: Any) -> Any:
     """``other + x``, of which ``x`` is asked."""
     with state.unwatched:
+        if _is_ufunc(op, type(x), type(other)):
+            return record(op.ufunc, (other, x), {})
         if not _defers(x, other) and not _repeats(x, other, op.python):
             return op.ufunc(other, x) if _has_own_ufuncs(type(other)) else _apply(op, other, x)
     return _of_duration(op.python, x, other, other, x)
@@ -115,6 +122,17 @@ def in_place(op: Operator, x: Any, other: Any) -> Any:
             op.in_place(copied(shadow(x)), shadow(other))  # raises what NumPy raises
         raise
     return x
+
+
+def _is_its_ufunc(op: Operator, x: type, other: type) -> bool:
+    """Whether an operator of a traced array and a number or array is its ufunc, whatever their values."""
+    if x is not tracers_of(ndarray) or op.ufunc is power:
+        return False
+    others = (ndarray, np.float64) if op.ufunc is np.matmul else (ndarray, np.float64, float, int)
+    return other in others or other in map(tracers_of, others)
+
+
+_is_ufunc: Callable[[Operator, type, type], bool] = lru_cache(maxsize=4096)(_is_its_ufunc)
 
 
 def _apply(op: Operator, x: Any, y: Any) -> Any:
@@ -147,11 +165,11 @@ def _of_duration(python: Any, x: Any, duration: Any, *operands: Any) -> Any:
 def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function that stands behind an operator, where it is not the ufunc: of scalars some are other ones, and of
     arrays some powers."""
-    arrays = isinstance(x, np.ndarray), isinstance(p, np.ndarray)
+    arrays = isinstance(x, ndarray), isinstance(p, ndarray)
     if not any(arrays):
-        special = ufunc is np.power or np.iscomplexobj(x) or np.iscomplexobj(p)
+        special = ufunc is power or np.iscomplexobj(x) or np.iscomplexobj(p)
         return python if special else ufunc, (x, p)
-    if ufunc is np.power and arrays[0] and isinstance(p, int | float) and is_python(p):  # (traced: a decision)
+    if ufunc is power and arrays[0] and isinstance(p, int | float) and is_python(p):  # (traced: a decision)
         if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
             return np.square, (x,)
         if (x.dtype.kind == "c" or x.dtype == np.float16) and p == 0.5:

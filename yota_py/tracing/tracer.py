@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy import ndarray
 
 from ..base.callsites import asks_for, called_name, subscripts
 from ..base.containers import items_of, mapped
@@ -41,15 +42,25 @@ class Tracer(Operators):
     """
 
     __slots__ = ("_ledger", "_look", "_owner", "_value", "_var", "_version")
+    __yota_tracer__ = True
+
+    _look: Any
+    _owner: Tracer | None
+    _value: Any
+    _var: Variable
+    _version: int
 
     def __init__(self, trace: Any, var: Variable, value: Any) -> None:
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        if isinstance(value, ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
-        self._ledger, self._var, self._value = trace, var, value
-        self._look: Any = None  # a ``Look``, if this is a view
-        self._owner: Tracer | None = None  # not itself: large values go as soon as nobody has them
-        self._version = 0
+        set_ledger, set_look, set_owner, set_value, set_var, set_version = _SETTERS  # past ``__setattr__``
+        set_ledger(self, trace)
+        set_var(self, var)
+        set_value(self, value)
+        set_look(self, None)  # a ``Look``, if this is a view
+        set_owner(self, None)  # not itself: large values go as soon as nobody has them
+        set_version(self, 0)
 
     # -- what the other modules ask
 
@@ -220,6 +231,9 @@ class Tracer(Operators):
             plain = shadow(self)
             setattr(plain.copy() if isinstance(plain, np.ndarray) else plain, name, shadow(value))  # raises its error
             raise unsupported(f"x.{name} = ...")
+
+
+_SETTERS = [vars(Tracer)[name].__set__ for name in Tracer.__slots__]
 
 
 class _Method(partial[Any]):

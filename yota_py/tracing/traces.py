@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from enum import IntEnum
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy import ndarray, ufunc
 
 from ..base import locks
 from ..base.containers import LEAVES, filled, items_of, keys_of, mapped, with_items
 from ..base.dispatch import decided, shadow
 from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
-from ..base.ownership import in_rules, named_module
+from ..base.ownership import in_rules, named_module, users_frame
 from ..base.types import ArrayType, OpaqueType, order_in_memory, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError, YotaError
@@ -29,7 +31,7 @@ from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import astype, getfield
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, user_site
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, site_of, user_site
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -43,11 +45,11 @@ from .views import follow_views
 
 T = TypeVar("T")
 
-_NOTHING = nullcontext()
 levels = itertools.count()
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
+_OF_SHAPES = (View, Reduce, Concatenate)
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 
 
@@ -173,10 +175,16 @@ class Trace(Recorder):
 
     def split(self, structure: Any) -> tuple[Any, Any]:
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
-        if isinstance(structure, Tracer):  # one of an outer trace is a constant to this one
+        cls = type(structure)
+        if issubclass(cls, Tracer):  # one of an outer trace is a constant to this one
             return structure._current() if structure._ledger is self else (structure, structure)
-        if isinstance(structure, np.ndarray):
+        if isinstance(structure, ndarray):
             return self.foreign(structure), structure
+        if cls in LEAVES and cls is not slice:
+            return structure, structure
+        if cls is tuple:
+            pairs = [self.split(item) for item in structure]
+            return tuple([p[0] for p in pairs]), tuple([p[1] for p in pairs])
         if isinstance(structure, slice):
             # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
             parts = (structure.start, structure.stop, structure.step)
@@ -189,19 +197,24 @@ class Trace(Recorder):
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compute ``fn(*args, **kwargs)`` on the values and append it to the tape; the results are tracers."""
         entry = primitive_of(fn)
-        if entry is not None and isinstance(entry.kernel, View | Reduce | Concatenate):  # an integer decides a shape
+        kernel = None if entry is None else entry.kernel
+        if isinstance(kernel, _OF_SHAPES):  # an integer decides a shape
             args, kwargs = (args[0], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
         elif kwargs:
             kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
         names, values = self.split(args)
         keywords, keyvalues = self.split(dict(kwargs)) if kwargs else ({}, {})
         locked = ReadOnly() if entry is None or entry.users else None
-        heeding = state.heeding(fn) if entry is None or not entry.known else _NOTHING
         if locked is not None:
             values, keyvalues = locked.of(values), locked.of(keyvalues)
+        frame = users_frame(sys._getframe(1))
         try:
-            with suspended, heeding:
-                value = self.compute(fn, values, keyvalues)
+            if entry is not None and entry.known:
+                with suspended:
+                    value = self.compute(fn, values, keyvalues, frame)
+            else:
+                with suspended, state.heeding(fn):
+                    value = self.compute(fn, values, keyvalues, frame)
             if locked is not None:
                 value = locked.undone(value)
         except Exception as error:  # any: the function may catch it, and then it is a decision that no guard holds
@@ -209,30 +222,35 @@ class Trace(Recorder):
             if locked is not None and "read-only" in str(error):
                 raise written_into(name_of(fn), users=entry is not None) from None
             raise
-        if isinstance(fn, np.ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
+        if isinstance(fn, ufunc) and (opaque := [x for x in values if isinstance(typeof(x), OpaqueType)]):
             raise refused(opaque[0], "NumPy makes Python objects of the two")
         if self.sets_errors and raises_errors():
             self.problems.append(f"{self.origin()}: {RAISES_ERRORS}")
         if type(value) not in LEAVES and (own := [t for t in tracers_in(value) if t._ledger is self]):
             value = self._settled(fn, value, own)
-        if type(value) is np.ndarray and value.dtype.kind not in "fciub" and not self.effects:
+        if type(value) is ndarray and value.dtype.kind not in "fciub" and not self.effects:
             given = tracers_in((args, kwargs))
             if not any(t._carries() or np.may_share_memory(shadow(t), value) for t in given):
                 decided(given)  # nobody can follow it
                 return value
-        if entry is not None and named_module(fn) == "numpy" and isinstance(value, np.ndarray):
+        if entry is not None and isinstance(value, ndarray) and named_module(fn) == "numpy":
             for x in args:  # there was nothing to do, and NumPy returns what it was given, as np.squeeze does
                 if isinstance(x, Tracer) and x._ledger is self and x._current()[1] is value:
                     decided([t for t in tracers_in((*args, kwargs)) if not isinstance(t, np.ndarray)])
                     return x
-        op = Call(fn, names, keywords, typeof(value), self.origin())
-        status = max((self.status(x) for x in operands(op)), default=Status.CONSTANT)
+        site = self.site or (None if frame is None else site_of(frame.f_code, frame.f_lineno))
+        op = Call(fn, names, keywords, typeof(value), site)
+        status = max([self._status.get(x, Status.CONSTANT) for x in operands(op)], default=Status.CONSTANT)
         if entry is not None and entry.nondiff:
             status = min(status, Status.INACTIVE)
         result = self.wrap(self.append(op, value), value, status)
         if value is None:
             self.problems.append(f"{op.site}: {name_of(fn)} is called for what it does, not for a result")
-        follow_views(result, fn, args, kwargs)
+        if type(value) not in LEAVES or (type(value) is ndarray and not (
+            value.base is None and locked is None and not kwargs and not isinstance(kernel, View)
+            and all(type(x) in LEAVES and x is not value for x in values)
+        )):  # all but an array of its own
+            follow_views(result, fn, args, kwargs)
         return self._truth(result) if isinstance(value, bool) and isinstance(result, Tracer) else result
 
     def _truth(self, condition: Tracer) -> Any:
@@ -251,10 +269,12 @@ class Trace(Recorder):
         self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
         return _without(own, value)
 
-    def compute(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
-        """The value of a call."""
+    def compute(
+        self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], frame: FrameType | None = None
+    ) -> Any:
+        """The value of a call; ``frame`` is the user's, if it is known."""
         plain = state.traces and state.traces[0] is self  # in others, values may be traced ones of those around them
-        return at_users_line(fn, args, kwargs) if plain else fn(*args, **kwargs)
+        return at_users_line(fn, args, kwargs, frame) if plain else fn(*args, **kwargs)
 
     def of_values(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
         """The value of a call that cannot be recorded: a constant, and its arguments are decisions."""
@@ -279,29 +299,29 @@ class Trace(Recorder):
     def wrap(self, var: Variable, value: Any, status: Status) -> Any:
         """Tracers for a recorded value; containers are opened with ``getfield``."""
         t = typeof(value)
-        if isinstance(value, np.ndarray) and value.dtype.kind not in "fciub" and status != Status.CONSTANT:
+        if isinstance(value, ndarray) and value.dtype.kind not in "fciub" and status != Status.CONSTANT:
             raise LostDerivativeError(f"{self.origin()}: {self._maker(var)} makes an array of dtype {value.dtype} of "
                                       "traced values, where nobody can follow them. Use an array of numbers per field")
         if status == Status.ACTIVE and is_large(value):
             self.values[var.id] = None  # its derivative computes it again
         self._status[var] = min(status, Status.INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
+        if isinstance(t, ArrayType):
+            return make_tracer(self, var, value)
         if (items := items_of(value)) is not None:
             wrapped = []
             for key, item in zip(keys_of(value), items, strict=True):
                 field = self.append(Call(getfield, (var, key), {}, typeof(item)), item)
                 wrapped.append(self.wrap(field, item, status))
             return with_items(value, wrapped)
-        if not isinstance(t, ArrayType):
-            if status == Status.ACTIVE and not isinstance(value, _WITHOUT_NUMBERS):
-                raise LostDerivativeError(
-                    f"{self.origin()}: {self._maker(var)} returned an object of type {type(value).__name__} made from "
-                    "traced values, whose derivative would be lost in it. Return numbers and arrays, also in tuples, "
-                    "lists, dicts and dataclasses, or make the class known to optree (namespace 'yota_py')"
-                )
-            if status != Status.CONSTANT and value is not None:
-                self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
-            return value
-        return make_tracer(self, var, value)
+        if status == Status.ACTIVE and not isinstance(value, _WITHOUT_NUMBERS):
+            raise LostDerivativeError(
+                f"{self.origin()}: {self._maker(var)} returned an object of type {type(value).__name__} made from "
+                "traced values, whose derivative would be lost in it. Return numbers and arrays, also in tuples, "
+                "lists, dicts and dataclasses, or make the class known to optree (namespace 'yota_py')"
+            )
+        if status != Status.CONSTANT and value is not None:
+            self.problems.append(f"{self.origin()}: a {type(value).__name__} is made from traced values")
+        return value
 
     def _maker(self, var: Variable) -> str:
         """The name of the function whose result a variable is, or is a part of."""

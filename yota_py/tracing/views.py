@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped, with_items
 from ..base.dispatch import decided, find_traced, shadow
@@ -75,9 +76,12 @@ def follow_views(
 def _follow(
     result: Tracer, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], item: tuple[Any, ...]
 ) -> None:
-    if not isinstance(value := shadow(result), np.ndarray):
+    if not isinstance(value := shadow(result), ndarray):
         return
-    given = [*_traced_places((args, dict(kwargs)))]
+    if kwargs or not all(type(x) in LEAVES or isinstance(x, Tracer) for x in args):
+        given = [*_traced_places((args, dict(kwargs)))]
+    else:  # as most calls
+        given = [((0, i), x) for i, x in enumerate(args) if isinstance(x, Tracer)]
     if value.base is None and not any(shadow(x) is value for _, x in given):
         _heed_copy(fn, args)
         return
@@ -120,7 +124,7 @@ def _put(structure: Any, place: tuple[Any, ...], x: Any) -> Any:
 def _heed_copy(fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """What has copied an array gives a view of one that lies otherwise."""
     array, entry = shadow(args[0]) if args else None, primitive_of(fn)
-    if isinstance(array, np.ndarray) and not array.flags.c_contiguous and entry and isinstance(entry.kernel, View):
+    if isinstance(array, ndarray) and not array.flags.c_contiguous and entry and isinstance(entry.kernel, View):
         heed_layout()
 
 
