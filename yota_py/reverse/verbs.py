@@ -20,7 +20,7 @@ from ..registry.applied import apply_rule
 from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Input, Variable, operands, paths, renamed, substitute, user_site
+from ..tape.operations import Call, Input, Variable, operands, paths, renamed, substitute, user_site, variable
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -102,7 +102,7 @@ def active_variables(tape: Tape) -> set[Variable]:
             forward.add(var)
     needed = {var for _, var in paths(tape.results) if var in forward}
     for i in range(len(tape), 0, -1):
-        if (var := Variable(i)) in needed:
+        if (var := variable(i)) in needed:
             needed.update(x for x in operands(tape[var]) if x in forward)
     return needed
 
@@ -153,7 +153,7 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
     for z, dz in seeds:
         _accumulate(lin, cotangents, z, dz)
     for i in range(len(lin.primal), 0, -1):
-        y = Variable(i)
+        y = variable(i)
         if y not in cotangents or y not in lin.pullbacks:
             continue
         op = lin.primal[y]

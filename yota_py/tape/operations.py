@@ -32,6 +32,20 @@ class Variable:
         return f"%{self.id}"
 
 
+MAX_VARIABLES = 2**16  # that are kept
+_variables: dict[int, Variable] = {}
+
+
+def variable(i: int) -> Variable:
+    """``%i``: mostly the same object each time, so that tables find it at once."""
+    known = _variables.get(i)
+    if known is None:
+        known = Variable(i)
+        if i < MAX_VARIABLES:
+            known = _variables.setdefault(i, known)
+    return known
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A line of the user's code: where an operation was recorded."""

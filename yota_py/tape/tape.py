@@ -15,7 +15,7 @@ import optree
 
 from ..base.types import Type, typeof
 from ..errors import GuardError
-from .operations import Call, Constant, Input, Operation, Site, Variable, same, substitute
+from .operations import Call, Constant, Input, Operation, Site, Variable, same, substitute, variable
 from .show import Style, show
 from .trees import as_call, flatten, unflatten
 
@@ -41,7 +41,7 @@ class Tape:
     def append(self, op: Operation) -> Variable:
         """Add an operation; returns its variable."""
         self.ops.append(op)
-        return Variable(len(self.ops))
+        return variable(len(self.ops))
 
     def __getitem__(self, key: Variable | int) -> Operation:
         """The operation of a variable: ``tape[Variable(5)]`` or ``tape[5]``."""
@@ -59,7 +59,7 @@ class Tape:
 
     def __iter__(self) -> Iterator[tuple[Variable, Operation]]:
         for i, op in enumerate(self.ops, 1):
-            yield Variable(i), op
+            yield variable(i), op
 
     @property
     def inputs(self) -> list[Variable]:

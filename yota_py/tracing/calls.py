@@ -63,7 +63,9 @@ def _record(
         if not working:  # arrays that another thread's trace watches
             return fn(*elsewhere(args), **elsewhere(dict(kwargs)))
         working[0].problems.append("it computes in threads of its own")
-    trace = tracers[0]._ledger if len(tracers) == 1 else innermost(tracers)
+    trace = tracers[0]._ledger
+    if any(t._ledger is not trace for t in tracers):
+        trace = innermost(tracers)
     if entry is not None and entry.instead is not None:
         result = entry.instead(*args, **kwargs)
         if result is not NotImplemented:

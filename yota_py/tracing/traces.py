@@ -61,6 +61,8 @@ class Status(IntEnum):
     ACTIVE = 2
 
 
+CONSTANT = Status.CONSTANT
+
 class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
@@ -98,7 +100,7 @@ class Trace(Recorder):
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
-        self._status: dict[Variable, Status] = {}
+        self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
         self.strangers: list[tuple[Variable, np.ndarray]] = []  # plain arrays that came from nobody knows where
 
@@ -108,7 +110,7 @@ class Trace(Recorder):
 
     def status(self, var: Variable) -> Status:
         """What the value depends on."""
-        return self._status.get(var, Status.CONSTANT)
+        return self._status.get(var.id, Status.CONSTANT)
 
     def is_active(self, var: Variable) -> bool:
         """Whether the value depends on an input whose derivative is wanted."""
@@ -138,9 +140,9 @@ class Trace(Recorder):
         """A tracer for an input or constant of this recording."""
         op = self.tape[var]
         if isinstance(op, Input):
-            self._status[var] = Status.ACTIVE if op.active else Status.INACTIVE
+            self._status[var.id] = Status.ACTIVE if op.active else Status.INACTIVE
         elif isinstance(op, Constant) and op.captured is not None:
-            self._status[var] = Status.INACTIVE
+            self._status[var.id] = Status.INACTIVE
         else:
             return make_tracer(self, var, self[var])
         root = self.roots[var] = make_tracer(self, var, self[var])
@@ -183,8 +185,12 @@ class Trace(Recorder):
         if cls in LEAVES and cls is not slice:
             return structure, structure
         if cls is tuple:
-            pairs = [self.split(item) for item in structure]
-            return tuple([p[0] for p in pairs]), tuple([p[1] for p in pairs])
+            names, values = [], []
+            for item in structure:
+                name, value = self.split(item)
+                names.append(name)
+                values.append(value)
+            return tuple(names), tuple(values)
         if isinstance(structure, slice):
             # the extent of a slice decides a shape, so a traced bound becomes a guarded integer
             parts = (structure.start, structure.stop, structure.step)
@@ -240,7 +246,8 @@ class Trace(Recorder):
                     return x
         site = self.site or (None if frame is None else site_of(frame.f_code, frame.f_lineno))
         op = Call(fn, names, keywords, typeof(value), site)
-        status = max([self._status.get(x, Status.CONSTANT) for x in operands(op)], default=Status.CONSTANT)
+        statuses = self._status
+        status = max([statuses.get(x.id, CONSTANT) for x in operands(op)], default=CONSTANT)
         if entry is not None and entry.nondiff:
             status = min(status, Status.INACTIVE)
         result = self.wrap(self.append(op, value), value, status)
@@ -304,7 +311,8 @@ class Trace(Recorder):
                                       "traced values, where nobody can follow them. Use an array of numbers per field")
         if status == Status.ACTIVE and is_large(value):
             self.values[var.id] = None  # its derivative computes it again
-        self._status[var] = min(status, Status.INACTIVE) if isinstance(t, ArrayType) and not t.inexact else status
+        inexact = not isinstance(t, ArrayType) or t.inexact
+        self._status[var.id] = status if inexact else min(status, Status.INACTIVE)
         if isinstance(t, ArrayType):
             return make_tracer(self, var, value)
         if (items := items_of(value)) is not None:
