@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -122,6 +123,16 @@ def shadow(structure: Any) -> Any:
     while is_traced(structure):
         structure = structure._current()[1]
     return structure if type(structure) in LEAVES else mapped(shadow, structure)
+
+
+_INDEXING = frozenset([operator.getitem, np.take])  # which ask only what is indexed whether it is traced
+
+
+def call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``fn(*args, **kwargs)``, also of a plain array that is indexed by a traced value: it would convert that."""
+    if fn in _INDEXING and not is_traced(args[0]) and (traced := find_traced(args[1:])) is not None:
+        return traced.__yota_record__(fn, args, kwargs)
+    return fn(*args, **kwargs)
 
 
 def dispatching(fn: F) -> F:

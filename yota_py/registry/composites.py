@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..base.containers import LEAVES, items_of, mapped
-from ..base.dispatch import find_traced, is_traced, original
+from ..base.dispatch import call, find_traced, is_traced, original
 from ..base.types import ArrayType, Type, typeof
 from ..tape.show import name_of
 from .applied import apply_rule
@@ -134,9 +134,7 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     calls = (find_traced((args, kwargs)) if part is None else part).calls
     wanted = [i for i, x in enumerate(args) if _is_active(x)]
     if not wanted or (entry is not None and entry.nondiff):
-        if fn is operator.getitem and (traced := find_traced(values[1:])) is not None:  # a plain array would convert it
-            return _part(traced.__yota_record__(fn, values, keywords), calls, active=False)
-        return _part(fn(*values, **keywords), calls, active=False)
+        return _part(call(fn, values, keywords), calls, active=False)
     y, pullback = apply_rule(fn, values, keywords, None, wanted)
     result = _part(y, calls)
 

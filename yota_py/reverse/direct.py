@@ -14,6 +14,7 @@ import numpy as np
 import optree
 
 from ..base.containers import LEAVES, NAMESPACE
+from ..base.dispatch import call
 from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import quietly
 from ..registry.tangents import MISSING, add, zeros_like
@@ -107,7 +108,7 @@ class _Sweep:
         if isinstance(op, Call) and not isinstance(op.type, OpaqueType):
             args, kwargs = substitute(op.args, self._given), substitute(dict(op.kwargs), self._given)
             fn: Any = self._given(op.fn)
-            self.values[var.id] = fn(*args, **kwargs)
+            self.values[var.id] = call(fn, args, kwargs)
         return self.values[var.id]
 
     def value(self, result: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import optree
 from numpy import ndarray
 
+from ..base import dispatch
 from ..base.types import OpaqueType, order_in_memory, typeof
 from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
 from .tape import Tape
@@ -63,7 +64,8 @@ class Recorder:
         """Compute ``fn(*args, **kwargs)`` for arguments that contain variables, and add the call."""
         kwargs = kwargs or {}
         function = self[fn] if isinstance(fn, Variable) else fn
-        value = function(*substitute(args, self.__getitem__), **substitute(dict(kwargs), self.__getitem__))
+        given = substitute(args, self.__getitem__), substitute(dict(kwargs), self.__getitem__) if kwargs else {}
+        value = dispatch.call(function, *given)
         return self.append(Call(fn, args, kwargs, typeof(value), site, note), value)
 
     def constant(self, value: Any, note: str = "") -> Variable:
