@@ -242,7 +242,7 @@ def test_guards_hold_or_raise() -> None:
 
 
 def test_guards_hold_for_whole_arrays() -> None:
-    tape = gradtape(lambda x: np.sum(x[x > 0] ** 2), np.array([1.0, -1.0, 2.0]))
+    tape = gradtape(lambda x: np.sum(np.sort(x[x > 0]) ** 2), np.array([1.0, -1.0, 2.0]))
     _, (g,) = tape.play(np.array([3.0, -5.0, 4.0]))
     assert_array_equal(g, [6.0, 0.0, 8.0])
     with pytest.raises(GuardError):

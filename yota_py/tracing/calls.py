@@ -23,13 +23,19 @@ from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
+from .selections import applied
 from .stand_ins import suspended
 from .tracer import Tracer, elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
-    entry = primitive_of(fn)
+    entry, plain = primitive_of(fn), are_plain(args)
+    if not plain:
+        with state.unwatched:
+            result = applied(fn, args, kwargs)
+        if result is not NotImplemented:
+            return result
     if entry is not None and entry.body is not None:
         if state.traces and not (entry.users or isinstance(entry.body, FunctionType)):  # users' are walked
             kind = type(entry.body).__name__
@@ -38,23 +44,22 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
             innermost(tracers).split((args, dict(kwargs)))  # looks where arrays come from
         return entry.body(*args, **kwargs)
     with state.unwatched:
-        return _record(fn, entry, args, kwargs)
+        return _record(fn, entry, args, kwargs, plain=plain and not kwargs)
 
 
 def _record(
-    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, plain: bool
 ) -> Any:
     if entry is not None and entry.immediate:  # shapes and dtypes only
         if entry.of_layout:
             heed_layout()
         with suspended:
             return fn(*shadow(args), **shadow(dict(kwargs)))
-    plainly = None if kwargs else _plainly_traced(args)
-    if plainly is None:
+    if not plain:
         of_library = is_library(getattr(fn, "__module__", "numpy")) or Foreign in map(type, args)
         if of_library and next(foreigners((args, kwargs)), None) is not None:
             return meet(fn, args, kwargs)
-    tracers = plainly or tracers_in((args, kwargs))
+    tracers = [x for x in args if issubclass(type(x), Tracer)] if plain else tracers_in((args, kwargs))
     if not tracers:
         raise held_in(fn, args, kwargs)
     here = threading.get_ident()
@@ -83,7 +88,7 @@ def _record(
             with Quiet():
                 fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
         raise missing_rule(fn)
-    if plainly is None and find_held((args, kwargs)) is not None:
+    if not plain and find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
     differentiable = entry is not None and not no_rule and not entry.nondiff
     if kwargs and differentiable and any(t._carries() for t in tracers_in(dict(kwargs))):
@@ -94,12 +99,6 @@ def _record(
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
-
-
-def _plainly_traced(args: tuple[Any, ...]) -> list[Tracer] | None:
-    """The traced values among arguments beside which there are only numbers, arrays and the like; ``None`` if
-    something has to be looked into."""
-    return [x for x in args if issubclass(type(x), Tracer)] if are_plain(args) else None
 
 
 def _known(result: Any) -> Any:

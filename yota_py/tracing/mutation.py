@@ -22,6 +22,7 @@ from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
 from .calls import record
+from .selections import overwrite_selection, put_selected
 from .tracer import Tracer, guarded_masks, heed_layout, unsupported
 
 
@@ -37,7 +38,8 @@ def assign(x: Tracer, index: Any, value: Any) -> None:
     if isinstance(value, list | tuple) and find_traced((value,)) is not None:
         value = operand(value)
     _check_dtype(x, value)
-    install(x, setitem(x, guarded_masks(index), value))
+    new = put_selected(x, index, value)
+    install(x, setitem(x, guarded_masks(index), value) if new is NotImplemented else new)
 
 
 def fill(x: Tracer, value: Any) -> None:
@@ -61,6 +63,8 @@ def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
     """What ``x += v`` does with its result: same shape, cast to the dtype of ``x``."""
     if not x._is_here():
         shadow(x)[...] = value
+        return
+    if overwrite_selection(x, value):
         return
     _check_dtype(x, value)
     shape, dtype = np.shape(value), np.result_type(value)

@@ -244,7 +244,7 @@ _Method.__name__ = "method"  # in messages
 
 
 def _getitem(self: Tracer, index: Any) -> Any:
-    return self.__yota_record__(operator.getitem, (self, guarded_masks(index)), {})
+    return self._ledger.select(self, index)
 
 
 class ScalarTracer(Tracer):

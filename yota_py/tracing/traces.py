@@ -39,6 +39,7 @@ from .calls import extents, is_flag, record
 from .foreign import refused
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
+from .selections import select
 from .stand_ins import suspended
 from .tracer import Tracer, make_tracer, tracers_in
 from .views import follow_views
@@ -75,7 +76,7 @@ class Trace(Recorder):
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
     operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
     forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
-    torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
+    torch_function, assign, select = staticmethod(torch_function), staticmethod(assigned), staticmethod(select)
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
