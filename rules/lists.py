@@ -16,8 +16,7 @@ import numpy as np
 from yota_py.base.dispatch import are_plain, find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
-from yota_py.base.unwinding import state
-from yota_py.registry.constants import made_of_numbers
+from yota_py.registry.constants import called_with, made_of_numbers
 from yota_py.registry.patches import makers
 from yota_py.registry.registry import primitive_of
 from yota_py.registry.tangents import listed, said, says
@@ -147,8 +146,7 @@ class _Ufunc:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not (self._is_known and are_plain(args)):
             return self._of_others(*args, **kwargs)
-        with state.unwatched:
-            return made_of_numbers(self._call(*args), args)
+        return called_with(self._call, args)
 
     @_followed
     def _of_others(self, *args: Any, **kwargs: Any) -> Any:

@@ -153,8 +153,8 @@ def test_what_is_not_selected_has_no_influence(bad: float) -> None:
     """Neither values that are missing, nor those at which a function or its slope is not defined."""
     mask = np.array([True, False, True, True, False])
     rows = np.where(mask[:, None], np.arange(10.0).reshape(5, 2) / 10 + 0.1, bad)
-    ufuncs = [p.fn for p in primitives() if isinstance(p.fn, np.ufunc) and p.rule and p.fn.nin <= 2]
-    known = [f for f in ufuncs if f.nout == 1 and f.signature is None and f.types and "dd->d"[2 - f.nin :] in f.types]
+    ufuncs = [p.fn for p in primitives() if type(p.fn) is np.ufunc and p.rule and p.fn.nin <= 2 and hasattr(np, p.name)]
+    known = [f for f in ufuncs if f.nout == 1 and f.signature is None and "dd->d"[2 - f.nin :] in f.types]
     assert len(known) > 40
     for f in known:
         def loss(w: Any, x: Any, m: Any, f: Any = f) -> Any:

@@ -268,11 +268,13 @@ class _Writer(Writer):
         elif self.lays_out:  # in the order that the arrays have which it reads
             for var, name in self.arrays.items():
                 array = self.real(var)
-                if array.ndim > 1 and array.flags.c_contiguous:
+                if array.ndim < 2:
+                    continue
+                if array.flags.c_contiguous:
                     yield f"if not {name}.flags.c_contiguous: return MISFIT"
                 elif array.flags.f_contiguous and min(array.shape) > 1:  # no other order of axes is contiguous so
                     yield f"if not {name}.flags.f_contiguous: return MISFIT"
-                elif array.ndim > 1:
+                else:
                     order, same = self.constant(memory_axes), self.constant(memory_axes(array))
                     gaps = f"{name}.flags.f_contiguous is not {array.flags.f_contiguous}"  # which order="A" asks for
                     yield f"if {gaps} or {order}({name}) != {same}: return MISFIT"

@@ -22,8 +22,8 @@ from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
 from .calls import record
-from .selections import overwrite_selection, put_selected
-from .tracer import Tracer, guarded_masks, heed_layout, unsupported
+from .selections import guarded_masks, overwrite_selection, put_selected
+from .tracer import Tracer, heed_layout, unsupported
 
 
 def assign(x: Tracer, index: Any, value: Any) -> None:

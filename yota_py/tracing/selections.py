@@ -23,7 +23,7 @@ from ..registry.tangents import astype
 from ..tape.operations import Call, Site, Variable, user_site
 from ..tape.tape import Tape
 from .stand_ins import suspended
-from .tracer import Tracer, guarded_masks, kind_of_tracer, make_tracer, tracers_of
+from .tracer import Tracer, kind_of_tracer, make_tracer, tracers_of
 
 SMALL, MIN_SHARE = 1000, 0.125  # so many elements, or such a share of them, that all are computed
 _COMPARED = (int, float, bool, str)
@@ -248,6 +248,13 @@ _FORMS: dict[Any, Callable[..., Any]] = {
     np.where: _elementwise, np.copy: _elementwise, np.matmul: _rows, np.dot: _rows, operator.getitem: _item,
     **dict.fromkeys((np.sum, np.mean, np.prod, np.any, np.all, *_EXTREMA), _reduced),
 }  # fmt: skip
+
+
+def guarded_masks(index: Any) -> Any:
+    """A traced boolean mask in an index decides a shape: its value becomes a guard."""
+    if isinstance(index, tuple):
+        return tuple(map(guarded_masks, index))
+    return decided(index) if kind_of_tracer(index) == "b" else index
 
 
 def _rows_only(index: Any) -> Any:

@@ -369,13 +369,6 @@ def elsewhere(structure: Any) -> Any:
     return mapped(elsewhere, structure)
 
 
-def guarded_masks(index: Any) -> Any:
-    """A traced boolean mask in an index decides a shape: its value becomes a guard."""
-    if isinstance(index, tuple):
-        return tuple(map(guarded_masks, index))
-    return decided(index) if kind_of_tracer(index) == "b" else index
-
-
 def kind_of_tracer(value: Any) -> str:
     """The kind of dtype (``"f"``, ``"i"``, ``"b"``, …) of a traced value; empty if it is not traced."""
     t = typeof(value) if isinstance(value, Tracer) else None
