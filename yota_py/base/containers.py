@@ -26,6 +26,9 @@ NAMESPACE = "yota_py"  # of containers registered with optree
 LEAVES: set[type] = {  # classes that are certainly none
     type(None), bool, int, float, complex, str, bytes, slice, np.ndarray, np.float64, np.ufunc,
 }  # fmt: skip
+NUMBERS = frozenset([  # and what else holds nothing; arrays, in which nobody looks
+    type(None), bool, int, float, complex, str, np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG"),
+])  # fmt: skip
 _HOLDERS = frozenset([FunctionType, MethodType, set, frozenset])  # which are none either, but may hold something
 _dataclasses: set[type] = set()  # those registered here
 

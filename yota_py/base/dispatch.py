@@ -11,16 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .containers import LEAVES, items_of, mapped, slots_of
+from .containers import LEAVES, NUMBERS, items_of, mapped, slots_of
 from .ownership import is_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_HELD = 8  # how deep functions and objects are looked into
 _EMPTY = CellType()
-_PLAIN = frozenset([
-    type(None), bool, int, float, complex, str, np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG"),
-])  # fmt: skip
 
 originals: dict[int, Any] = {}  # by the identities of their stand-ins (patching.py), which live as long as the process
 
@@ -34,7 +31,7 @@ def are_plain(args: tuple[Any, ...]) -> bool:
     """Whether these are traced values, arrays, numbers and the like, into which nobody has to look."""
     for x in args:
         cls = type(x)
-        if cls not in _PLAIN and getattr(cls, "__yota_tracer__", None) is None:
+        if cls not in NUMBERS and getattr(cls, "__yota_tracer__", None) is None:
             return False
     return True
 

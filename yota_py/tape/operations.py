@@ -6,7 +6,7 @@ An operation's variable ``%id`` is its position on the tape, counted from 1.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base.containers import LEAVES, items_of, keys_of, mapped
+from ..base.containers import LEAVES, NUMBERS, items_of, keys_of, mapped
 from ..base.ownership import is_library_frame, users_frame
 from ..base.types import Order, Type
 
@@ -145,9 +145,9 @@ Operation: TypeAlias = Input | Constant | Call | Guard
 
 def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
     """The same containers and slices with each variable replaced by ``lookup(variable)``."""
-    if isinstance(structure, Variable):
-        return lookup(structure)
     cls = type(structure)
+    if cls is Variable:
+        return lookup(structure)
     if cls in LEAVES and cls is not slice:
         return structure
     if cls is tuple:
@@ -157,6 +157,12 @@ def substitute(structure: Any, lookup: Callable[[Variable], Any]) -> Any:
     if cls is slice:
         return slice(*(substitute(part, lookup) for part in (structure.start, structure.stop, structure.step)))
     return mapped(lambda item: substitute(item, lookup), structure)
+
+
+def arguments(args: tuple[Any, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments of a call with each variable replaced by its value, which stands at its number."""
+    return tuple([values[x.id] if type(x) is Variable else x if type(x) in NUMBERS else
+                  substitute(x, lambda var: values[var.id]) for x in args])  # fmt: skip
 
 
 def paths(structure: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Variable]]:

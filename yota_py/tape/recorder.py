@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..base import dispatch
 from ..base.types import OpaqueType, order_in_memory, typeof
-from .operations import Call, Constant, Input, Operation, Site, Variable, substitute
+from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, substitute
 from .tape import Tape
 
 LARGE_BYTES = 2**20  # of a value that is not kept for longer than it must be
@@ -64,8 +64,8 @@ class Recorder:
         """Compute ``fn(*args, **kwargs)`` for arguments that contain variables, and add the call."""
         kwargs = kwargs or {}
         function = self[fn] if isinstance(fn, Variable) else fn
-        given = substitute(args, self.__getitem__), substitute(dict(kwargs), self.__getitem__) if kwargs else {}
-        value = dispatch.call(function, *given)
+        keywords = substitute(dict(kwargs), self.__getitem__) if kwargs else {}
+        value = dispatch.call(function, arguments(args, self.values), keywords)
         return self.append(Call(fn, args, kwargs, typeof(value), site, note), value)
 
     def constant(self, value: Any, note: str = "") -> Variable:

@@ -15,7 +15,7 @@ import optree
 
 from ..base.types import Type, typeof
 from ..errors import GuardError
-from .operations import Call, Constant, Input, Operation, Site, Variable, same, substitute, variable
+from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, same, substitute, variable
 from .show import Style, show
 from .trees import as_call, flatten, unflatten
 
@@ -110,7 +110,7 @@ class Tape:
         for op in self.ops:
             if isinstance(op, Call):
                 fn = values[op.fn.id] if isinstance(op.fn, Variable) else op.fn
-                value = fn(*substitute(op.args, lookup), **substitute(dict(op.kwargs), lookup))
+                value = fn(*arguments(op.args, values), **(substitute(dict(op.kwargs), lookup) if op.kwargs else {}))
             elif isinstance(op, Input):
                 value = next(given)
             elif isinstance(op, Constant):
