@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.containers import with_items
+from ..base.containers import mapped, with_items
 from ..base.dispatch import are_plain, decided, find_held, find_traced, shadow
 from ..base.ownership import in_rules, is_library, named_module
 from ..base.signatures import signature_of
@@ -25,7 +25,7 @@ from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
 from .selections import applied
 from .stand_ins import suspended
-from .tracer import Tracer, elsewhere, heed_layout, kind_of_tracer, leaked, tracers_in
+from .tracer import Tracer, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -99,6 +99,13 @@ def _record(
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+def elsewhere(structure: Any) -> Any:
+    """Arguments with the tracers of other threads replaced by their values."""
+    if isinstance(structure, Tracer):
+        return structure if structure._is_here() else shadow(structure)
+    return mapped(elsewhere, structure)
 
 
 def _known(result: Any) -> Any:

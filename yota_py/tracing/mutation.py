@@ -22,6 +22,7 @@ from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
 from .calls import record
+from .elements import note
 from .selections import guarded_masks, overwrite_selection, put_selected
 from .tracer import Tracer, heed_layout, unsupported
 
@@ -38,6 +39,8 @@ def assign(x: Tracer, index: Any, value: Any) -> None:
     if isinstance(value, list | tuple) and find_traced((value,)) is not None:
         value = operand(value)
     _check_dtype(x, value)
+    if note(x, index, value):
+        return
     new = put_selected(x, index, value)
     install(x, setitem(x, guarded_masks(index), value) if new is NotImplemented else new)
 

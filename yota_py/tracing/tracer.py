@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..base.callsites import asks_for, called_name, subscripts
-from ..base.containers import items_of, mapped
+from ..base.containers import items_of
 from ..base.dispatch import decided, is_traced, shadow
 from ..base.types import ArrayType, Type, typeof
 from ..base.unwinding import state
@@ -41,10 +41,11 @@ class Tracer(Operators):
     (``_root``) it did so; assignments (``mutation.py``) raise that version.
     """
 
-    __slots__ = ("_ledger", "_look", "_owner", "_value", "_var", "_version")
+    __slots__ = ("_ledger", "_look", "_noted", "_owner", "_value", "_var", "_version")
     __yota_tracer__ = True
 
     _look: Any
+    _noted: Any
     _owner: Tracer | None
     _value: Any
     _var: Variable
@@ -54,11 +55,12 @@ class Tracer(Operators):
         if isinstance(value, ndarray) and value.dtype.hasobject:
             raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
                                       "Use a numeric dtype, or a list or dict as container.")
-        set_ledger, set_look, set_owner, set_value, set_var, set_version = _SETTERS  # past ``__setattr__``
+        set_ledger, set_look, set_noted, set_owner, set_value, set_var, set_version = _SETTERS  # past ``__setattr__``
         set_ledger(self, trace)
         set_var(self, var)
         set_value(self, value)
         set_look(self, None)  # a ``Look``, if this is a view
+        set_noted(self, None)  # assignments that are not yet in the value (``elements.py``)
         set_owner(self, None)  # not itself: large values go as soon as nobody has them
         set_version(self, 0)
 
@@ -70,7 +72,9 @@ class Tracer(Operators):
 
     def _current(self) -> tuple[Variable, Any]:
         """The variable and the value that this tracer stands for now."""
-        if self._look is not None and self._version != self._root._version:
+        if self._noted is not None:
+            self._ledger.put_noted(self)
+        elif self._look is not None and self._version != self._root._version:
             for view in reversed([*self._lookers()]):
                 view._point_to(view._look.again())
         return self._var, self._value
@@ -360,13 +364,6 @@ def heed_layout() -> None:
     """What is traced depends on how the arrays that it reads lie in memory: another call relies on that."""
     for trace in state.traces:
         trace.heeds_layout = True
-
-
-def elsewhere(structure: Any) -> Any:
-    """Arguments with the tracers of other threads replaced by their values."""
-    if isinstance(structure, Tracer):
-        return structure if structure._is_here() else shadow(structure)
-    return mapped(elsewhere, structure)
 
 
 def kind_of_tracer(value: Any) -> str:

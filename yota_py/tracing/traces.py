@@ -36,10 +36,10 @@ from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from .calls import extents, is_flag, record
+from .elements import noted_at, put_noted, select
 from .foreign import refused
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
-from .selections import select
 from .stand_ins import suspended
 from .tracer import Tracer, make_tracer, tracers_in
 from .views import follow_views
@@ -76,7 +76,8 @@ class Trace(Recorder):
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
     operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
     forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
-    torch_function, assign, select = staticmethod(torch_function), staticmethod(assigned), staticmethod(select)
+    torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
+    select, put_noted, noted_at = staticmethod(select), staticmethod(put_noted), staticmethod(noted_at)
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)

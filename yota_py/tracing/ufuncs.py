@@ -21,10 +21,10 @@ from ..registry.registry import ufunc_methods
 from ..registry.tangents import astype
 from ..registry.writes import asked, spare, ufunc_accumulate, ufunc_reduce, ufunc_reduceat
 from ..tape.show import name_of
-from .calls import record
+from .calls import elsewhere, record
 from .foreign import Foreign, kind_of, meet
 from .mutation import accumulate, write_result
-from .tracer import elsewhere, tracers_in, unsupported
+from .tracer import tracers_in, unsupported
 
 _CLIP: Any = umath.clip  # type: ignore[attr-defined]
 CLIP = np.clip  # which has a stand-in while a trace runs

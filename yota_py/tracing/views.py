@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -47,6 +48,8 @@ class Look:
     def again(self) -> Any:
         """The view of what the parent stands for now."""
         record = self.parent._ledger.record
+        if self.fn is operator.getitem and (known := self.parent._ledger.noted_at(self.parent, *self.args)) is not None:
+            return known
         if not isinstance(self.fn, Part):
             return record(self.fn, (self.parent, *self.args), self.kwargs)
         args, kwargs = _put((self.args, dict(self.kwargs)), self.fn.place, self.parent)
