@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import optree
@@ -131,6 +132,4 @@ class Tape:
         return self.show()
 
     def _repr_html_(self) -> str:
-        from html import escape  # which nobody else needs
-
         return f"<pre>{escape(self.show())}</pre>"
