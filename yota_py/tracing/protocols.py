@@ -16,7 +16,7 @@ from numpy import ndarray, power
 from ..base.callsites import called_name
 from ..base.dispatch import are_plain, decided, find_traced, shadow
 from ..base.signatures import signature_of
-from ..base.types import overrides
+from ..base.types import ArrayType, overrides, typeof
 from ..base.unwinding import Quiet, state
 from ..registry.tangents import listed, operand
 from ..registry.writes import asked, copied, spare
@@ -125,11 +125,12 @@ def in_place(op: Operator, x: Any, other: Any) -> Any:
 
 
 def _is_its_ufunc(op: Operator, x: type, other: type) -> bool:
-    """Whether an operator of a traced array and a number or array is its ufunc, whatever their values."""
-    if x is not tracers_of(ndarray) or op.ufunc is power:
-        return False
-    others = (ndarray, np.float64) if op.ufunc is np.matmul else (ndarray, np.float64, float, int)
-    return other in others or other in map(tracers_of, others)
+    """Whether an operator of a traced array, or number of NumPy's, and a number or array is its ufunc, whatever their
+    values."""
+    if op.ufunc in (power, np.matmul):
+        return op.ufunc is np.matmul and x is tracers_of(ndarray) and other in (ndarray, x)
+    others = (ndarray, np.float64, float, int)
+    return x in (tracers_of(ndarray), tracers_of(np.float64)) and (other in others or other in map(tracers_of, others))
 
 
 _is_ufunc: Callable[[Operator, type, type], bool] = lru_cache(maxsize=4096)(_is_its_ufunc)
@@ -167,7 +168,7 @@ def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, 
     arrays some powers."""
     arrays = isinstance(x, ndarray), isinstance(p, ndarray)
     if not any(arrays):
-        special = ufunc is power or np.iscomplexobj(x) or np.iscomplexobj(p)
+        special = ufunc is power or _is_complex(x) or _is_complex(p)
         return python if special else ufunc, (x, p)
     if ufunc is power and arrays[0] and isinstance(p, int | float) and is_python(p):  # (traced: a decision)
         if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
@@ -177,6 +178,11 @@ def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, 
         if x.dtype.kind == "c" and p == -1:
             return np.reciprocal, (x,)
     return ufunc, (x, p)
+
+
+def _is_complex(x: Any) -> bool:
+    t = typeof(x)
+    return isinstance(t, ArrayType) and t.dtype.kind == "c"
 
 
 def _operands(given: tuple[Any, ...]) -> tuple[Any, ...]:
