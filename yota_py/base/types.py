@@ -16,6 +16,11 @@ from .ownership import is_library
 Kind = Literal["array", "scalar", "python"]
 
 
+@lru_cache(maxsize=1024)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return dtype.name
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayType:
     """Dtype and shape of an array or number.
@@ -46,13 +51,18 @@ class ArrayType:
         return n
 
     @property
+    def name(self) -> str:
+        """The name of the dtype, which NumPy puts together each time."""
+        return _name_of(self.dtype)
+
+    @property
     def inexact(self) -> bool:
         """Whether a derivative can flow through: floating or complex."""
         return self.dtype.kind in "fc"
 
     def __str__(self) -> str:
         dims = f"[{','.join(map(str, self.shape))}]" if self.kind == "array" else ""
-        return f"{self.dtype.name}{dims}"
+        return f"{self.name}{dims}"
 
 
 @dataclass(frozen=True, slots=True)

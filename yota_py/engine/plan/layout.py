@@ -21,7 +21,7 @@ LEAST_ROW = 8  # elements: a vector
 
 def memory_dtype(t: ArrayType) -> str:
     """A dtype as what NumPy reads: of text, its name does not say which it is."""
-    return t.dtype.str if t.dtype.kind in "SUV" else t.dtype.name
+    return t.dtype.str if t.dtype.kind in "SUV" else t.name
 
 
 @dataclass(frozen=True, slots=True)

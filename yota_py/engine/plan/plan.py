@@ -155,7 +155,7 @@ class _Planner(Locations):
     def _slot_of(self, var: Variable, t: ArrayType, order: Order = "C") -> int:
         """A word for what is given: the address of an array, or a float64 number itself."""
         slot = self._word()
-        if t.kind == "array" or t.dtype.name != "float64":
+        if t.kind == "array" or t.name != "float64":
             self.places[var] = self._whole(slot, t, order)
         else:
             self.places[var] = Place(HEAD_SLOT, 8 * slot, (), (), "float64")

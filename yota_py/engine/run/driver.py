@@ -362,4 +362,4 @@ def _binding(slot: int, t: ArrayType, order: str) -> list[int]:
         return [IN_ORDER[order], slot, id(native(t)), t.ndim, *t.shape]
     python: dict[str, type] = {"c": complex, "f": float}
     cls = python.get(t.dtype.kind, t.dtype.type) if t.kind == "python" else t.dtype.type
-    return [FLOAT64 if t.dtype.name == "float64" else NUMBER, slot, id(cls), 0]
+    return [FLOAT64 if t.name == "float64" else NUMBER, slot, id(cls), 0]

@@ -220,7 +220,7 @@ def _instruction(i: int, result: tuple[Any, ...]) -> tuple[int, int]:
     kind, value, t = result
     if kind == "output":
         return OUTPUT, value
-    if kind == "number" and t.dtype.name == "float64" and t.kind != "array":
+    if kind == "number" and t.name == "float64" and t.kind != "array":
         return SCALAR if t.kind == "scalar" else NUMBER, value.offset // 8
     if kind == "value" and not (isinstance(value, np.ndarray) and isinstance(t, ArrayType)):
         return OBJECT, id(value)

@@ -94,7 +94,7 @@ def guarded(tape: Tape, var: Variable, op: Guard) -> Require:
 def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     """The item that checks a guard; ``None`` if no kernel can."""
     t = tape.type_of(op.var)
-    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.dtype.name not in SUPPORTED or not t.size:
+    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.name not in SUPPORTED or not t.size:
         return None
     if not isinstance(op.expected, bool | int | float | np.number | np.bool_):
         return None
@@ -102,17 +102,17 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
         return None
     test = operator.index if op.test in (int, float) and t.dtype.kind in "biu" else op.test
     test = float if test is decided and t.dtype.kind == "f" else test
-    return Require(var, ((op.var, t.dtype.name), (op.expected, t.dtype.name)), "bool", _TESTS[test])
+    return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
 def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Python:
     kernel, otherwise = kernel_for(op), Python(var)
     if isinstance(kernel, kernels.Join):
         return _join(tape, var, op) or otherwise
-    if kernel is None or not isinstance(op.type, ArrayType) or op.type.dtype.name not in SUPPORTED:
+    if kernel is None or not isinstance(op.type, ArrayType) or op.type.name not in SUPPORTED:
         return otherwise
     types = [tape.type_of(x) for x in operands(op)]
-    if not all(isinstance(t, ArrayType) and t.dtype.name in SUPPORTED for t in types):
+    if not all(isinstance(t, ArrayType) and t.name in SUPPORTED for t in types):
         return otherwise
     if op.type.size == 0 or any(t.size == 0 for t in types):
         return otherwise
@@ -124,16 +124,16 @@ def _map(tape: Tape, var: Variable, op: Call, kernel: kernels.Map) -> Map | None
     if op.fn is astype:
         source = tape.type_of(op.args[0]).dtype
         if source.name not in SUPPORTED:  # a number that is known
-            return Map(var, ((astype(op.args[0], op.type.dtype), op.type.dtype.name),), op.type.dtype.name, kernel)
+            return Map(var, ((astype(op.args[0], op.type.dtype), op.type.name),), op.type.name, kernel)
         if source.kind == "f" and op.type.dtype.kind in "iu":
             return None
-        return Map(var, ((op.args[0], source.name),), op.type.dtype.name, kernel)
+        return Map(var, ((op.args[0], source.name),), op.type.name, kernel)
     if op.kwargs or not all(isinstance(x, Variable | bool | int | float | np.generic) for x in op.args):
         return None
     dtypes = loop_of(tape, op, kernel.integers)
     if dtypes is None:
         return None
-    return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.dtype.name, kernel)
+    return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.name, kernel)
 
 
 def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Reduce | None:
@@ -142,7 +142,7 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
     axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    dtype = op.type.dtype.name
+    dtype = op.type.name
     if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
@@ -154,14 +154,14 @@ def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | N
     axis = op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     if len(op.args) > 2 or not set(op.kwargs) <= {"axis"} or not isinstance(axis, int) or not op.type.ndim:
         return None
-    dtype = op.type.dtype.name
+    dtype = op.type.name
     return None if dtype == "bool" else Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axis % op.type.ndim)
 
 
 def _join(tape: Tape, var: Variable, op: Call) -> Join | None:
     assert isinstance(op.type, ArrayType)
     dtype = np.empty(0, op.type.dtype).real.dtype.name
-    known = SUPPORTED.issuperset([dtype, *(tape.type_of(x).dtype.name for x in operands(op))])
+    known = SUPPORTED.issuperset([dtype, *(tape.type_of(x).name for x in operands(op))])
     return Join(var, tuple((part, dtype) for part in op.args), dtype) if known and op.type.size else None
 
 
@@ -196,7 +196,7 @@ def _fill(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Map | 
     assert isinstance(op.type, ArrayType)
     if op.fn is not np.broadcast_to or not isinstance(op.args[0], bool | int | float | np.generic):
         return None
-    return Map(var, ((op.args[0], op.type.dtype.name),), op.type.dtype.name, kernels.Map())
+    return Map(var, ((op.args[0], op.type.name),), op.type.name, kernels.Map())
 
 
 def _concatenate(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Concatenate | None:
@@ -225,8 +225,8 @@ def _gather(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Gath
     if indices is None:
         return None
     assert isinstance(op.type, ArrayType)
-    reads = ((x, op.type.dtype.name), *((i, "int64") for i in indices))
-    return Gather(var, reads, op.type.dtype.name)
+    reads = ((x, op.type.name), *((i, "int64") for i in indices))
+    return Gather(var, reads, op.type.name)
 
 
 def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
@@ -250,7 +250,7 @@ def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad
     assert isinstance(op.type, ArrayType)
     if not isinstance(dy, Variable):
         return None
-    dtype = op.type.dtype.name
+    dtype = op.type.name
     if is_basic(index):
         box = box_of(index, tuple(shape))
         return None if box is None else Pad(var, ((dy, dtype),), dtype, box, tape.type_of(dy).shape)

@@ -141,7 +141,7 @@ def _recomputed(tape: Tape, pad: Pad, items: dict[Variable, Item]) -> Pad:
         if not isinstance(item, Map) or tape.type_of(x).shape != shape:
             if x == source or isinstance(item, Pad | Gather):
                 return pad
-            leaves[x] = tape.type_of(x).dtype.name
+            leaves[x] = tape.type_of(x).name
             continue
         cost += item.kernel.cost
         if cost > _RECOMPUTED:

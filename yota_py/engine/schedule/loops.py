@@ -41,8 +41,8 @@ def _loop_dtypes(op: Call, types: list[ArrayType]) -> list[str] | None:
             return None
         return [d.name for d in dtypes] if result == op.type.dtype else None
     if op.fn is original(np.where):
-        return ["bool", op.type.dtype.name, op.type.dtype.name] if len(types) == 3 else None
-    return [t.dtype.name if op.type.dtype.kind == "b" else op.type.dtype.name for t in types]
+        return ["bool", op.type.name, op.type.name] if len(types) == 3 else None
+    return [t.name if op.type.dtype.kind == "b" else op.type.name for t in types]
 
 
 def _weakly(t: ArrayType) -> Any:
