@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from .base.unwinding import Quiet, quietly, state
 from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
+from .cache.storing import compile_any, with_effects
 from .capture.recording import record_call
 from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
@@ -44,7 +45,7 @@ def _cache_of(f: Callable[..., Any]) -> FunctionCache:
 @folded
 def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
     """Compile ``grad`` of a function for arguments of these types."""
-    _cache_of(f).compile(Request(f, args, kwargs, with_floats(seed)))
+    compile_any(_cache_of(f), Request(f, args, kwargs, with_floats(seed)))
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -85,7 +86,8 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
         cache = _known(id(getattr(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
-        return cache(f, args, kwargs, seed)  # type: ignore[no-any-return]
+        call = partial(with_effects, cache) if cache.stores else cache
+        return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
     except BaseException as error:
         fold(error)
         raise
@@ -120,12 +122,13 @@ def value_and_grad(
                 raise out_of_range(f, argnums, len(args))
             if state.traces:
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
-            return cache(f, args, kwargs, None)  # type: ignore[no-any-return]
+            call = partial(with_effects, cache) if cache.stores else cache
+            return call(f, args, kwargs, None)  # type: ignore[no-any-return]
         except BaseException as error:
             fold(error)
             raise
 
-    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux))
+    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=compile_any)
 
 
 @folded
@@ -145,7 +148,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
             fold(error)
             raise
 
-    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums))
+    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums), compile_call=compile_any)
 
 
 @folded

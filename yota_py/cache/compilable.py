@@ -52,6 +52,7 @@ class Compilable(partial[Any]):
     def __new__(
         cls, fn: Callable[..., Any], cache: FunctionCache, transform: Callable[..., Any], of: tuple[Any, ...],
         given: Callable[..., Arguments] | None = None,
+        compile_call: Callable[[FunctionCache, Request], None] = FunctionCache.compile,
     ) -> Compilable:  # fmt: skip
         """``fn`` wraps the function; ``given`` tells what the cache is asked for, if not for that."""
         f = of[0]
@@ -60,7 +61,7 @@ class Compilable(partial[Any]):
         def compile(*args: Any, **kwargs: Any) -> None:
             """Compile for arguments of these types; raises ``CompileError`` if calls cannot share a program."""
             call = given(args, kwargs) if given is not None else (f, args, kwargs)
-            cache.compile(Request(*call, objects=cache.mode.effects))
+            compile_call(cache, Request(*call, objects=cache.mode.effects))
 
         made = super().__new__(cls, fn)
         made._transform = transform, of

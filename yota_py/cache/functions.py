@@ -113,13 +113,12 @@ class FunctionCache:
         self.signatures: dict[Hashable, list[Signature]] = {}
         self.varying = Varying(objects=mode.effects)
         self.problems: list[str] = []  # why the last trace that was to be compiled was not
-        self.misses = 0
-        self.last_miss = ""
+        self.misses, self.last_miss = 0, ""
         self._recent: Signature | None = None
         self._previous: Signature | None = None  # the one that served before another one did
         self.accounts = Accounts()
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
-        self._said = False
+        self._said = self.stores = False  # it stores: the function has effects that its programs have not
         self.distrusted = ""  # why its programs are used no more
 
     @property
@@ -231,6 +230,7 @@ class FunctionCache:
             account.interpreted(perf_counter() - start)
             return result
         recording = self._record(call)
+        self.stores |= recording.stores
         # What is large is computed by a program at once, where that costs less time or much less memory.
         at_once = recording.nbytes > 0 and (
             force or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
@@ -249,7 +249,7 @@ class FunctionCache:
                     recording.result()  # raises what there is to be raised
                     if self.problems and not self._other_inputs(call, recording):
                         account.failed()
-                        if not force:
+                        if not (force or self.stores):
                             self._say(call)
         return recording.result()
 
@@ -397,4 +397,4 @@ class FunctionCache:
             for signatures in list(self.signatures.values()):
                 for signature in signatures:
                     signature.drop()
-        self.distrusted = ""
+        self.distrusted, self.stores = "", False

@@ -90,6 +90,11 @@ class TracedCall:
     passing: bool = False
 
     @property
+    def stores(self) -> bool:
+        """Whether the function has stored something, which its gradient does not know of."""
+        return self.captures is not None and self.captures.stores
+
+    @property
     def operations(self) -> int | None:
         """The length of the tape, where each traced item of a list counts as well: it becomes an operation."""
         if self.source is None:

@@ -12,6 +12,7 @@ from ..base.settings import config
 from ..tape.operations import Call, Site, site_of, user_site
 from ..tape.show import name_of
 from .functions import FunctionCache, caches_of
+from .storing import cache_with_effects
 from .variants import Signature
 
 
@@ -108,17 +109,22 @@ def explain(f: Callable[..., Any]) -> Explanations:
     if not callable(f):
         raise TypeError(f"{user_site()}: explain wants a function; got {type(f).__name__}")
     own = getattr(f, "__yota_cache__", None)
-    caches = [own] if own is not None else caches_of(getattr(f, "__code__", f))
+    if own is not None:
+        also = cache_with_effects(own, getattr(f, "__wrapped__", f))
+        caches = [own] if also is None else [also, own]
+    else:
+        caches = caches_of(getattr(f, "__code__", f))
     return Explanations(_explain(cache) for cache in caches if cache.misses or cache.signatures or cache.distrusted)
 
 
 def _explain(cache: FunctionCache) -> Explanation:
     code = cache.owner
     name = f"{code.co_qualname} ({site_of(code)})" if isinstance(code, CodeType) else name_of(code)
+    problems = [] if cache.stores else cache.problems  # of the gradient alone, which nobody asks for any more
     entries = tuple(_entry(s) for signatures in list(cache.signatures.values()) for s in signatures)
     return Explanation(
         name, cache.mode.purpose, entries, sum(entry.calls for entry in entries), cache.misses, cache.last_miss,
-        (cache.distrusted,) if cache.distrusted else tuple(cache.problems), _spent(cache),
+        (cache.distrusted,) if cache.distrusted else tuple(problems), _spent(cache),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class Whole:
     plain: ClassVar[bool] = True
     effects: ClassVar[bool] = True
     otherwise: ClassVar[str] = "called as it is"
-    purpose: ClassVar[str] = "jit"
+    purpose: str = "jit"
 
     def interpret(self, call: Request) -> Any:
         """Call the function."""

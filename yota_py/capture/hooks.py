@@ -84,6 +84,7 @@ class _Restored(Passing):
         rebound = captures.exchange.restore()
         if captures.trace.effects:
             return
+        captures.stores = rebound
         if rebound:
             captures.problems.append("it rebinds or replaces a captured array while it runs")
         changes = list(captures.exchange.changes())
@@ -97,6 +98,7 @@ class _Restored(Passing):
             leftovers.plain(value)
         leftovers.clear()
         if leftovers.found:
+            captures.stores = True
             captures.problems.append("it stores traced values outside of itself")
 
 

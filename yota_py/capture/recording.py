@@ -11,7 +11,7 @@ import optree
 
 from ..base import locks
 from ..base.containers import items_of
-from ..base.dispatch import is_traced, shadow
+from ..base.dispatch import is_traced, mode_of, shadow
 from ..base.floating import RAISES_ERRORS, raises_errors
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state, unwinding
@@ -310,6 +310,8 @@ def _code_of(f: Callable[..., Any]) -> CodeType | None:
 
 def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
     """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
+    while mode_of(f) is not None:  # what is made of a function takes its arguments
+        f = f.__wrapped__  # type: ignore[attr-defined]
     code = _code_of(f)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
     if hasattr(f, "__self__"):

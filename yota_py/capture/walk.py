@@ -55,7 +55,7 @@ class Captures:
         self.arguments, self._places = arguments, places  # names of the leaves, and where guards find them
         self.inputs = inputs  # paths of numbers that become inputs of the program, and of objects known by their class
         self.problems = trace.problems
-        self.given_up = False
+        self.given_up = self.stores = False  # it stores: the function has left traced values somewhere
         self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
         self.guards = Guards()
         self.captured = Captured(trace, self.guards, attempts.tied if attempts is not None else {})
