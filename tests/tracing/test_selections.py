@@ -157,6 +157,7 @@ def test_what_is_not_selected_has_no_influence(bad: float) -> None:
     known = [f for f in ufuncs if f.nout == 1 and f.signature is None and "dd->d"[2 - f.nin :] in f.types]
     assert len(known) > 40
     for f in known:
+
         def loss(w: Any, x: Any, m: Any, f: Any = f) -> Any:
             z = x[m][:, 0] * w[0] + x[m][:, 1] * w[1] + 0.05
             return np.sum(f(z) if f.nin == 1 else f(z, 0.5 * z))
@@ -226,3 +227,88 @@ def test_few_of_many_are_taken_out() -> None:
     for n in range(3):
         m = x == n + 1.0
         assert_allclose(grad(lambda x, m: np.sum(x[m] ** 2), x, m)[1][0], np.where(m, 2 * x, 0))
+
+
+def _in_lists(x: Any) -> Any:
+    s = x[x > 0].size
+    return x[0] * ((s > 1) + (s > 2)) + x[1] * s**-1 + x[0] * -(s > 1) + pow(s, 2, 5) + isinstance(s, int)
+
+
+SIZES: dict[str, Callable[[Any], Any]] = {
+    "weak": lambda x: x[0] * x[x > 0].size + np.sum(x / x[x > 0].shape[0]),
+    "quotient": lambda x: 1 / x[x > 9].size * x[0],
+    "whole quotient": lambda x: x[0] * (x[x > 9].size // 0),
+    "large": lambda x: x[0] * float((x[x > 0].size + 2) ** 20),
+    "bytes": lambda x: x[0] * x[x > 0].nbytes,
+    "in lists": _in_lists,
+    "made of them": lambda x: np.sum(x[x > 0] / np.full(x[x > 0].size, 2.0)) + np.sum(np.zeros(x[x > 0].shape)),
+    "handed out": lambda x: x[x > 0].size,
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.filterwarnings("ignore::yota_py.UncachedWarning")
+def test_numbers_of_elements_are_pythons(name: str) -> None:
+    f = SIZES[name]
+    for dtype in (np.float32, np.float64):
+        for n in range(3):
+            x = np.array([1.0, -2.0, 3.0, n - 1.5], dtype)
+            try:
+                want = f(x)
+            except ZeroDivisionError:
+                with pytest.raises(ZeroDivisionError):
+                    jit(f)(x)
+            else:
+                have = jit(f)(x)
+                assert type(have) is type(want), (have, want)
+                assert_allclose(have, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("copied", [
+    lambda x: np.array(x[x > 0]), lambda x: np.array(x[x > 0], order="F", ndmin=2), lambda x: np.copy(x[x > 0]),
+    lambda x: np.asarray(x[x > 0], copy=True), lambda x: x[x > 0].astype(np.float64, order="F"),
+    lambda x: x[x > 0].copy("F"), lambda x: np.where(x[x > 0] > 0.75, x[x > 0], 0.5),
+])  # fmt: skip
+def test_copies(copied: Any) -> None:
+    for n in range(3):
+        x = np.array([1.0, -2.0, 3.0, n - 1.5])
+        value, (dx,) = grad(lambda x: np.sum(copied(x) ** 2), x)
+        assert value == np.sum(copied(x) ** 2)
+        e = np.array([1.0, -1.0, 0.5, 0.7]) * 1e-6
+        assert_allclose(dx @ e, (np.sum(copied(x + e) ** 2) - np.sum(copied(x - e) ** 2)) / 2, rtol=1e-6)
+        assert_array_equal(jit(copied)(x), copied(x))
+
+
+def test_masks_of_outer_functions() -> None:
+    def mask_outside(x: Any, y: Any) -> Any:
+        return np.sum(gradient(lambda z: np.sum(z[y > 0] ** 3))(x) ** 2)
+
+    def values_outside(x: Any, y: Any) -> Any:
+        return np.sum(gradient(lambda z: np.sum((y[z > 0] * z[z > 0]) ** 2))(x))
+
+    for n in range(5):
+        rng = np.random.default_rng(n)
+        x, y = rng.normal(size=6), rng.normal(size=6)
+        assert_allclose(grad(mask_outside, x, y)[1], [np.where(y > 0, 36 * x**3, 0), np.zeros(6)])
+        assert_allclose(grad(values_outside, x, y)[1], [np.where(x > 0, 2 * y**2, 0), np.where(x > 0, 4 * x * y, 0)])
+    assert explain(mask_outside)[0].misses == 1
+    assert explain(values_outside)[0].misses <= 5 and not explain(values_outside)[0].problems
+
+
+def test_columns_of_rows_are_views() -> None:
+    @jit
+    def handed_out(x: Any) -> Any:
+        rows = x[x[:, 0] > 0]
+        return rows, rows[:, 1]
+
+    x = np.arange(12.0).reshape(4, 3) - 3
+    for _ in range(3):
+        rows, column = handed_out(x)
+        assert column.base is rows and np.shares_memory(rows, column)
+
+
+def test_comparisons_with_what_is_no_number() -> None:
+    for _ in range(3):
+        x = np.array([1.0, 2.0, 3.0])
+        assert grad(lambda x: np.sum(x != None) * x[0] + np.sum(x == "a") * x[1], x)[0] == 3.0  # noqa: E711
+        assert grad(lambda x: np.sum(None != x) * x[0] + np.sum(x != {}) * x[1], x)[0] == 9.0  # noqa: E711, SIM300

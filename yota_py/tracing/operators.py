@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import find_traced, shadow
+from ..base.dispatch import decided, find_traced, shadow
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
@@ -103,7 +103,7 @@ class Operators:
     __truediv__, __rtruediv__, __itruediv__ = _arithmetic("truediv", np.divide)
     __floordiv__, __rfloordiv__, __ifloordiv__ = _arithmetic("floordiv", np.floor_divide)
     __mod__, __rmod__, __imod__ = _arithmetic("mod", np.remainder)
-    __pow__, __rpow__, __ipow__ = _arithmetic("pow", np.power)
+    _power, __rpow__, __ipow__ = _arithmetic("pow", np.power)
     __matmul__, __rmatmul__, __imatmul__ = _arithmetic("matmul", np.matmul)
     __and__, __rand__, __iand__ = _arithmetic("and", np.bitwise_and)
     __or__, __ror__, __ior__ = _arithmetic("or", np.bitwise_or)
@@ -120,6 +120,9 @@ class Operators:
     __pos__ = _unary(operator.pos, np.positive)
     __abs__ = _unary(operator.abs, np.absolute)
     __invert__ = _unary(operator.invert, np.invert)
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        return self._power(other) if modulus is None else pow(*map(decided, (self, other, modulus)))
 
     def __divmod__(self, other: Any) -> Any:
         return _divmod(self, other)

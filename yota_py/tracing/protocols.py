@@ -18,6 +18,7 @@ from ..base.dispatch import are_plain, decided, find_traced, shadow
 from ..base.signatures import signature_of
 from ..base.types import ArrayType, overrides, typeof
 from ..base.unwinding import Quiet, state
+from ..registry.constants import as_constants
 from ..registry.tangents import listed, operand
 from ..registry.writes import asked, copied, spare
 from ..tape.show import name_of
@@ -30,6 +31,7 @@ from .mutation import IN_PLACE, assign, overwrite, write_result
 from .operators import Operator, both_python, is_python
 from .tracer import Tracer, lost, tracers_of, unsupported
 
+_INCOMPARABLE = (type(None), str, dict)  # with which arrays are compared element by element
 _NUMBERS = (int, float, complex)
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
 
@@ -94,6 +96,8 @@ def forward(op: Operator, x: Any, other: Any) -> Any:
             type(other) not in _NUMBERS and is_python(x) and overrides(type(other), op.answer)
         ):
             return op.ufunc(x, other) if _has_own_ufuncs(type(other)) else _apply(op, x, other)
+    if op.ufunc in (np.equal, np.not_equal) and isinstance(x, ndarray) and type(other) in _INCOMPARABLE:
+        return as_constants(op.python(shadow(x), other))  # whatever the numbers are
     return _of_duration(op.python, x, other, x, other)
 
 

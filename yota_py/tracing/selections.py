@@ -8,6 +8,7 @@ makes an array of it, and the mask a decision.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,12 +34,12 @@ MAX_DEPTH = 8  # of operations that are compared to see whether two masks are th
 class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
     """The elements of ``full`` where ``mask`` is true; its value are these elements."""
 
-    __slots__ = ("_full", "_mask", "_site")
+    __slots__ = ("_again", "_full", "_mask", "_site")
     __yota_tracer__ = None  # somebody has to look into it
 
-    def __init__(self, full: Tracer, mask: Tracer, value: Any) -> None:
-        super().__init__(full._ledger, None, value)
-        for name, x in (("_full", full), ("_mask", mask), ("_site", user_site())):
+    def __init__(self, full: Tracer, mask: Tracer, value: Any, again: tuple[Selection, Any] | None = None) -> None:
+        super().__init__(max(full._ledger, mask._ledger, key=_level), None, value)
+        for name, x in (("_full", full), ("_mask", mask), ("_site", user_site()), ("_again", again)):
             object.__setattr__(self, name, x)
 
     @property
@@ -59,8 +60,17 @@ class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
         """Decide on the mask."""
         trace = self._ledger
         with state.unwatched, _At(trace, self._site):
-            mask = trace.guard(self._mask, decided)
-            _VAR.__set__(self, trace.record(operator.getitem, (self._full, mask), {})._current()[0])
+            if self._again is not None:  # a view
+                x, index = self._again
+                x._current()
+                made = trace.record(operator.getitem, (x, index), {})
+                if made._look is not None:
+                    self._look_at(made._look)
+            else:
+                mask = self._mask._ledger.guard(self._mask, decided)
+                made = trace.record(operator.getitem, (self._full, mask), {})
+            _VAR.__set__(self, made._current()[0])
+            object.__setattr__(self, "_value", made._current()[1])
 
     def _carries(self) -> bool:
         return bool(self._full._carries() if self._is_open() else super()._carries())
@@ -71,8 +81,10 @@ class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
 
     def _count(self) -> Any:
         """The number of elements, traced."""
-        count = np.count_nonzero(self._mask) if self._is_open() and _are_usable([self]) else None
-        return len(self._value) if count is None else count
+        if not (self._is_open() and _are_usable([self])):
+            return len(self._value)
+        count: Any = np.count_nonzero(self._mask)
+        return count.item() if isinstance(count, np.generic) else count
 
     def __len__(self) -> int:
         return operator.index(self._count())  # a decision on how many they are, not on which
@@ -80,12 +92,13 @@ class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "size", "nbytes"):
             count, rest = self._count(), self._value.shape[1:]
-            size = count * int(np.prod(rest))
+            size = count * math.prod(rest)
             return (count, *rest) if name == "shape" else size if name == "size" else size * self._value.itemsize
         return super().__getattr__(name)
 
 
 _VAR: Any = vars(Tracer)["_var"]
+_level = operator.attrgetter("level")
 
 
 class _At:
@@ -170,7 +183,7 @@ def _need(condition: bool) -> None:
 
 def _are_usable(chosen: list[Selection]) -> bool:
     mask, trace = chosen[0]._mask, chosen[0]._ledger
-    here = trace.alive and chosen[0]._is_here() and not any(trace.status(x._mask._var) == 0 for x in chosen)
+    here = trace.alive and chosen[0]._is_here()
     return here and all(x._ledger is trace and _are_one(mask, x._mask) for x in chosen)
 
 
@@ -193,16 +206,23 @@ def _selected(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return Selection(full, mask, value)
 
 
-def _elementwise(fn: Any, args: tuple[Any, ...]) -> Any:
-    """A ufunc, ``np.where``, or a copy."""
+def _copied(fn: Any, args: tuple[Any, ...], order: Any = "K", subok: Any = False) -> Any:
+    _need(order in ("K", "C", "A") and not subok)
+    return _elementwise(fn, args[:1]) if args[1:] in ((), ("K",), ("C",), ("A",)) else _need(False)
+
+
+def _elementwise(fn: Any, args: tuple[Any, ...], **kwargs: Any) -> Any:
+    """A ufunc, or ``np.where``."""
+    _need(not kwargs)
     rests = {x._full.ndim - x._mask.ndim for x in args if type(x) is Selection}
     _need(len(rests) == 1)
     _need(all(type(x) is Selection or (not isinstance(x, list | tuple) and np.ndim(x) <= min(rests)) for x in args))
     return _selected(fn, args)
 
 
-def _rows(fn: Any, args: tuple[Any, ...]) -> Any:
+def _rows(fn: Any, args: tuple[Any, ...], **kwargs: Any) -> Any:
     """A product of rows with a matrix or vector, or of two vectors."""
+    _need(len(args) == 2 and not kwargs)
     x, y = args
     if type(x) is type(y) is Selection:
         _need(x._full.ndim == y._full.ndim == x._mask.ndim == 1)
@@ -216,8 +236,9 @@ def _item(fn: Any, args: tuple[Any, ...]) -> Any:
     """``x[mask][:, i]``: of all rows the same."""
     x, index = args
     _need(type(x) is Selection and isinstance(index, tuple) and is_basic(index) and find_traced((index,)) is None)
-    _need(x._mask.ndim == 1 and index[:1] == (slice(None),))
-    return _selected(fn, args)
+    _need(x._mask.ndim == 1 and _is_whole(index[0]) and index[0] is not Ellipsis)
+    found = _selected(fn, args)
+    return Selection(found._full, found._mask, found._value, (x, index))
 
 
 def _reduced(fn: Any, args: tuple[Any, ...], axis: Any = None, **kwargs: Any) -> Any:
@@ -245,7 +266,7 @@ def _reduced(fn: Any, args: tuple[Any, ...], axis: Any = None, **kwargs: Any) ->
 
 _EXTREMA: dict[Any, float] = {np.max: -np.inf, np.min: np.inf}
 _FORMS: dict[Any, Callable[..., Any]] = {
-    np.where: _elementwise, np.copy: _elementwise, np.matmul: _rows, np.dot: _rows, operator.getitem: _item,
+    np.where: _elementwise, np.copy: _copied, np.matmul: _rows, np.dot: _rows, operator.getitem: _item,
     **dict.fromkeys((np.sum, np.mean, np.prod, np.any, np.all, *_EXTREMA), _reduced),
 }  # fmt: skip
 
@@ -272,8 +293,9 @@ def _is_mask(x: Tracer, index: Any) -> bool:
     """Whether an index is a traced mask of the leading axes of ``x``, and not known to be the same at each call."""
     if kind_of_tracer(index) != "b" or not isinstance(index, np.ndarray) or not isinstance(x, np.ndarray):
         return False
-    trace = x._ledger
-    if index._ledger is not trace or not (trace.alive and x._is_here()) or not trace.status(index._current()[0]):
+    if not all(each._ledger.alive and each._is_here() for each in (x, index)):
+        return False
+    if not index._ledger.status(index._current()[0]):  # the same at each call
         return False
     return bool(0 < index.ndim <= x.ndim and x.shape[: index.ndim] == index.shape)
 
