@@ -27,12 +27,13 @@ Key = tuple[int, ...]
 
 def select(x: Tracer, index: Any) -> Any:
     """``x[index]``."""
-    if x._noted is not None and (key := _key(x, index)) is not None and _length(x._noted) == len(key):
-        if (known := noted_at(x, index)) is not None:
-            return known
-        if len(key) == x.ndim:
-            return operator.getitem(_before(x), index)
-    return selections.select(x, index)
+    with state.unwatched:
+        if x._noted is not None and (key := _key(x, index)) is not None and _length(x._noted) == len(key):
+            if (known := noted_at(x, index)) is not None:
+                return known
+            if len(key) == x.ndim:
+                return operator.getitem(_before(x), index)
+        return selections.select(x, index)
 
 
 def noted_at(x: Any, index: Any) -> Any:

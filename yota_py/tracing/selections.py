@@ -116,6 +116,8 @@ class _At:
 
 def select(x: Tracer, index: Any) -> Any:
     """``x[index]`` of a traced array."""
+    if type(index) is int:
+        return x.__yota_record__(operator.getitem, (x, index), {})
     given, index = index, _rows_only(index)
     if not _is_mask(x, index):
         return x.__yota_record__(operator.getitem, (x, guarded_masks(given)), {})
