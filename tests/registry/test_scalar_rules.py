@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from yota_py import config, gradient, primitive, scalar_rule
 from yota_py.errors import RuleError
+from yota_py.registry.tangents import strong_multiply
 from yota_py.testing.checks import check_rrule
 
 
@@ -90,3 +92,13 @@ def test_partial_derivatives_that_give_no_slope(slope: Any) -> None:
     config.compile = "never"
     with pytest.raises(RuleError, match="a partial derivative of same gave"):
         gradient(lambda x: same(x) * 1.0)(2.0)
+
+
+def test_products_of_numbers_are_those_of_arrays() -> None:
+    values = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324]
+    for dy, partial in itertools.product(values, values):
+        for number in (partial, np.float64(partial)):
+            have = strong_multiply(np.float64(dy), number)
+            want = strong_multiply(np.array([dy]), np.array([partial]))[0]
+            assert type(have) is np.float64
+            assert have.tobytes() == want.tobytes() or (np.isnan(have) and np.isnan(want)), (dy, partial)

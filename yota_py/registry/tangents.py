@@ -45,6 +45,8 @@ def strong_multiply(dy: Any, partial: Any) -> Any:
 
     So the branch that ``where`` did not take, or a sum of weights zero, contributes nothing.
     """
+    if type(dy) is np.float64 and type(partial) in (np.float64, float):  # as below, without arrays
+        return np.float64(0.0 if dy == 0 else float(dy) * float(partial))
     with np.errstate(all="ignore"):
         return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
 
