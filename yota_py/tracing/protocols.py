@@ -96,7 +96,7 @@ def forward(op: Operator, x: Any, other: Any) -> Any:
             type(other) not in _NUMBERS and is_python(x) and overrides(type(other), op.answer)
         ):
             return op.ufunc(x, other) if _has_own_ufuncs(type(other)) else _apply(op, x, other)
-    if op.ufunc in (np.equal, np.not_equal) and isinstance(x, ndarray) and type(other) in _INCOMPARABLE:
+    if op.python in (operator.eq, operator.ne) and isinstance(x, ndarray) and type(other) in _INCOMPARABLE:
         return as_constants(op.python(shadow(x), other))  # whatever the numbers are
     return _of_duration(op.python, x, other, x, other)
 
@@ -131,8 +131,8 @@ def in_place(op: Operator, x: Any, other: Any) -> Any:
 def _is_its_ufunc(op: Operator, x: type, other: type) -> bool:
     """Whether an operator of a traced array, or number of NumPy's, and a number or array is its ufunc, whatever their
     values."""
-    if op.ufunc in (power, np.matmul):
-        return op.ufunc is np.matmul and x is tracers_of(ndarray) and other in (ndarray, x)
+    if op.python in (operator.pow, operator.matmul):
+        return op.python is operator.matmul and x is tracers_of(ndarray) and other in (ndarray, x)
     others = (ndarray, np.float64, float, int)
     return x in (tracers_of(ndarray), tracers_of(np.float64)) and (other in others or other in map(tracers_of, others))
 

@@ -20,6 +20,8 @@ from ..base.dispatch import decided, find_traced, original, shadow
 from ..base.floating import at_users_line
 from ..base.types import is_basic
 from ..base.unwinding import Quiet, state
+from ..registry.kernels import Index, Map, Product, Reduce
+from ..registry.registry import primitive_of
 from ..registry.tangents import astype
 from ..tape.operations import Call, Site, Variable, user_site
 from ..tape.tape import Tape
@@ -164,7 +166,10 @@ def applied(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
     chosen = [x for x in args if type(x) is Selection and x._is_open()]
     if not chosen or find_traced(kwargs.values()) is not None or not _are_usable(chosen):
         return NotImplemented
-    form = _FORMS.get(original(fn)) or (_elementwise if isinstance(fn, np.ufunc) and fn.nout == 1 else None)
+    entry = primitive_of(fn)
+    form = None if entry is None else _reduced if original(fn) is np.mean else _FORMS.get(type(entry.kernel))
+    if form is None and isinstance(fn, np.ufunc) and fn.nout == 1:
+        form = _elementwise
     if form is None or any(type(x) is not Selection and np.ndim(x) and x._ledger is not chosen[0]._ledger
                            for x in args if isinstance(x, Tracer)):
         return NotImplemented
@@ -208,14 +213,9 @@ def _selected(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return Selection(full, mask, value)
 
 
-def _copied(fn: Any, args: tuple[Any, ...], order: Any = "K", subok: Any = False) -> Any:
-    _need(order in ("K", "C", "A") and not subok)
-    return _elementwise(fn, args[:1]) if args[1:] in ((), ("K",), ("C",), ("A",)) else _need(False)
-
-
-def _elementwise(fn: Any, args: tuple[Any, ...], **kwargs: Any) -> Any:
-    """A ufunc, or ``np.where``."""
-    _need(not kwargs)
+def _elementwise(fn: Any, args: tuple[Any, ...], order: str = "K", **kwargs: Any) -> Any:
+    """A ufunc, ``np.where``, a copy, another dtype."""
+    _need(not kwargs and {order, *(x for x in args if isinstance(x, str))} <= {"K", "C", "A"})
     rests = {x._full.ndim - x._mask.ndim for x in args if type(x) is Selection}
     _need(len(rests) == 1)
     _need(all(type(x) is Selection or (not isinstance(x, list | tuple) and np.ndim(x) <= min(rests)) for x in args))
@@ -227,7 +227,7 @@ def _rows(fn: Any, args: tuple[Any, ...], **kwargs: Any) -> Any:
     _need(len(args) == 2 and not kwargs)
     x, y = args
     if type(x) is type(y) is Selection:
-        _need(x._full.ndim == y._full.ndim == x._mask.ndim == 1)
+        _need(x._full.ndim == y._full.ndim == x._mask.ndim == 1 and np.ndim(_plainly(fn, args, {})) == 0)
         return _reduced(np.sum, (_selected(np.multiply, args),))
     _need(type(x) is Selection and x._mask.ndim == 1 and x._full.ndim == 2 and np.ndim(y) in (1, 2))
     clean = np.where(_wide(x._mask, x._full), x._full, x.dtype.type(0))  # 0 * nan would reach other elements
@@ -257,20 +257,18 @@ def _reduced(fn: Any, args: tuple[Any, ...], axis: Any = None, **kwargs: Any) ->
         _need(full.dtype == value.dtype)
         return Selection(full, x._mask, value)
     options: dict[str, Any] = {}
-    if original(fn) in _EXTREMA:  # of nothing there is none
+    kernel: Any = primitive_of(fn).kernel  # type: ignore[union-attr]
+    if kernel is not None and kernel.mode in _EXTREMA:
         _need(x.dtype.kind == "f")
-        options["initial"] = _EXTREMA[original(fn)]
-    if options or original(fn) is np.mean:
+        options["initial"] = _EXTREMA[kernel.mode]
+    if options or kernel is None:  # of nothing there is none
         bool(np.any(x._mask))
     with Quiet():
         return fn(x._full, axis=tuple(range(k)) if axis == 0 else None, where=_wide(x._mask, x._full), **options)
 
 
-_EXTREMA: dict[Any, float] = {np.max: -np.inf, np.min: np.inf}
-_FORMS: dict[Any, Callable[..., Any]] = {
-    np.where: _elementwise, np.copy: _copied, np.matmul: _rows, np.dot: _rows, operator.getitem: _item,
-    **dict.fromkeys((np.sum, np.mean, np.prod, np.any, np.all, *_EXTREMA), _reduced),
-}  # fmt: skip
+_EXTREMA = {"max": -np.inf, "min": np.inf}
+_FORMS: dict[type, Callable[..., Any]] = {Map: _elementwise, Product: _rows, Index: _item, Reduce: _reduced}
 
 
 def guarded_masks(index: Any) -> Any:
