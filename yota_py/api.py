@@ -65,7 +65,8 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
 
     Calls are traced and interpreted until that has taken as long as compiling is expected to take; from then on they
     run compiled code (``config.compile``). ``grad.compile(f, *args)`` compiles at once, for arguments of these types;
-    it raises ``CompileError`` for a function whose calls cannot share a program.
+    it raises ``CompileError`` for a function whose calls cannot share a program. It calls the function once, and once
+    more if that stores something (``self.h = h``).
 
     ``seed`` is the cotangent of an output that is not a real scalar, of the output's structure and shapes; it may
     have any real dtype (for complex outputs, a complex one as well), and lists of numbers stand for an array.

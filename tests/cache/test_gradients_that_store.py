@@ -186,3 +186,54 @@ def test_what_cannot_be_compiled_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.warns(UncachedWarning):
         for n in range(4):
             assert_allclose(grad(f, np.ones(2) * n)[1][0], 2.0 * n)
+
+
+class Views:
+    """What is stored looks at arrays that are written into afterwards."""
+
+    def __init__(self) -> None:
+        self.first: Any = None
+        self.second: Any = None
+
+    def of_a_product(self, x: Any) -> Any:
+        h = x * 2
+        self.first, self.second = h[1:], h
+        h[0] = x[1]
+        return np.sum(h**2)
+
+    def of_a_base_that_goes(self, x: Any) -> Any:
+        h = x * 2
+        self.first, self.second = h[:2], h[1:]
+        h *= x[0]
+        h[1] = x[2]
+        return np.sum(h**2)
+
+    def of_elements(self, x: Any) -> Any:
+        h = np.zeros(3)
+        self.first, self.second = [h], {"turned": h[::-1]}
+        for k in range(3):
+            h[k] = x[k] * x[0]
+        return np.sum(h**2)
+
+    def of_a_selection(self, x: Any) -> Any:
+        h = x * 2
+        self.first = h[h > 2.5]
+        h[0] = x[1]
+        self.second = h
+        return np.sum(h**2)
+
+
+@pytest.mark.parametrize("name", ["of_a_product", "of_a_base_that_goes", "of_elements", "of_a_selection"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("audit", ["off", "auto", "always"])
+def test_stored_views_see_what_is_written_later(name: str, way: str, audit: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    monkeypatch.setattr(config, "audit", audit)
+    ours, plain = Views(), Views()
+    for n in range(5):
+        x, e = np.array([1.0, 1.5, 0.5]) + n, np.array([0.3, -0.2, 0.9])
+        have = WAYS[way](getattr(ours, name), x)
+        f = getattr(Views(), name)
+        assert_allclose(have @ e, (f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6, rtol=1e-6)
+        getattr(plain, name)(x)
+        _equal([ours.first, ours.second], [plain.first, plain.second])

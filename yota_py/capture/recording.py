@@ -181,6 +181,7 @@ class Recording:
                 leftovers.clear()
             raise
         finally:
+            trace.settle()
             trace.alive = False
             hashed, trace.hashed = trace.hashed, None
             if hashed and not take_out(hashed, args):

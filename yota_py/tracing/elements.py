@@ -59,6 +59,7 @@ def note(x: Tracer, index: Any, value: Any) -> bool:
         x._current()
     if x._noted is None:
         x._noted = {}
+        x._ledger.will_settle(x)
     x._noted[key] = value
     x._mark_written()
     heed_layout()  # what shares memory with what, depends on it

@@ -43,6 +43,7 @@ class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
         super().__init__(max(full._ledger, mask._ledger, key=_level), None, value)
         for name, x in (("_full", full), ("_mask", mask), ("_site", user_site()), ("_again", again)):
             object.__setattr__(self, name, x)
+        self._ledger.will_settle(self)
 
     @property
     def _var(self) -> Variable:

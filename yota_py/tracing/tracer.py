@@ -94,6 +94,7 @@ class Tracer(Operators):
         """Become a view."""
         root = look.parent._root
         self._look, self._owner, self._version = look, root, root._version
+        self._ledger.will_settle(self)
 
     def _mark_written(self) -> None:
         """Note an assignment to this array, which owns its memory: views of it are to be looked up again."""

@@ -70,7 +70,7 @@ class Trace(Recorder):
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
         "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
-        "site", "strangers", "thread", "truths", "writes",
+        "site", "strangers", "thread", "truths", "unsettled", "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -105,6 +105,21 @@ class Trace(Recorder):
         self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
         self.strangers: list[tuple[Variable, np.ndarray]] = []  # plain arrays that came from nobody knows where
+        self.unsettled: list[Tracer] | None = [] if state.traces else None  # which may have to be looked up once more
+
+    def will_settle(self, tracer: Tracer) -> None:
+        """What stands for a value is to be looked up before the trace ends: later, the trace around it may have ended,
+        in which that would be computed."""
+        if self.unsettled is not None:
+            self.unsettled.append(tracer)
+
+    def settle(self) -> None:
+        """Look up what somebody still has."""
+        unsettled, self.unsettled = self.unsettled or [], None
+        while unsettled:
+            tracer = unsettled.pop()
+            if sys.getrefcount(tracer) > 2:
+                tracer._current()
 
     def refuse(self, what: str) -> None:
         """Note what nobody can follow: this trace is not to be used."""
