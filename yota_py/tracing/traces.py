@@ -48,6 +48,7 @@ T = TypeVar("T")
 
 levels = itertools.count()
 
+FEW = 16  # tracers that a trace holds until they are looked through
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _OF_SHAPES = (View, Reduce, Concatenate)
@@ -64,13 +65,14 @@ class Status(IntEnum):
 
 CONSTANT = Status.CONSTANT
 
+
 class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
-        "heeds_layout", "imports", "level", "lost", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
-        "site", "strangers", "thread", "truths", "unsettled", "writes",
+        "heeds_layout", "imports", "level", "lost", "many", "matrices", "problems", "refused", "roots", "sets_errors",
+        "shown", "site", "strangers", "thread", "truths", "unsettled", "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -106,12 +108,17 @@ class Trace(Recorder):
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
         self.strangers: list[tuple[Variable, np.ndarray]] = []  # plain arrays that came from nobody knows where
         self.unsettled: list[Tracer] | None = [] if state.traces else None  # which may have to be looked up once more
+        self.many = FEW  # of them
 
     def will_settle(self, tracer: Tracer) -> None:
         """What stands for a value is to be looked up before the trace ends: later, the trace around it may have ended,
         in which that would be computed."""
-        if self.unsettled is not None:
-            self.unsettled.append(tracer)
+        if self.unsettled is None:
+            return
+        self.unsettled.append(tracer)
+        if len(self.unsettled) >= self.many:  # large values go when nobody else has them
+            self.unsettled = [known for known in self.unsettled if sys.getrefcount(known) > 3]
+            self.many = FEW + 2 * len(self.unsettled)
 
     def settle(self) -> None:
         """Look up what somebody still has."""
