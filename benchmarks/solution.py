@@ -20,7 +20,7 @@ from typing import Any
 import numpy
 
 from benchmarks.environment import pinning, restart_single_threaded
-from benchmarks.report import ABSENT, align, number
+from benchmarks.report import ABSENT, align
 
 ROUNDS = 3
 TOLERANCE = 1e-3  # of the optimum, relative to the loss at the start
@@ -237,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = {library: statistics.median(seconds) for library, seconds in times.items()}
         cells = [f"{found[library]:.2f}" if library in found else ABSENT for library in LIBRARIES]
         verdict = _judged(found, len(model.start)) if not wrong else f"WRONG: {', '.join(wrong)}"
-        body.append([f"{name}, {number(len(model.start))}", *cells, verdict])
+        body.append([f"{name}, {len(model.start)}", *cells, verdict])
     header = ["model, parameters", *(f"{library} s" for library in LIBRARIES), "goal"]
     print("\n" + align(header, body))
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import dispatching, find_traced, is_traced
+from yota_py.base.dispatch import call, dispatching, find_traced, is_traced
 from yota_py.base.types import ArrayType, is_basic, is_integer, typeof
 
 from .support import dtype_of, shape_of
@@ -17,9 +17,7 @@ from .support import dtype_of, shape_of
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``, recorded also if only the index is traced."""
-    if not is_traced(x) and (traced := find_traced((index,))) is not None:
-        return traced.__yota_record__(operator.getitem, (x, index), {})
-    return x[index]
+    return call(operator.getitem, (x, index), {})
 
 
 @dispatching

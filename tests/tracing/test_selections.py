@@ -279,6 +279,21 @@ def test_copies(copied: Any) -> None:
         assert_array_equal(jit(copied)(x), copied(x))
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: x[x > 2].item() ** 2, lambda x: np.sum(x[x > 0] * np.ones_like(x[x > 0])),
+    lambda x: np.sum(x[x > 0] + np.zeros_like(x[x > 0])), lambda x: np.sum(x[x > 0] * np.full_like(x[x > 0], 2.0)),
+    lambda x: np.vdot(x[x > 0], x[x > 0]), lambda x: np.inner(x[x > 0], x[x > 0]), lambda x: np.max(x[x > 0]) ** 2,
+    lambda x: x[x > 0][np.argmax(x[x > 0])] ** 2, lambda x: np.sum(np.abs(x[x > 0])) + np.any(x[x > 0] > 2),
+])  # fmt: skip
+def test_functions_that_make_numbers_or_arrays_like_it(f: Any) -> None:
+    for n in range(3):
+        x, e = np.array([1.0, -2.0, 3.0]) + 0.1 * n, np.array([0.3, 0.7, -0.4]) * 1e-6
+        value, (dx,) = grad(f, x)
+        assert_allclose(value, f(x))
+        assert_allclose(jit(f)(x), f(x))
+        assert_allclose(dx @ e, (f(x + e) - f(x - e)) / 2, rtol=1e-6)
+
+
 def test_masks_of_outer_functions() -> None:
     def mask_outside(x: Any, y: Any) -> Any:
         return np.sum(gradient(lambda z: np.sum(z[y > 0] ** 3))(x) ** 2)

@@ -1,4 +1,4 @@
-"""Gradients of functions that store something besides: attributes (``self.hidden = h``), items, what lists grow by.
+"""Gradients of functions that store something besides: attributes (``self.hidden = h``), items, global names.
 
 A program of a gradient has no effects. Once a trace has seen that the function has some, its calls go through another
 cache, as ``jit`` would make one of a function that computes value and gradients; effects are a business of that.

@@ -209,8 +209,9 @@ def _whole(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 
 def _selected(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] = {}) -> Selection:
     value = _plainly(fn, args, kwargs)
+    _need(isinstance(value, np.ndarray))  # not ``x[mask].item()``
     full, mask = _whole(fn, args, kwargs), next(x._mask for x in args if type(x) is Selection)
-    _need(isinstance(full, np.ndarray) and full.dtype == value.dtype and full.shape[mask.ndim :] == value.shape[1:])
+    _need(isinstance(full, Tracer) and full.dtype == value.dtype and full.shape[mask.ndim :] == value.shape[1:])
     return Selection(full, mask, value)
 
 
