@@ -18,16 +18,13 @@ from ..base.dispatch import call
 from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import quietly
 from ..registry.tangents import MISSING, add, zeros_like
-from ..tape.operations import Call, Input, Operation, Variable, operands, paths, substitute, user_site
+from ..tape.operations import Call, Input, Operation, Variable, paths, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from ..tape.trees import unflatten
 from .results import of_numbers, of_value, settle
 from .seeds import differentiated, seed_variables
-from .verbs import check_cotangents, check_type, check_value, differentiable, linearize, part, select
-
-# Where a cotangent goes: the position of the argument, the keys that lead on into it, and the operation that it is of.
-_Source = tuple[int, tuple[Any, ...], int]
+from .verbs import check_cotangents, check_type, check_value, flows, linearize, part, positions, select
 
 
 @quietly  # the function itself has warned already, while it was traced
@@ -47,41 +44,13 @@ def value_and_gradients(
     return _collected(sweep, sweep.back(wanted, seeds), argnums)
 
 
-def _flows(tape: Tape) -> tuple[list[bool], dict[int, list[_Source]]]:
-    """Which operations have a derivative in an active input, and through which arguments it flows to a result: of
-    those that have a rule to run, by their numbers."""
-    flows = [False] * (len(tape.ops) + 1)
-    sources: dict[int, list[_Source]] = {}
-    for i, op in enumerate(tape.ops, 1):
-        if isinstance(op, Input):
-            flows[i] = op.active
-        elif isinstance(op, Call):
-            found: list[_Source] = []
-            for k, arg in enumerate(op.args):
-                if type(arg) is Variable:
-                    if flows[arg.id]:
-                        found.append((k, (), arg.id))
-                elif type(arg) not in LEAVES or type(arg) is slice:
-                    found += [(k, path, x.id) for path, x in paths(arg) if flows[x.id]]
-            if (found or (op.kwargs and any(flows[x.id] for x in operands(op)))) and differentiable(op):
-                flows[i], sources[i] = True, found
-    needed = {x.id for _, x in paths(tape.results) if flows[x.id]}
-    for i in range(len(tape.ops), 0, -1):
-        if i in sources:
-            if i in needed:
-                needed.update([j for _, _, j in sources[i]])
-            else:
-                del sources[i]
-    return [flow and i in needed for i, flow in enumerate(flows)], sources
-
-
 class _Sweep:
     """The way forward, which runs rules, and the way back, which calls their pullbacks."""
 
     def __init__(self, source: Recorder) -> None:
         self.ops: list[Operation] = source.tape.ops
         self.tape = source.tape
-        self.active, self.sources = _flows(source.tape)
+        self.active, self.sources = flows(source.tape)
         self.values = list(source.values)
         self._pullbacks: dict[int, Callable[[Any], Any]] = {}
         for i, sources in self.sources.items():
@@ -89,7 +58,7 @@ class _Sweep:
             assert isinstance(op, Call) and not isinstance(op.fn, Variable)
             args = tuple([self._given(arg) for arg in op.args])
             kwargs = {key: self._given(arg) for key, arg in op.kwargs.items()} if op.kwargs else {}
-            y, self._pullbacks[i] = linearize(op.fn, args, kwargs, tuple(dict.fromkeys([k for k, _, _ in sources])))
+            y, self._pullbacks[i] = linearize(op.fn, args, kwargs, positions(sources))
             check_value(op, typeof(y))
             self.values[i] = y
         results = {x.id for _, x in paths(self.tape.results)}

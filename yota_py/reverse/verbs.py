@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.containers import NAMESPACE, item
+from ..base.containers import LEAVES, NAMESPACE, item
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
@@ -91,20 +91,41 @@ class Linearized:
         return replace(self, out=out)
 
 
-def active_variables(tape: Tape) -> set[Variable]:
-    """Variables through which a derivative flows from an active input to a result."""
-    forward: set[Variable] = set()
-    for var, op in tape:
+# Where a cotangent goes: the position of the argument, the keys that lead on into it, and the operation that it is of.
+Source = tuple[int, tuple[Any, ...], int]
+
+
+def flows(tape: Tape) -> tuple[list[bool], dict[int, list[Source]]]:
+    """Which operations have a derivative in an active input, and through which arguments it flows to a result: of
+    those that have a rule to run, by their numbers."""
+    forward = [False] * (len(tape.ops) + 1)
+    sources: dict[int, list[Source]] = {}
+    for i, op in enumerate(tape.ops, 1):
         if isinstance(op, Input):
-            if op.active:
-                forward.add(var)
-        elif isinstance(op, Call) and differentiable(op) and any(x in forward for x in operands(op)):
-            forward.add(var)
-    needed = {var for _, var in paths(tape.results) if var in forward}
-    for i in range(len(tape), 0, -1):
-        if (var := variable(i)) in needed:
-            needed.update(x for x in operands(tape[var]) if x in forward)
-    return needed
+            forward[i] = op.active
+        elif isinstance(op, Call):
+            found: list[Source] = []
+            for k, arg in enumerate(op.args):
+                if type(arg) is Variable:
+                    if forward[arg.id]:
+                        found.append((k, (), arg.id))
+                elif type(arg) not in LEAVES or type(arg) is slice:
+                    found += [(k, path, x.id) for path, x in paths(arg) if forward[x.id]]
+            if (found or (op.kwargs and any(forward[x.id] for x in operands(op)))) and differentiable(op):
+                forward[i], sources[i] = True, found
+    needed = {x.id for _, x in paths(tape.results) if forward[x.id]}
+    for i in range(len(tape.ops), 0, -1):
+        if i in sources:
+            if i in needed:
+                needed.update([j for _, _, j in sources[i]])
+            else:
+                del sources[i]
+    return [flow and i in needed for i, flow in enumerate(forward)], sources
+
+
+def positions(sources: Sequence[Source]) -> tuple[int, ...]:
+    """The arguments through which a derivative flows, each once."""
+    return tuple(dict.fromkeys([k for k, _, _ in sources]))
 
 
 def differentiable(op: Call) -> bool:
@@ -123,12 +144,12 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     """
     tape = source.tape
     out = out or Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec))
-    lin = Linearized(tape, out, active=active_variables(tape))
+    active, sources = flows(tape)
+    lin = Linearized(tape, out, active={variable(i) for i, flow in enumerate(active) if flow})
     for var, op in tape:
         new = renamed(op, lin.env)
-        if isinstance(op, Call) and isinstance(new, Call) and var in lin.active:
-            wanted = tuple([i for i, x in enumerate(op.args) if any(v in lin.active for _, v in paths(x))])
-            triple = out.call(RRule(wanted), (op.fn, *new.args), new.kwargs, site=op.site)
+        if isinstance(op, Call) and isinstance(new, Call) and var.id in sources:
+            triple = out.call(RRule(positions(sources[var.id])), (op.fn, *new.args), new.kwargs, site=op.site)
             lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
             check_value(op, out.tape[lin.env[var]].type)
             lin.pullbacks[var] = out.call(getfield, (triple, 1))
