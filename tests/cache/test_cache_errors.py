@@ -205,6 +205,24 @@ def test_four_threads_call_one_function(size: int) -> None:
     assert len(entries(f)) == 1
 
 
+def test_the_first_call_of_a_thread_in_the_trace_of_another() -> None:
+    def f(x: Any) -> Any:
+        traced.release()
+        thread.join()
+        return np.sum(x * x)
+
+    def job() -> None:
+        with traced:  # what is called here, and first, is heard of where Python tells of all threads
+            results.append(grad(np.sum, np.ones(3)))
+
+    traced, results = threading.Lock(), list[Any]()
+    traced.acquire()
+    thread = threading.Thread(target=job)
+    thread.start()
+    assert_allclose(grad(f, np.ones(2))[1][0], 2.0)
+    assert_allclose(results[0][1][0], 1.0)
+
+
 def test_first_calls_at_once() -> None:
     for _ in range(5):
         f = function("def f(x): return np.sum(W * x) * math.sin(x)", W=np.ones(3))

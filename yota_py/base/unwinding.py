@@ -29,16 +29,21 @@ ATTEMPTS = 100  # to bring to an end what is interrupted at it
 
 class _State(threading.local):
     """What a thread is in the midst of: the traces in progress and the changes that are to be changed back, the latest
-    last, how often patching is suspended, and how many calls of libraries are traced through."""
+    last, how often patching is suspended, and how many calls of libraries are traced through.
+
+    What can be of the class is: a trace hears of other threads' calls, also of those that a new thread's ``__init__``
+    makes here, and reads ``unwatched`` at them.
+    """
+
+    suspended = 0
+    through = 0
+    unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
+    # What runs in this one is a function with plain values, of which it is not known what else it does.
+    heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
 
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.changes: list[Passing] = []
-        self.suspended = 0
-        self.through = 0
-        self.unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
-        # What runs in this one is a function with plain values, of which it is not known what else it does.
-        self.heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
 
     def __reduce__(self) -> str:
         """That of the thread that unpickles."""
