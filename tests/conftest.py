@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +13,21 @@ import roads
 from yota_py import config
 from yota_py.cache import functions as cache
 from yota_py.tracing.traces import levels
+
+_kept: list[str] = []  # the directory that this process has made
+
+
+def pytest_configure() -> None:
+    """Machine code is kept for one run of the tests, and shared by its processes."""
+    if "YOTA_CACHE_DIR" not in os.environ:
+        _kept.append(tempfile.mkdtemp(prefix="yota-py-tests-"))
+        os.environ["YOTA_CACHE_DIR"] = _kept[0]
+
+
+def pytest_unconfigure() -> None:
+    """And removed."""
+    for directory in _kept:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

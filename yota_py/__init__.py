@@ -27,6 +27,7 @@ from .api import grad, gradient, gradtape, pullback, trace, value_and_grad
 from .base.settings import config
 from .cache.report import explain
 from .cache.whole import jit
+from .engine.compile import clear_cache
 from .errors import (
     AuditWarning,
     CheckError,
@@ -81,6 +82,7 @@ __all__ = [
     "check_cases",
     "check_grads",
     "check_rrule",
+    "clear_cache",
     "config",
     "explain",
     "grad",

@@ -16,8 +16,8 @@ from yota_py import config, grad
 from yota_py.engine.kernels.blas import emit_product
 from yota_py.engine.kernels.codegen import new_module
 from yota_py.engine.kernels.emit import NO_FAULT
+from yota_py.engine.kernels.hooks import HOOKS, check_hooks
 from yota_py.engine.run import driver
-from yota_py.engine.run.hooks import HOOKS, check_hooks
 from yota_py.errors import CompileError, CompilerWarning
 
 
@@ -30,7 +30,8 @@ def take_away(module: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_are_there() -> None:
-    check_hooks()
+    check_hooks("numba")
+    check_hooks("llvmlite")
 
 
 @pytest.mark.parametrize(("module", "path"), HOOKS)
@@ -39,7 +40,7 @@ def test_what_is_missing_is_named(module: str, path: str, monkeypatch: pytest.Mo
     package = module.partition(".")[0]
     said = rf"{package} [\d.]+\S* lacks {re.escape(module)}\.{re.escape(path)}; yota_py needs numba >= "
     with pytest.raises(ImportError, match=said):
-        check_hooks()
+        check_hooks(package)
 
 
 def test_functions_are_interpreted_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ FOR_RULES = {"errors", "base/dispatch", "base/ownership", "base/signatures", "ba
 HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the first tape is compiled
 # The one late import of our own, through which they come.
 DOOR = ("yota_py.engine.compile", "yota_py.engine.run.program")
-LIGHT = {"numpy", "scipy", "optree"} | set(sys.stdlib_module_names)
+LIGHT = {"numpy", "scipy", "optree", "platformdirs"} | set(sys.stdlib_module_names)
 MAX_LINES = 400
 MAX_MODULES = 165  # that ``import yota_py`` loads besides those of NumPy and optree, of which each version has others
 

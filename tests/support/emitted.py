@@ -64,7 +64,7 @@ class Loops:
             lanes = 1 if width == "scalar" else vector_bytes() // max(size, 4)
             emit_loop(module, prefix + name, emit, ins, out, lanes)
             self.outs[name] = out
-        addresses = compile_module(module, [prefix + name for name in self.outs])
+        addresses = compile_module(module, [prefix + name for name in self.outs]).addresses
         self.addresses = {name: addresses[prefix + name] for name in self.outs}
 
     def __call__(self, name: str, *args: np.ndarray) -> np.ndarray:

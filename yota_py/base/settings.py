@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, ClassVar
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from . import locks
 from .unwinding import Passing
@@ -60,7 +62,9 @@ class Config:
     later where it takes little of the time; ``"always"``; or ``"off"``. ``check``: audits always, and ``CheckError`` is
     raised rather than a warning given. ``cache_bytes``: how much memory compiled programs may keep, in bytes; those not
     used lately give way. ``traceback``: ``"short"`` takes the library's own lines out of the tracebacks of exceptions
-    that come out of it, ``"full"`` leaves them there.
+    that come out of it, ``"full"`` leaves them there. ``cache_dir``: the directory in which machine code is kept for
+    other processes, ``None`` for none; it is used only if nobody else can write there. The default is the platform's
+    for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -69,7 +73,7 @@ class Config:
     ('auto', 'sampled', False)
     """
 
-    __slots__ = ("audit", "cache_bytes", "check", "compile", "special", "traceback")
+    __slots__ = ("_cache_dir", "audit", "cache_bytes", "check", "compile", "special", "traceback")
 
     def __init__(self) -> None:
         self.compile = "auto"
@@ -77,6 +81,7 @@ class Config:
         self.check = False
         self.cache_bytes = 1 << 30
         self.traceback = "short"
+        self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -86,9 +91,22 @@ class Config:
             raise ValueError(f"config.check is True or False; got {value!r}")
         if name == "cache_bytes" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"config.cache_bytes is a number of bytes; got {value!r}")
+        if name == "cache_dir" and not isinstance(value, str | Path | None):
+            raise ValueError(f"config.cache_dir is a path, or None; got {value!r}")
         object.__setattr__(self, name, value)
         if name in _CHOICES or name == "check":
             self.settle()
+
+    @property
+    def cache_dir(self) -> Path | None:
+        """Where machine code is kept for other processes."""
+        if self._cache_dir == "default":
+            self._cache_dir = _default_directory()
+        return self._cache_dir
+
+    @cache_dir.setter
+    def cache_dir(self, value: str | Path | None) -> None:
+        self._cache_dir = None if value is None else Path(value).expanduser().absolute()
 
     def settle(self) -> None:
         """Find out whether calls leave the usual path."""
@@ -100,8 +118,19 @@ class Config:
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes", "traceback")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir")
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+def _default_directory() -> Path | None:
+    given = os.environ.get("YOTA_CACHE_DIR")
+    try:
+        if given is not None:
+            return Path(given).expanduser().absolute() if given else None
+        platformdirs = import_module("platformdirs")  # not before: it takes longer than the rest of this file
+        return Path(platformdirs.user_cache_path("yota_py", appauthor=False))
+    except (OSError, RuntimeError, KeyError):  # there is no home
+        return None
 
 
 config = Config()

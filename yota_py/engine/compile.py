@@ -8,15 +8,29 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from ..base.settings import config
 from ..base.types import Type
 from ..passes.lower import lower
 from ..passes.pipeline import optimise
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
+from .kernels.disk import clear
 from .schedule.classify import checkable
 
 if TYPE_CHECKING:
     from .run.program import Program
+
+
+def clear_cache() -> None:
+    """Remove the machine code that is kept on disk in ``config.cache_dir``; programs of this process stay as they are.
+
+    What else is in that directory is left there. Raises ``OSError`` if a file cannot be removed.
+
+    >>> import yota_py
+    >>> yota_py.clear_cache()
+    """
+    if config.cache_dir is not None:
+        clear(config.cache_dir)
 
 
 class UncompilableError(Exception):

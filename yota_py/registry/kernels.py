@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
+from types import FunctionType
 from typing import Any, Literal, TypeAlias
+
+from ..base.ownership import PACKAGE
 
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
 Routine = Literal["solve", "cholesky", "inv", "slogdet", "cofactors"]
@@ -99,6 +102,22 @@ def named(emit: Emitter) -> str:
     name = next(name for name in names if _emitters.get(name, emit) is emit)
     _emitters[name] = emit
     return name
+
+
+def text_of(name: str) -> str | None:
+    """What tells the operation of this name from others of that name in other processes, where the library is the same:
+    empty for a method of the maths builder, ``None`` for one that is not the library's own, or is made of more than
+    numbers and text."""
+    emit = _emitters.get(name)
+    if emit is None:
+        return ""
+    if not isinstance(emit, FunctionType) or emit.__globals__["__name__"].partition(".")[0] != PACKAGE:
+        return None
+    code, defaults = emit.__code__, [*(emit.__defaults__ or ()), *(emit.__kwdefaults__ or {}).values()]
+    made_of = [*(cell.cell_contents for cell in emit.__closure__ or ()), *defaults]
+    if not all(isinstance(value, str | int | float | None) for value in made_of):
+        return None
+    return repr((emit.__globals__["__name__"], code.co_firstlineno, code.co_code, code.co_names, made_of))
 
 
 def emitted(k: Any, name: str, *values: Any) -> Any:

@@ -9,7 +9,7 @@ import itertools
 
 from llvmlite import ir
 
-from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const, linked
+from ..maths.llvm import ELEMENTS, I8, I32, PTR, VOID, Value, Writer, const, offered
 from .emit import KERNEL
 from .ir import Product
 
@@ -42,5 +42,5 @@ def emit_product(module: ir.Module, name: str, dtype: str, vector: bool) -> None
             arguments = [flags[0], m, n, one, a, lda, x, ldb, zero, c, unit]
         else:
             arguments = [*flags, m, n, k, one, a, lda, x, ldb, zero, c, ldc]
-        w.call(linked("scipy.linalg.cython_blas", ROUTINES[dtype][vector]), VOID, *arguments)
+        w.call(offered("scipy.linalg.cython_blas", ROUTINES[dtype][vector]), VOID, *arguments)
     b.ret_void()

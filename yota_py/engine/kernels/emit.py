@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...registry.kernels import emitted
-from ..maths.builder import WRITTEN_OUT, VecMath
+from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
 from .ir import DTYPES, KernelSpec, Output
@@ -28,6 +28,7 @@ from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_e
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
+IN_PLACE = 8  # operations that are written out: with more of them each is called
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
 OUT_OF_BOUNDS = NO_FAULT - 1
@@ -56,7 +57,10 @@ def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: in
     """Add the function ``void name(int64 *frame, int64 *words, int64 begin, int64 end)`` to a module."""
     function = ir.Function(module, KERNEL, name)
     function.attributes.add("nounwind")
-    _Emitter(function, spec, lanes_of(spec, vector_bytes)).run()
+    emitter = _Emitter(function, spec, lanes_of(spec, vector_bytes))
+    if sum(node.emit in WRITTEN_OUT for node in spec.nodes) > IN_PLACE:
+        emitter.math = Called(emitter.b, emitter.lanes)
+    emitter.run()
 
 
 class _Emitter(MemoryEmitter):

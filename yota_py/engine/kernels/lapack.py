@@ -10,7 +10,7 @@ import itertools
 from llvmlite import ir
 
 from ...registry.kernels import Routine
-from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const, linked
+from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const, offered
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
@@ -32,7 +32,7 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
         return w.byte(w.word(frame, slot, PTR), offset)
 
     def call(routine: str, *args: Value, fails: bool = True) -> Value:
-        w.call(linked("scipy.linalg.cython_lapack", prefix + routine), VOID, *args, info)
+        w.call(offered("scipy.linalg.cython_lapack", prefix + routine), VOID, *args, info)
         bad = b.icmp_signed("!=", b.load(info, typ=I32), ir.Constant(I32, 0))
         if fails:
             with b.if_then(bad):

@@ -1,14 +1,15 @@
-"""Compiled kernels, shared in the process by their structure."""
+"""Compiled kernels, shared by their structure: in the process, and on disk with other processes."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...base import locks
 from ...base.unwinding import Uncollected
-from ...registry.kernels import Routine
+from ...registry.kernels import Routine, text_of
+from . import disk
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
@@ -55,23 +56,39 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
     with locks.kernels:
         missing = list(dict.fromkeys(s for s in specs if s not in compiled))
         if missing:
-            with Uncollected():  # building IR makes many objects and no garbage
-                names = {spec: f"kernel_{next(_numbers)}" for spec in missing}
-                module = new_module(f"kernels_{next(_numbers)}")
-                for spec, name in names.items():
-                    if isinstance(spec, KernelSpec):
-                        emit_kernel(module, name, spec, vector_bytes())
-                    elif isinstance(spec, LapackSpec):
-                        emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
-                    elif isinstance(spec, SmallProductSpec):
-                        emit_small_product(module, name, spec.dtype, spec.sizes, spec.transposed)
-                    else:
-                        emit_product(module, name, spec.dtype, spec.vector)
-                entries = compile_module(module, list(names.values()))
-            compiled.update((spec, entries[name]) for spec, name in names.items())
+            keys = {spec: key for spec in missing if (key := _key(spec)) is not None}
+            on_disk = disk.find(keys.values())
+            compiled.update((spec, on_disk[key]) for spec, key in keys.items() if key in on_disk)
+            _compile([spec for spec in missing if spec not in compiled], keys)
         return {spec: compiled[spec] for spec in specs}
 
 
+def _key(spec: Spec) -> str | None:
+    """The same in all processes, and another for each structure; ``None`` if what writes it may be another there."""
+    texts = [text_of(node.emit) for node in spec.nodes] if isinstance(spec, KernelSpec) else []
+    return None if None in texts else repr((spec, texts))
+
+
+def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
+    if not specs:
+        return
+    names = {spec: f"kernel_{next(_numbers)}" for spec in specs}
+    with Uncollected():  # building IR makes many objects and no garbage
+        module = new_module(f"kernels_{next(_numbers)}")
+        for spec, name in names.items():
+            if isinstance(spec, KernelSpec):
+                emit_kernel(module, name, spec, vector_bytes())
+            elif isinstance(spec, LapackSpec):
+                emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
+            elif isinstance(spec, SmallProductSpec):
+                emit_small_product(module, name, spec.dtype, spec.sizes, spec.transposed)
+            else:
+                emit_product(module, name, spec.dtype, spec.vector)
+        code = compile_module(module, list(names.values()))
+    compiled.update((spec, code.addresses[name]) for spec, name in names.items())
+    disk.keep(code, {name: keys[spec] for spec, name in names.items() if spec in keys})
+
+
 def count() -> int:
-    """How many kernels have been compiled in this process."""
+    """How many kernels this process has compiled or found on disk."""
     return len(compiled)

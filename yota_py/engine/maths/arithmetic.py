@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from .formats import FORMATS, Format
-from .llvm import DOUBLE, FLOAT, I1, I32, I64, U64, Unsigned, Value, declared, linked
+from .llvm import DOUBLE, FLOAT, I1, I32, I64, U64, Unsigned, Value, declared, offered
 
 Unary = Callable[["Arithmetic", Value], Value]
 Binary = Callable[["Arithmetic", Value, Value], Value]
@@ -249,7 +249,7 @@ class Arithmetic:
     def of_doubles(self, module: str, name: str, *args: Value) -> Value:
         """A function that a module offers to Cython, called for each lane; its last argument says how it is called."""
         element = self.element(args[0])
-        function = declared(self.builder.module, linked(module, name), DOUBLE, [DOUBLE] * len(args) + [I32])
+        function = declared(self.builder.module, offered(module, name), DOUBLE, [DOUBLE] * len(args) + [I32])
         doubles = [self.cast(a, DOUBLE) for a in args]
         return self.cast(self._each_lane(function, doubles, ir.Constant(I32, 0)), element)
 

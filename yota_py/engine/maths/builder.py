@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from llvmlite import ir
+
 from . import division, exponentials, integers, inverses, powers, trigonometry
 from .arithmetic import Arithmetic
+from .formats import FORMATS
 from .llvm import Value
 
 
@@ -49,3 +52,27 @@ class VecMath(Arithmetic):
 _BY_LIBM = {"erf", "erfc", "lgamma", "fmod", "remainder", "floor_divide"}
 # Long expressions, in which one operation waits for another.
 WRITTEN_OUT = frozenset(name for name in vars(VecMath) if not name.startswith("_")) - _BY_LIBM
+
+
+def _called(name: str) -> Callable[..., Value]:
+    write = getattr(VecMath, name)
+
+    def method(self: VecMath, *args: Value) -> Value:
+        kind, module = args[0].type, self.builder.module
+        if self.element(args[0]) not in FORMATS or any(a.type != kind for a in args):
+            return write(self, *args)
+        known = f"{module.name}.{name}.{self.lanes}{self.format(args[0]).name}"
+        if (function := module.globals.get(known)) is None:
+            function = ir.Function(module, ir.FunctionType(kind, [kind] * len(args)), known)
+            function.linkage = "internal"
+            function.attributes.add("nounwind")
+            b = ir.IRBuilder(function.append_basic_block("entry"))
+            b.ret(write(VecMath(b, self.lanes), *function.args))
+        return self.builder.call(function, args)
+
+    return method
+
+
+# The same, but what is written out stands once in a module, and is called: where there is much of it, compiling takes a
+# fraction of the time.
+Called = type("Called", (VecMath,), {name: _called(name) for name in WRITTEN_OUT})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeAlias
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
 Value: TypeAlias = Any  # an ir.Value; llvmlite comes without types
 
@@ -46,14 +45,9 @@ def declared(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[
     return known or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
-@functools.cache
-def linked(module: str, function: str) -> str:
+def offered(module: str, function: str) -> str:
     """The name by which the linker finds a function in C that a module of SciPy offers to Cython."""
-    from numba.extending import get_cython_function_address
-
-    name = f"yota_py_{module.rpartition('.')[2]}_{function}"
-    binding.add_symbol(name, get_cython_function_address(module, function))
-    return name
+    return f"{module}:{function}"
 
 
 class Writer:

@@ -35,6 +35,7 @@ from llvmlite import ir
 from ...base import locks
 from ...base.dispatch import original
 from ...base.types import ArrayType
+from ..kernels import disk
 from ..kernels.codegen import compile_module, new_module
 from ..kernels.emit import ERROR_SLOT, KERNEL, NO_FAULT
 from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
@@ -286,11 +287,17 @@ def _definitions() -> dict[str, _MethodDef]:
 @functools.cache
 def _compiled() -> dict[str, _MethodDef]:
     """Once a process, by one thread."""
-    module = new_module("driver")
-    run = _emit_run(module)
-    _emit_program(module, run)
-    _emit_resume(module, run)
-    addresses = compile_module(module, ["program", "resume"])
+    keys = {name: f"driver: {name}" for name in ("program", "resume")}
+    found = disk.find(keys.values())
+    addresses = {name: found[key] for name, key in keys.items() if key in found}
+    if len(addresses) < len(keys):
+        module = new_module("driver")
+        run = _emit_run(module)
+        _emit_program(module, run)
+        _emit_resume(module, run)
+        code = compile_module(module, list(keys))
+        addresses = code.addresses
+        disk.keep(code, keys)
     return {name: _MethodDef(name.encode(), address, _METH_FASTCALL, None) for name, address in addresses.items()}
 
 

@@ -16,17 +16,17 @@ from ...tape.operations import Call, Constant, Variable
 from ...tape.show import name_of
 from ...tape.tape import Tape
 from ..kernels.emit import OUT_OF_BOUNDS
+from ..kernels.hooks import check_hooks
 from ..kernels.lapack import RAISED
 from ..kernels.store import addresses
 from ..plan.plan import Plan, make_plan
 from ..schedule.fuse import fuse
 from ..schedule.steps import Python
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
-from .hooks import check_hooks
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
 
-check_hooks()
+check_hooks("llvmlite")
 
 _REFUSALS = {MISFIT: Misfit(), RAISED: Raised(), OUT_OF_BOUNDS: OutOfBounds()}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
