@@ -1,7 +1,8 @@
 """What a fresh process pays: `python -m benchmarks.coldstart` from the repository's root.
 
 The import of yota_py on top of NumPy's, and the way to the first compiled call, by default (calls are interpreted
-until that has cost as much as compiling) and with `config.compile = "always"`, where the first call compiles.
+until that has cost as much as compiling) and with `config.compile = "always"`, where the first call compiles; each
+where no earlier process has left machine code on disk, and where one has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import cycle
@@ -42,10 +44,11 @@ class ChildError(Exception):
     """A child process ended badly; the message is its last line."""
 
 
-def fresh(command: Sequence[str]) -> list[float]:
-    """The list of seconds that a fresh Python process prints."""
+def fresh(command: Sequence[str], kept: str = "") -> list[float]:
+    """The list of seconds that a fresh Python process prints, which finds machine code in the directory ``kept``."""
+    environment = {**single_threaded(), "YOTA_CACHE_DIR": kept}
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=single_threaded(), capture_output=True, text=True, check=False
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ChildError((done.stderr.strip() or "no message").splitlines()[-1])
@@ -93,11 +96,15 @@ def show(repeats: int) -> None:
     print(f"import numpy   {1e3 * numpy_import:7.1f} ms")
     print(f"import yota_py {1e3 * own_import:7.1f} ms on top (medians of {repeats} processes)")
     print(f"MLP 64-100-100-10, batch 64, value and gradient, until code is compiled (medians of {repeats} processes):")
-    for policy in POLICIES:
-        child = ["-m", "benchmarks.coldstart", "--child", policy]
-        calls, total, slowest, compiled = medians([fresh(child) for _ in range(repeats)])
-        print(f"  {policy + ':':<7} {calls:.0f} calls, {1e3 * total:.0f} ms, the slowest {1e3 * slowest:.0f} ms; "
-              f"compiled calls take {1e3 * compiled:.2f} ms")
+    with tempfile.TemporaryDirectory() as filled:
+        for policy in POLICIES:
+            for kept, when in (("", "nothing on disk"), (filled, "kernels on disk")):
+                child = ["-m", "benchmarks.coldstart", "--child", policy]
+                if kept:
+                    fresh(child, kept)
+                calls, total, slowest, compiled = medians([fresh(child, kept) for _ in range(repeats)])
+                print(f"  {policy}, {when}: {calls:.0f} calls, {1e3 * total:.0f} ms, the slowest {1e3 * slowest:.0f} "
+                      f"ms; compiled calls take {1e3 * compiled:.2f} ms")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

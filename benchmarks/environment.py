@@ -1,4 +1,4 @@
-"""One thread for everyone: thread counts and the core, fixed before any library loads."""
+"""The same for everyone, fixed before any library loads: thread counts and the core, and nothing compiled before."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ SINGLE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
 }
+NOTHING_KEPT = {"YOTA_CACHE_DIR": ""}  # by yota_py, of what earlier processes have compiled
 
 
 def single_threaded() -> dict[str, str]:
-    """The environment with the variables that BLAS, OpenMP, numba and XLA read when they load."""
-    return {**os.environ, **SINGLE_THREAD}
+    """The environment with the variables that BLAS, OpenMP, numba, XLA and yota_py read when they load."""
+    return {**os.environ, **SINGLE_THREAD, **NOTHING_KEPT}
 
 
 def restart_single_threaded() -> None:

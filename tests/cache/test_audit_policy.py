@@ -18,6 +18,7 @@ from yota_py import config, explain, grad, jit
 from yota_py.cache import functions as cache
 from yota_py.cache.check import differences
 from yota_py.cache.modes import Gradient, Request
+from yota_py.engine.schedule import fuse
 from yota_py.errors import AuditWarning, CheckError
 
 pytestmark = pytest.mark.audited
@@ -190,9 +191,16 @@ def _audit_as_before() -> Any:
     config.audit = "sampled"
 
 
+@pytest.fixture
+def _in_loop_nests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are computed together, and products and sums at once: one by one they are as the interpreter has them."""
+    monkeypatch.setattr(fuse, "APART", 10**6)
+
+
 STARTS = tuple(np.linspace(0.1, 0.9, 6))
 
 
+@pytest.mark.usefixtures("_in_loop_nests")
 def test_chaos() -> None:
     def logistic(x: Any) -> Any:
         for _ in range(120):
@@ -202,6 +210,7 @@ def test_chaos() -> None:
     never_accused(logistic, *STARTS)
 
 
+@pytest.mark.usefixtures("_in_loop_nests")
 def test_chaos_in_single_precision() -> None:
     def logistic(x: Any) -> Any:
         x = x.astype(np.float32)

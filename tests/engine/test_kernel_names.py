@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import grad, jit, primitive, primitives, scalar_rule
+from yota_py import config, grad, jit, primitive, primitives, scalar_rule
 from yota_py.engine.kernels import store
 from yota_py.engine.kernels.ir import KernelSpec
 from yota_py.registry.kernels import Map, kernel_of, named
@@ -30,6 +30,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The structures that are asked for."""
     out: list[Any] = []
     plain = store.emit_kernel
+    monkeypatch.setattr(config, "_cache_dir", None)
     monkeypatch.setattr(store, "compiled", {})
     monkeypatch.setattr(store, "emit_kernel", lambda *args: (out.append(args[2]), plain(*args)))
     return out

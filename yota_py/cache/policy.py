@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from ..base.settings import config
+from ..engine.kernels.disk import is_filled
 
-STARTUP_SECONDS = 0.3  # loading the compiler
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.3, 0.15  # loading the compiler, or machine code that an earlier process has left
+FIRST, REST = 200, 0.25  # operations of which each is likely to have a kernel, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS = 16
@@ -29,13 +31,19 @@ class _Price:
 
     def of(self, operations: int) -> float:
         """Seconds for a function of so many operations."""
-        startup = 0.0 if "llvmlite" in sys.modules else STARTUP_SECONDS
-        return startup + self.seconds + self.per_operation * operations
+        startup = 0.0
+        if "llvmlite" not in sys.modules:
+            startup = STARTUP_FROM_DISK if is_filled(config.cache_dir) else STARTUP_SECONDS
+        return startup + self.seconds + self.per_operation * _counted(operations)
 
     def learn(self, seconds: float, operations: int) -> None:
         """A function of so many operations has taken so long."""
-        observed = max(0.0, seconds - self.seconds) / max(operations, 1)
+        observed = max(0.0, seconds - self.seconds) / _counted(max(operations, 1))
         self.per_operation += _LEARNING * (observed - self.per_operation)
+
+
+def _counted(operations: int) -> float:
+    return min(operations, FIRST) + REST * max(operations - FIRST, 0)
 
 
 price = _Price()

@@ -78,6 +78,14 @@ def clear(directory: Path) -> None:
             folder.rmdir()
 
 
+@functools.cache
+def is_filled(directory: Path | None) -> bool:
+    """Whether an earlier process has left machine code in a directory."""
+    with suppress(OSError):
+        return directory is not None and any(True for _ in _files(directory))
+    return False
+
+
 def _digest(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:DIGITS]
 

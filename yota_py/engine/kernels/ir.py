@@ -31,11 +31,11 @@ DTYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Window(Generic[T]):
-    """Where an operand or output stands in memory: a frame slot with an address; from there, in bytes, an offset and
-    strides. Of "pad" and "box" also the ``firsts`` and ``extents`` of the box, of "gather" and "scatter" the ``bounds``
-    and ``steps`` (in bytes) of the indices."""
+    """Where an operand or output stands in memory: a frame slot with an address, or none if it is in the frame itself;
+    from there, in bytes, an offset and strides. Of "pad" and "box" also the ``firsts`` and ``extents`` of the box, of
+    "gather" and "scatter" the ``bounds`` and ``steps`` (in bytes) of the indices."""
 
-    slot: T
+    slot: T | None
     offset: T
     strides: Sequence[T]
     firsts: Sequence[T] = ()
@@ -46,13 +46,14 @@ class Window(Generic[T]):
     def words(self) -> list[T]:
         """All of them, in their order."""
         parts = self.strides, self.firsts, self.extents, self.bounds, self.steps
-        return [self.slot, self.offset, *(word for part in parts for word in part)]
+        start = (self.offset,) if self.slot is None else (self.slot, self.offset)
+        return [*start, *(word for part in parts for word in part)]
 
     @classmethod
-    def read(cls, word: Callable[[], T], rank: int, boxed: bool, indices: int) -> Window[T]:
+    def read(cls, word: Callable[[], T], rank: int, boxed: bool, indices: int, framed: bool) -> Window[T]:
         """The same from what ``word`` gives, one after the other."""
-        slot, offset, counts = word(), word(), (rank, rank * boxed, rank * boxed, indices, indices)
-        return cls(slot, offset, *([word() for _ in range(n)] for n in counts))
+        slot, counts = None if framed else word(), (rank, rank * boxed, rank * boxed, indices, indices)
+        return cls(slot, word(), *([word() for _ in range(n)] for n in counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,14 @@ class Matrices(_Words[T]):
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
     no memory but the mask of a box. One that reads the second elements of pairs may stand ``beside`` an operand that
-    reads the first."""
+    reads the first. Numbers that are in the frame itself are ``framed``."""
 
     dtype: str
     inner: Inner
     access: Access = "plain"
     indices: tuple[int, ...] = ()
     beside: int = -1
+    framed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class Output:
     indices: tuple[int, ...] = ()
     mask: int = -1
     imaginary: int = -1
+    framed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +170,9 @@ class KernelSpec:
     def read(self, word: Callable[[], T]) -> tuple[list[T], list[Window[T]], list[Window[T]]]:
         """Extents and the windows of operands and outputs, from what ``word`` gives, one after the other."""
         extents = [word() for _ in range(self.rank)]
-        loads = [Window.read(word, self.rank, o.access in ("pad", "box"), len(o.indices)) for o in self.operands]
-        return extents, loads, [Window.read(word, self.rank, False, len(o.indices)) for o in self.outputs]
+        boxed = ("pad", "box")
+        loads = [Window.read(word, self.rank, o.access in boxed, len(o.indices), o.framed) for o in self.operands]
+        return extents, loads, [Window.read(word, self.rank, False, len(o.indices), o.framed) for o in self.outputs]
 
 
 def words_of(extents: Sequence[int], windows: Iterable[Window[int]]) -> list[int]:

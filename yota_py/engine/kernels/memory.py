@@ -49,7 +49,8 @@ class MemoryEmitter(Writer):
         return self.word(self.words, self._at - 1)
 
     def _memory(self, window: Window[Value]) -> Memory:
-        return Memory(self.byte(self.word(self.frame, window.slot, PTR), window.offset), window)
+        start = self.frame if window.slot is None else self.word(self.frame, window.slot, PTR)
+        return Memory(self.byte(start, window.offset), window)
 
     def _address(self, m: Memory) -> Value:
         """The address for the current outer indices."""

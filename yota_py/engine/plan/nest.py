@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -78,11 +79,17 @@ class _Window:
         itemsize = np.dtype(self.dtype).itemsize
         return "unit" if strides[-1] == itemsize else "pair" if strides[-1] == 2 * itemsize else "any"
 
+    @property
+    def framed(self) -> bool:
+        """Whether it is a number in the frame, and the kernel one of numbers."""
+        return not self.reference.strides and self.reference.place.slot == HEAD_SLOT and not self.index.operands
+
     def window(self) -> Window[int]:
         """Where it stands."""
         r, box = self.reference, self.reference.box or []
         firsts, extents = [first for first, _ in box], [extent for _, extent in box]
-        return Window(r.place.slot, r.place.offset, r.strides, firsts, extents, self.index.extents, self.index.strides)
+        slot = None if self.framed else r.place.slot
+        return Window(slot, r.place.offset, r.strides, firsts, extents, self.index.extents, self.index.strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,8 @@ class _Store(_Window):
         mode = self.mode if reduced or self.mode in ("scatter", "require", "join") else "store"
         mask = number(self.mask) if self.mask else -1
         imaginary = -1 if self.imaginary is None else number(self.imaginary)
-        return Output(number(self.value), self.dtype, self.inner, mode, reduced, self.index.operands, mask, imaginary)
+        value, inner, indices = number(self.value), self.inner, self.index.operands
+        return Output(value, self.dtype, inner, mode, reduced, indices, mask, imaginary, self.framed)
 
 
 class _Builder:
@@ -283,7 +291,7 @@ class _Builder:
         spec = KernelSpec(
             rank,
             wide,
-            tuple(Operand(x.dtype, x.inner, x.access, x.index.operands, x.beside(loads)) for x in loads),
+            tuple(Operand(x.dtype, x.inner, x.access, x.index.operands, x.beside(loads), x.framed) for x in loads),
             tuple(Node(emit, tuple(map(number, args)), dtype) for emit, args, dtype in self.nodes),
             tuple(out.output(number) for out in self.outputs),
         )
@@ -296,6 +304,8 @@ def _reference(place: Place, box: list[tuple[int, int]] | None = None) -> Refere
 
 def nest_of(cluster: Cluster, escaping: set[Variable], memory: Locations) -> tuple[KernelSpec, list[int]]:
     """A cluster's kernel; ``escaping`` is what other steps read."""
+    if len(cluster.items) == 1 and len(cluster.space) <= 1 and (one := _one_map(cluster, memory)) is not None:
+        return one
     builder = _Builder(cluster.space, memory)
     for item in cluster.items:
         builder.add(item)
@@ -303,6 +313,37 @@ def nest_of(cluster: Cluster, escaping: set[Variable], memory: Locations) -> tup
         if item.var in escaping and isinstance(item, Pointwise):
             builder.store(item.var)
     return builder.build()
+
+
+def _one_map(cluster: Cluster, memory: Locations) -> tuple[KernelSpec, list[int]] | None:
+    """The kernel of one elementwise operation on numbers or vectors: as ``_Builder`` has it, but there may be thousands
+    of them. ``None`` for what is not that simple."""
+    item, extents = cluster.items[0], [n for n in cluster.space if n != 1]
+    if not isinstance(item, Map):
+        return None
+    windows, words = [], extents.copy()
+    for x, dtype in (*item.reads, (item.var, item.dtype)):
+        place = memory.place(x) if isinstance(x, Variable) else memory.number(x, dtype)
+        if place.dtype != dtype or len(place.shape) > len(cluster.space):
+            return None
+        strides = place.broadcast(cluster.space).strides[: len(extents)]
+        if strides and strides[0] not in (0, np.dtype(dtype).itemsize):
+            return None
+        framed = not extents and place.slot == HEAD_SLOT
+        windows.append((dtype, any(strides), framed))
+        words += [place.offset] if framed else [place.slot, place.offset, *strides]
+    return _one_map_spec(item.kernel.emit, tuple(windows), len(extents)), words
+
+
+@functools.cache
+def _one_map_spec(emit: str, windows: tuple[tuple[str, bool, bool], ...], rank: int) -> KernelSpec:
+    """Of an operation; each window is a dtype, whether it has a stride, and whether it is framed; the last is the
+    result's."""
+    *operands, (dtype, runs, framed) = windows
+    reads = tuple(Operand(name, "unit" if steps else "zero", framed=here) for name, steps, here in operands)
+    nodes = (Node(emit, tuple(range(len(reads))), dtype),) if emit or reads[0].dtype != dtype else ()
+    out = Output(len(reads) + len(nodes) - 1, dtype, "unit" if runs else "zero", framed=framed)
+    return KernelSpec(rank, rank == 1, reads, nodes, (out,))
 
 
 def copy_nest(source: Place, target: Place) -> tuple[KernelSpec, list[int]]:

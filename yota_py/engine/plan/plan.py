@@ -83,6 +83,8 @@ class _Planner(Locations):
         self._numbers: dict[tuple[str, str], Place] = {}
         self._buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []
+        self._framed: dict[Variable, int] = {}  # offsets of numbers
+        self._free_words: list[int] = []
         self._reserved: dict[Variable, Place] = {}
         self._copies: dict[Variable, list[Place]] = {}
         self._escaping = self._read_outside()
@@ -97,6 +99,8 @@ class _Planner(Locations):
             for var in unused:
                 if var in self._buffers:
                     self._arena.give(*self._buffers.pop(var))
+                elif var in self._framed:
+                    self._free_words.append(self._framed.pop(var))
             while self._temporaries:
                 self._arena.give(*self._temporaries.pop())
         self._copy_results()
@@ -186,6 +190,10 @@ class _Planner(Locations):
             return self._reserved[var]
         t = self.tape.type_of(var)
         nbytes = t.size * t.dtype.itemsize
+        if t.shape == () and nbytes <= 8:
+            offset = self._free_words.pop() if self._free_words else 8 * self._word()
+            self._framed[var] = offset
+            return Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
         offset = self._arena.take(nbytes)
         self._buffers[var] = (offset, nbytes)
         return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))

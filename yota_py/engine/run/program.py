@@ -137,14 +137,16 @@ class Program:
 
     def _link(self, plan: Plan) -> tuple[list[Segment], list[np.ndarray]]:
         """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
-        code = addresses([spec for s in plan.segments if isinstance(s, list) for spec, _ in s])
+        specs = {id(spec): spec for s in plan.segments if isinstance(s, list) for spec, _ in s}
+        found = addresses(specs.values())
+        code = {same: found[spec] for same, spec in specs.items()}
         segments: list[Segment] = []
         tables = []
         for segment in plan.segments:
             if not isinstance(segment, list):
                 segments.append(segment)
                 continue
-            words = [w for spec, words in segment for w in (len(words) + 2, code[spec], *words)]
+            words = [w for spec, words in segment for w in (len(words) + 2, code[id(spec)], *words)]
             tables.append(np.array(words, np.int64))
             segments.append((tables[-1].ctypes.data, len(words)))
         return segments, tables

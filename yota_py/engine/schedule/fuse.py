@@ -10,8 +10,11 @@ behind: so the first fault of a run is the one that counts.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from ...base.types import ArrayType
 from ...registry import kernels
@@ -20,6 +23,9 @@ from ...tape.tape import Tape
 from .classify import classify, guarded, kernel_for, view_base
 from .steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter, Schedule
 
+SMALL = 16  # elements
+REPEATED = 4  # times that a structure has to come to be worth a loop nest, where there is much that comes once
+APART = 400  # operations: so many are compiled in the time that most first calls take
 MAX_CLUSTER = 200  # operations: beyond it a loop body runs out of registers, and LLVM out of patience
 
 
@@ -30,7 +36,30 @@ def fuse(tape: Tape) -> Schedule:
         if isinstance(op, Call | Guard):
             fusion.take(var, op)
     _drop_unused(fusion.schedule)
+    _take_apart(fusion.schedule)
     return fusion.schedule
+
+
+def _take_apart(schedule: Schedule) -> None:
+    """Of much that is small and has a structure of its own, let each operation be a step: as such they have few
+    structures, for which there soon is code, where a loop nest would be compiled for one run of its own a call."""
+    small = [s for s in schedule.steps if isinstance(s, Cluster) and math.prod(s.space) <= SMALL]
+    structures = [*map(_structure, small)]
+    times = Counter(structures)
+    apart = {id(s): len(s.items) for s, known in zip(small, structures, strict=True) if times[known] < REPEATED}
+    if sum(apart.values()) > APART:
+        parts = ([Cluster(s.space, [i]) for i in s.items] if isinstance(s, Cluster) and id(s) in apart else [s]
+                 for s in schedule.steps)  # fmt: skip
+        schedule.steps = [step for part in parts for step in part]
+
+
+def _structure(cluster: Cluster) -> tuple[Any, ...]:
+    """The same for clusters that are likely to share their code."""
+    numbers = {item.var: k for k, item in enumerate(cluster.items)}
+    return cluster.space, *(
+        (type(item), getattr(item, "kernel", None), *(numbers.get(x, dtype) for x, dtype in item.reads))
+        for item in cluster.items
+    )
 
 
 class _Fusion:
