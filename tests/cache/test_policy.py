@@ -161,7 +161,7 @@ def test_calls_that_always_differ_are_looked_at_ever_more_rarely(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("compile", "sometimes"), ("compile", True), ("check", 1), ("cache_bytes", -1)]
+    ("name", "value"), [("compile", "sometimes"), ("compile", True), ("check", 1), ("cache_bytes", -1), ("progress", 1)]
 )
 def test_settings_are_checked(name: str, value: Any) -> None:
     before = repr(config)

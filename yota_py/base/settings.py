@@ -64,7 +64,8 @@ class Config:
     used lately give way. ``traceback``: ``"short"`` takes the library's own lines out of the tracebacks of exceptions
     that come out of it, ``"full"`` leaves them there. ``cache_dir``: the directory in which machine code is kept for
     other processes, ``None`` for none; it is used only if nobody else can write there. The default is the platform's
-    for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none.
+    for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
+    line on a terminal says what is being compiled while that takes more than a second.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -73,7 +74,7 @@ class Config:
     ('auto', 'sampled', False)
     """
 
-    __slots__ = ("_cache_dir", "audit", "cache_bytes", "check", "compile", "special", "traceback")
+    __slots__ = ("_cache_dir", "audit", "cache_bytes", "check", "compile", "progress", "special", "traceback")
 
     def __init__(self) -> None:
         self.compile = "auto"
@@ -81,14 +82,15 @@ class Config:
         self.check = False
         self.cache_bytes = 1 << 30
         self.traceback = "short"
+        self.progress = True
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"config.{name} is one of {', '.join(map(repr, _CHOICES[name]))}; got {value!r}")
-        if name == "check" and not isinstance(value, bool):
-            raise ValueError(f"config.check is True or False; got {value!r}")
+        if name in ("check", "progress") and not isinstance(value, bool):
+            raise ValueError(f"config.{name} is True or False; got {value!r}")
         if name == "cache_bytes" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"config.cache_bytes is a number of bytes; got {value!r}")
         if name == "cache_dir" and not isinstance(value, str | Path | None):
@@ -118,7 +120,7 @@ class Config:
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress")
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

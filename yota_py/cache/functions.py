@@ -343,7 +343,7 @@ class FunctionCache:
             return [before.problem] if before.problem else []
         elif len(signature.variants) >= MAX_VARIANTS:
             return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
-        with account.compiling(len(recording.source.tape)):
+        with account.compiling(n := len(recording.source.tape)), notices.progress(call, n):
             variant.compile(partial(recording.compile, signature.structure))
         signature.add(variant)
         if signature in known:

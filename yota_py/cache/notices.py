@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Lock, Timer
+from typing import Any
 
 from ..base.settings import config
 from ..errors import AuditWarning, CheckError, CompileError, CompilerWarning, UncachedWarning
 from ..tape.operations import levels_to_user, user_site
 from ..tape.show import name_of
 from .modes import Mode, Request
+
+LONG_SECONDS = 1.0  # after which a terminal shows that something is being compiled
+
+
+@contextmanager
+def progress(call: Request, operations: int) -> Iterator[None]:
+    """While compiling in the block takes long, a line on a terminal says what is compiled."""
+    terminal = sys.stderr
+    if not (config.progress and terminal is not None and terminal.isatty()):
+        yield
+        return
+    shown: list[Any] = []
+    showing = Lock()
+
+    def show() -> None:
+        with showing:
+            if timer.finished.is_set():
+                return
+            with suppress(Exception):  # a terminal that cannot show it is no reason to fail
+                rich = import_module("rich.progress")  # not before: few programs need it
+                line = rich.Progress(
+                    rich.SpinnerColumn("line"), rich.TextColumn("{task.description}", markup=False),
+                    rich.TimeElapsedColumn(), console=rich.Console(file=terminal), transient=True,
+                    redirect_stdout=False, redirect_stderr=False,
+                )  # fmt: skip
+                line.add_task(f"yota_py compiles {name_of(call.f)}: {operations:,} operations", total=None)
+                line.start()
+                shown.append(line)
+
+    timer = Timer(LONG_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with showing:
+            for line in shown:
+                line.stop()
 
 
 def uncached(mode: Mode, call: Request, problem: str) -> None:
