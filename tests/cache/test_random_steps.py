@@ -20,6 +20,7 @@ from performing import sharing
 from yota_py import config, explain, grad, jit, value_and_grad
 from yota_py.cache import functions as cache
 from yota_py.cache import policy
+from yota_py.engine.schedule import fuse
 
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "40"))
 PROGRAMS, CALLS = SEQUENCES * 3 // 4, 9  # programs by each policy
@@ -105,6 +106,21 @@ STATEMENTS = [
     "s.w, s.alias = s.alias, s.w", "s.items[1].fill(0.3)", "s.w.sort()", "np.add.at(s.w, [0, -1, 0], np.tanh({0}))",
     "k2 = int(np.argmax(s.w))\ns.w[k2] *= 0.5", "s.r = s.r if s.r < State.limit else 0.1",
     "if {t}:\n    raise ValueError(f'stopped at {{s.name}}')",
+    # Masks that are other ones at each call, elements and rows that are written one by one, attributes of the object
+    # that a gradient is taken in.
+    "s.w[s.w < {0}] = 0.1", "s.w[s.w > 0.3] *= np.tanh({0})", "m = s.w > 0.3\ns.w[m] = np.cos(s.w)[m] * 0.5",
+    "v = s.w[s.w > 0.25]\ns.r = float(np.tanh(np.sum(v * v)))", "s.b[s.b > {0}] = s.r",
+    "s.r = float(np.sum(s.w[~(s.w > 0.4)]))",
+    "s.n = len(s.w[s.w > 0.35])", "s.b[~np.isfinite(s.b)] = {0}", "s.r = float(np.mean(s.w, where=s.w < {0}))",
+    "for i in range(1, len(s.w)):\n    s.w[i] = 0.3 * s.w[i - 1] + 0.1 * np.tanh({0})",
+    "z = np.zeros((2, 2))\nfor i in range(2):\n    z[i] = s.b[1 - i] * {0}\ns.b = np.tanh(z)",
+    "z = np.empty_like(s.w)\nfor i in range(len(z)):\n    z[i] = s.w[-1 - i] * 0.9\ns.w = z",
+    "s.b[np.triu_indices(2)] *= np.tanh({0})", "s.b[[0, 1], [1, 0]] = np.tanh({0})",
+    "_, g = value_and_grad(lambda w: np.sum(w[w > 0.2] ** 2) * np.tanh({0}))(s.w)\ns.w -= 0.1 * g",
+    "def inner(w):\n    s.child._h = np.tanh(w * {0})\n    return np.sum(s.child._h)\n"
+    "_, g = value_and_grad(inner)(s.w)\ns.w += 0.1 * g",
+    "def inner(w):\n    u = w.copy()\n    for i in range(1, len(u)):\n        u[i] = u[i] * u[i - 1] + 0.1\n"
+    "    return np.sum(u)\ng = grad(inner, s.w)[1][0]\ns.w -= 0.05 * g",
 ]  # fmt: skip
 RESULTS = ["s.r", "s.n", "s.w", "s.w[1:]", "float({0})", "s.flag", "s.name", "s.pair", "s.items", "s.table",
            "({0}, s.b)", "{{'a': {0}, 'n': s.n}}", "s.child.scaled", "[s.w, s.alias]", "None", "s",
@@ -229,6 +245,9 @@ def test_steps(part: int, policy_of: str, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(policy.price, "of", lambda operations: 2.0)
         monkeypatch.setattr(cache, "perf_counter", count().__next__)
         monkeypatch.setattr(policy, "perf_counter", count().__next__)
+    if part % 2:  # operation by operation, however few there are
+        monkeypatch.setattr(fuse, "APART", -1)
+        monkeypatch.setattr(fuse, "REPEATED", 10**9)
     seeds = range(part, PROGRAMS, PARTS)
     served: list[int] = []
     for seed in seeds if policy_of == "always" else [seed + PROGRAMS for seed in seeds]:

@@ -13,6 +13,7 @@ import pytest
 
 from yota_py.capture.recording import record_call
 from yota_py.engine.plan.plan import make_plan
+from yota_py.engine.schedule import fuse as fusion
 from yota_py.engine.schedule.fuse import fuse
 from yota_py.passes.lower import lower
 from yota_py.passes.pipeline import PIPELINE, optimise
@@ -82,8 +83,12 @@ def instructions(run: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.parametrize("apart", [10**6, -1])  # in loop nests, operation by operation
 @pytest.mark.parametrize("f", FUNCTIONS)
-def test_time_per_operation_does_not_grow(f: Callable[..., Any]) -> None:
+def test_time_per_operation_does_not_grow(
+    f: Callable[..., Any], apart: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fusion, "APART", apart)
     short, long = lowered(f, 60), lowered(f, 180)
     steps: list[Callable[[Tape], Any]] = [*dict.fromkeys(PIPELINE), fuse, lambda tape: make_plan(fuse(tape))]
     for step in steps:
