@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
 import sys
@@ -33,6 +34,8 @@ def restart_single_threaded() -> None:
     if all(os.environ.get(name) == value for name, value in SINGLE_THREAD.items()):
         return
     pin()
+    for package in ("yota_py", "rules"):  # as pip does when it installs a library
+        compileall.compile_dir(Path(__file__).resolve().parent.parent / package, quiet=2)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], single_threaded())
 
