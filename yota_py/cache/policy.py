@@ -14,8 +14,8 @@ from time import perf_counter
 from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.3, 0.15  # loading the compiler, or machine code that an earlier process has left
-FIRST, REST = 200, 0.25  # operations of which each is likely to have a kernel, and what a further one costs beside them
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.2, 0.1  # loading the compiler, or machine code that an earlier process has left
+FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS = 16
@@ -27,7 +27,7 @@ class _Price:
     """What compiling is expected to cost, learned from what it has cost in this process."""
 
     def __init__(self) -> None:
-        self.seconds, self.per_operation = 0.03, 0.002
+        self.seconds, self.per_operation = 0.03, 0.001
 
     def of(self, operations: int) -> float:
         """Seconds for a function of so many operations."""
