@@ -23,6 +23,7 @@ from yota_py import config, grad
 from yota_py.base.settings import Config
 from yota_py.engine.kernels import disk, store
 from yota_py.engine.kernels.ir import KernelSpec, Node, Operand, Output
+from yota_py.engine.maths.builder import VecMath
 from yota_py.registry import kernels
 from yota_py.registry.kernels import named, text_of
 
@@ -144,6 +145,8 @@ def widen(directory: Path) -> None:
         lambda directory: index(directory).parent.chmod(0o777),
         lambda directory: directory.chmod(0o772),
         lambda directory: [(path.unlink(), path.mkdir()) for path in [index(directory)]],
+        lambda directory: [(path.unlink(), os.mkfifo(path)) for path in [index(directory)]],
+        lambda directory: [(path.unlink(), os.mkfifo(path)) for path in files(directory)],
     ],
 )
 def test_what_is_not_as_it_was_written_is_compiled(
@@ -248,6 +251,45 @@ def test_a_users_kernel_is_not_kept(kept: Path) -> None:
     assert len(index(kept).read_text().split("\n")) == 3
 
 
+def test_a_method_that_a_user_has_put_into_the_builder_is_not_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VecMath, "mine", lambda k, x: k.mul(x, x), raising=False)
+    monkeypatch.setattr(VecMath, "square", lambda k, x: k.add(x, x))
+    for name, want in (("mine", 9.0), ("square", 6.0)):
+        spec = doubled(name)
+        assert run(store.addresses([spec])[spec], 3.0) == want
+    assert not files(kept)
+    monkeypatch.undo()
+    config.cache_dir = kept
+    forget(monkeypatch)
+    spec = doubled("square")
+    assert run(store.addresses([spec])[spec], 3.0) == 9.0
+    assert len(files(kept)) == 1
+
+
+def test_functions_that_say_they_are_the_librarys(kept: Path) -> None:
+    made: dict[str, Any] = {"__name__": "yota_py.rules.power"}
+    exec("def square(k, x): return k.add(x, x)", made)
+    said = lambda k, x: k.add(x, x)  # noqa: E731
+    said.__module__, said.__qualname__ = "yota_py.rules.power", "square"
+    assert text_of(named(made["square"])) is text_of(named(said)) is None
+
+
+def test_after_an_upgrade_a_process_keeps_and_finds_nothing(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs in it may be what stood in the files before."""
+    store.addresses([doubled("exp")])
+    assert len(files(kept)) == 1
+    forget(monkeypatch)
+    monkeypatch.setattr(disk, "IMPORTED", Path(disk.__file__).stat().st_mtime_ns - 1)
+    disk.kind.cache_clear()
+    try:
+        spec = doubled("exp")
+        assert_allclose(run(store.addresses([spec])[spec], 0.5), np.exp(0.5))
+        store.addresses([doubled("sin")])
+        assert disk.kind() is None and len(files(kept)) == 1 and not disk._loaded
+    finally:
+        disk.kind.cache_clear()
+
+
 def test_kernels_of_the_library_have_texts_of_their_own() -> None:
     yota_py.primitives()
     texts = {name: text_of(name) for name in kernels._emitters if not name.startswith(__name__)}
@@ -330,8 +372,13 @@ def test_clear_cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     yota_py.clear_cache()  # nothing is there
     config.cache_dir = None
     yota_py.clear_cache()
-    config.cache_dir = kept / "nowhere"
+    for odd in (kept / "nowhere", kept / ("long" * 200), Path("/dev/null"), kept / "mine.code"):
+        config.cache_dir = odd
+        yota_py.clear_cache()
+    config.cache_dir = kept
+    (folder / "index").mkdir(parents=True)
     yota_py.clear_cache()
+    assert (folder / "index").is_dir()
 
 
 # ---------------------------------------------------------------------------------------------------- the setting
@@ -356,6 +403,8 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings.cache_dir = "~/here"
     assert settings.cache_dir == Path.home() / "here"
     assert f"cache_dir={settings.cache_dir!r}" in repr(settings)
+    with pytest.raises(ValueError, match="nobody-of-this-name"):
+        settings.cache_dir = "~nobody-of-this-name/x"
     settings.cache_dir = None
     assert settings.cache_dir is None
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from yota_py.capture import bytecode
 from yota_py.capture.recording import record_call
 from yota_py.engine.plan.plan import make_plan
 from yota_py.engine.schedule import fuse as fusion
@@ -94,6 +95,16 @@ def test_time_per_operation_does_not_grow(
     for step in steps:
         per_operation = [instructions(lambda: step(tape)) / len(tape) for tape in (short, long)]  # noqa: B023
         assert per_operation[1] < 1.15 * per_operation[0], (step, per_operation)
+
+
+@pytest.mark.parametrize("line", ["a = b * c + np.sin(a)", "a = np.maximum(a, b)", "a = hasattr(a, 'x') + c.d.e[0]",
+                                  "a = b if isinstance(a, (float, int)) else c"])  # fmt: skip
+def test_reading_code_does_not_grow(line: str) -> None:
+    def read(lines: int) -> float:
+        code = compile("def f(a, b, c):\n" + f"    {line}\n" * lines, "<user>", "exec").co_consts[0]
+        return instructions(lambda: bytecode._read(code)) / lines
+
+    assert read(900) < 1.1 * read(300)
 
 
 def test_a_long_chain_of_views() -> None:

@@ -6,6 +6,7 @@ free and what they guard whole.
 
 from __future__ import annotations
 
+import logging  # noqa: F401 # what it does at a fork is noted before what is done here, which waits for who may import it
 import os
 import threading
 from time import monotonic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from . import locks
 from .unwinding import Passing
 
+IMPORTED = time.time_ns()  # what was in the library's files then is what runs in this process, or soon will
 _CHOICES = {
     "compile": ("always", "auto", "never"), "audit": ("sampled", "always", "off"), "traceback": ("short", "full"),
 }  # fmt: skip
@@ -108,7 +110,10 @@ class Config:
 
     @cache_dir.setter
     def cache_dir(self, value: str | Path | None) -> None:
-        self._cache_dir = None if value is None else Path(value).expanduser().absolute()
+        try:
+            self._cache_dir = None if value is None else Path(value).expanduser().absolute()
+        except RuntimeError as error:  # somebody else's home, and there is no such user
+            raise ValueError(f"config.cache_dir = {value!r}: {error}") from None
 
     def settle(self) -> None:
         """Find out whether calls leave the usual path."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import builtins
 import dis
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, EnumMeta, auto
 from inspect import CO_VARARGS, CO_VARKEYWORDS, getattr_static
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from types import CodeType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
@@ -177,6 +177,7 @@ def _read(code: CodeType) -> Names:
     instructions = [*_instructions(code)]
     texts = [text for text in code.co_consts if isinstance(text, str)]
     names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
+    questions = {_place(x) for x in instructions if x.opname == "LOAD_GLOBAL" and x.argval == "isinstance"} - {None}
     for i, instruction in enumerate(instructions):
         name, at, kind = instruction.argval, instruction.positions, instruction.opname
         site = site_of(code, at.lineno if at is not None else None)
@@ -185,8 +186,8 @@ def _read(code: CodeType) -> Names:
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
             if kind == "LOAD_NAME" or (kind == "LOAD_GLOBAL" and not (instruction.arg or 0) & 1):
-                (names.classes if _is_asked_of(instructions, i) else names.mentioned).add(name)
-            if name == "hasattr" and not (asked := _last_argument(instructions[i:])):
+                (names.classes if _is_asked_of(instructions, i, questions) else names.mentioned).add(name)
+            if name == "hasattr" and not (asked := _last_argument(_from(instructions, i))):
                 names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
             elif name == "hasattr":
                 names.asked.setdefault(asked, site)
@@ -256,7 +257,12 @@ def _appends(after: Sequence[dis.Instruction]) -> bool:
     return bool(after) and after[0].opname in _READS and after[0].argval in GROWING
 
 
-def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
+def _from(instructions: Sequence[dis.Instruction], i: int) -> Iterator[dis.Instruction]:
+    """The instructions from that with number ``i`` on: of a long function, few of them are looked at."""
+    return map(instructions.__getitem__, range(i, len(instructions)))
+
+
+def _last_argument(instructions: Iterable[dis.Instruction]) -> str:
     """The last argument of the call of what the first instruction loads, if it is a constant; otherwise nothing."""
     depth, text = 0, ""
     for instruction in instructions:
@@ -271,22 +277,25 @@ def _last_argument(instructions: Sequence[dis.Instruction]) -> str:
     return ""
 
 
-def _is_asked_of(instructions: Sequence[dis.Instruction], i: int) -> bool:
-    """Whether what an instruction loads is the class that ``isinstance`` is asked of, or one in a tuple of them."""
-    after = [x for x in instructions[i + 1 :] if x.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG")]
-    others = list(takewhile(_only_loads, after))
-    after = after[len(others) :]
-    if others or (after and after[0].opname == "BUILD_TUPLE"):
+def _is_asked_of(instructions: Sequence[dis.Instruction], i: int, questions: Container[Any]) -> bool:
+    """Whether what an instruction loads is the class that ``isinstance`` is asked of, or one in a tuple of them;
+    ``questions`` are the places where that is loaded."""
+    after = (x for x in _from(instructions, i + 1) if x.opname not in ("PRECALL", "CACHE", "EXTENDED_ARG"))
+    others = list[dis.Instruction]()
+    while (call := next(after, None)) is not None and _only_loads(call):
+        others.append(call)
+    if call is not None and (others or call.opname == "BUILD_TUPLE"):
         items = sum(x.opname not in _READS and not is_subscript(x) for x in others) + 1
-        if not after or after[0].opname != "BUILD_TUPLE" or (after[0].arg or 0) < items:
+        if call.opname != "BUILD_TUPLE" or (call.arg or 0) < items:
             return False
-        after = after[1:]
-    call = after[0] if after else None
-    if call is None or call.opname != "CALL" or call.arg != 2 or call.positions is None:
-        return False
-    start = call.positions[0], call.positions[2]
-    return any(x.opname == "LOAD_GLOBAL" and x.argval == "isinstance" and x.positions is not None
-               and (x.positions[0], x.positions[2]) == start for x in instructions[:i])  # fmt: skip
+        call = next(after, None)
+    return call is not None and call.opname == "CALL" and call.arg == 2 and _place(call) in questions
+
+
+def _place(instruction: dis.Instruction) -> tuple[int | None, int | None] | None:
+    """Line and column where the text of an instruction begins."""
+    at = instruction.positions
+    return None if at is None else (at.lineno, at.col_offset)
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:

@@ -5,6 +5,7 @@ A primitive without one is called in Python.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
@@ -111,13 +112,17 @@ def text_of(name: str) -> str | None:
     emit = _emitters.get(name)
     if emit is None:
         return ""
-    if not isinstance(emit, FunctionType) or emit.__globals__["__name__"].partition(".")[0] != PACKAGE:
+    if not isinstance(emit, FunctionType):
+        return None
+    module = emit.__globals__["__name__"]
+    if module.partition(".")[0] != PACKAGE or vars(sys.modules.get(module, object)) is not emit.__globals__:
         return None
     code, defaults = emit.__code__, [*(emit.__defaults__ or ()), *(emit.__kwdefaults__ or {}).values()]
     made_of = [*(cell.cell_contents for cell in emit.__closure__ or ()), *defaults]
     if not all(isinstance(value, str | int | float | None) for value in made_of):
         return None
-    return repr((emit.__globals__["__name__"], code.co_firstlineno, code.co_code, code.co_names, made_of))
+    constants = [value for value in code.co_consts if isinstance(value, str | int | float | None)]
+    return repr((module, code.co_firstlineno, code.co_code, code.co_names, constants, made_of))
 
 
 def emitted(k: Any, name: str, *values: Any) -> Any:

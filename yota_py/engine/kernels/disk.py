@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 
 from ...base.ownership import PACKAGE
-from ...base.settings import config
+from ...base.settings import IMPORTED, config
 from .codegen import Code, load, processor
 
 MOST_BYTES = 512 << 20  # in all folders together: those files give way that have not been used for longest
@@ -32,6 +32,7 @@ _FOLDER = re.compile(rf"code-{_HASH}")
 _INDEX, _SUFFIX = "index", ".code"
 _CALLS = "calls"  # in the head of a file, before the name of a function that is elsewhere
 _MAKERS = ("numba", "llvmlite", "numpy", "scipy")
+_VERSIONS = ("_version.py", "version.py", "__init__.py")
 # What files that are not as they were written, and links to what is not there, lead to.
 _WRONG = (OSError, ValueError, ImportError)
 
@@ -61,6 +62,8 @@ def keep(code: Code, keys: Mapping[str, str]) -> None:
         contents = "".join(f"{word} {name}\n" for word, name in head).encode() + b"\n" + code.object
         file = _digest(contents)
         _write(folder, file + _SUFFIX, contents)
+        if (folder / _INDEX).exists() and not (folder / _INDEX).is_file():
+            return
         # One write, which starts a new line even behind one that is not whole.
         lines = "\n" + "".join(f"{short} {file}\n" for short in functions)
         with open(os.open(folder / _INDEX, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb", buffering=0) as index:
@@ -73,7 +76,8 @@ def clear(directory: Path) -> None:
     for path in [*_files(directory)]:
         path.unlink(missing_ok=True)
     for folder in _folders(directory):
-        (folder / _INDEX).unlink(missing_ok=True)
+        if (folder / _INDEX).is_file():
+            (folder / _INDEX).unlink(missing_ok=True)
         with suppress(OSError):  # something else is there
             folder.rmdir()
 
@@ -101,20 +105,21 @@ def kind() -> str | None:
     variables = [f"{name}={os.environ.get(name)}" for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")]
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
     python = sys.version, sys.platform, str(object.__basicsize__), str(libc)
-    whole = hashlib.sha256("\n".join([*processor(), *python, *variables, *map(_version, _MAKERS)]).encode())
-    for path in chain(*sources):
+    made_by = [path for package in _MAKERS for path in _that_say_the_version(package)]
+    whole = hashlib.sha256("\n".join([*processor(), *python, *variables]).encode())
+    for path in (*made_by, *chain(*sources)):
+        status = path.stat()
+        if max(status.st_mtime_ns, status.st_ctime_ns) > IMPORTED:  # what runs here may be what stood there before
+            return None
         whole.update(path.read_bytes())
     return whole.hexdigest()[:DIGITS]
 
 
-def _version(package: str) -> str:
-    """What tells a version of a package from others, without importing it: its file that says so, or when it came."""
+def _that_say_the_version(package: str) -> list[Path]:
+    """The files that are others in each version of a package, which need not be imported for that."""
     spec = find_spec(package)
-    for place in (spec and spec.submodule_search_locations) or ():
-        for name in ("_version.py", "version.py"):
-            if (path := Path(place, name)).is_file():
-                return path.read_text(encoding="utf-8")
-    return repr(spec and spec.origin and Path(spec.origin).stat().st_mtime_ns)
+    places = (spec and spec.submodule_search_locations) or ()
+    return [path for place in places for path in map(Path(place).joinpath, _VERSIONS) if path.is_file()]
 
 
 def _folder() -> Path | None:
@@ -181,7 +186,7 @@ def _write(folder: Path, name: str, contents: bytes) -> None:
 
 
 def _folders(directory: Path) -> Iterator[Path]:
-    if directory.is_dir():
+    if os.path.isdir(directory):  # asked of a path, names that are too long are an error
         yield from (path for path in directory.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir())
 
 

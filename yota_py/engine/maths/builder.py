@@ -53,6 +53,13 @@ _BY_LIBM = {"erf", "erfc", "lgamma", "fmod", "remainder", "floor_divide"}
 # Long expressions, in which one operation waits for another.
 WRITTEN_OUT = frozenset(name for name in vars(VecMath) if not name.startswith("_")) - _BY_LIBM
 
+_OWN = {name: getattr(VecMath, name) for name in dir(VecMath)}
+
+
+def is_own(name: str) -> bool:
+    """Whether a method of the maths builder is the library's."""
+    return name in _OWN and getattr(VecMath, name, None) is _OWN[name]
+
 
 def _called(name: str) -> Callable[..., Value]:
     write = getattr(VecMath, name)
