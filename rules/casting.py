@@ -95,8 +95,8 @@ vjps(np.copy, lambda dy, y, a, *order, **kwargs: np.reshape(dy, np.shape(a)),
 
 @primitive
 def item(x: Any) -> Any:
-    """The only element of an array, as a Python number."""
-    return x.item()
+    """The only element of an array, as a Python number; such a one is itself."""
+    return x if type(x) in (bool, int, float, complex) else x.item()
 
 
 def _item_lowering(x: Any) -> Any:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from caching import is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import explain, grad, gradient, value_and_grad
+from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
 
@@ -235,3 +237,22 @@ def test_absolute_values_at_the_edges() -> None:
             z.real, z.imag = x, y
             for have in (_run(np.abs, z), _run(np.hypot, x, y)):
                 assert_allclose(have, np.hypot(x, y), rtol=2 * form.eps, atol=form.smallest_subnormal)
+
+
+WEAK = [
+    lambda a: abs(complex(a, 1.0) * np.complex64(2)), lambda a: np.real((a + 2j) ** 2 * np.float32(1)),
+    lambda a: ((a + 1j * a) * np.array([1, 2], np.complex64)).real.sum(), lambda a: (a * 1j).imag * np.float32(2),
+    lambda a: np.abs(np.exp(1j * a) * np.complex64(1j)), lambda a: ((1 + a * 1j) / (2 - a * 1j)).real,
+    lambda a: np.real(np.complex64(1) * (a + 1j * a)), lambda a: np.sum(np.abs(np.ones(2, np.float32) + 1j * a) ** 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WEAK)
+def test_pythons_complex_numbers_take_the_others_precision(f: Any) -> None:
+    for a in (0.3, 1.2, -0.7):
+        value, (gradient,) = grad(f, a)
+        want, (wanted,) = Gradient().interpret(Request(f, (a,), {}))
+        assert type(value) is type(want) and type(gradient) is type(wanted)
+        assert_allclose([value, gradient], [want, wanted], rtol=1e-6, atol=1e-7)
+        assert_allclose(value, f(a), rtol=1e-6)
+    assert is_compiled(f)

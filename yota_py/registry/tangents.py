@@ -206,7 +206,9 @@ def as_array(x: Any) -> Any:
 
 @dispatching
 def joined(re: Any, im: Any) -> Any:
-    """The complex number or array with these parts, which are broadcast."""
+    """The complex number or array with these parts, which are broadcast; Python's own of Python's."""
+    if type(re) in (int, float) and type(im) in (int, float):
+        return complex(re, im)
     strong = [x.dtype for x in (re, im) if isinstance(x, np.ndarray | np.generic)] or [np.dtype(np.float64)]
     y = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.result_type(*strong, np.complex64))
     y.real, y.imag = re, im
