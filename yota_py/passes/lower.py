@@ -147,7 +147,7 @@ class _Replay(Recorder):
         """A call of a primitive that is not written out."""
         entry = primitive_of(op.fn)
         if isinstance(op.fn, Variable) or entry is None or entry.lowering is None:
-            raise TypeError("its rule gives another dtype or shape when it is lowered")
+            raise TypeError(f"{text_of(op)} of {op.site} has another dtype or shape when it is lowered")
         args, kwargs = substitute((op.args, dict(op.kwargs)), self.__getitem__)
         return Trace.record(self.trace, op.fn, args, kwargs)
 
