@@ -223,6 +223,11 @@ def test_the_first_call_of_a_thread_in_the_trace_of_another() -> None:
     assert_allclose(results[0][1][0], 1.0)
 
 
+def test_logging_hears_of_forks_before_the_library_does() -> None:
+    """The compiler imports it: in the midst of a fork, that is too late, and an exception is shown."""
+    in_a_process("import sys, yota_py.base.locks; assert 'logging' in sys.modules")
+
+
 def test_first_calls_at_once() -> None:
     for _ in range(5):
         f = function("def f(x): return np.sum(W * x) * math.sin(x)", W=np.ones(3))

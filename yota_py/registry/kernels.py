@@ -106,12 +106,9 @@ def named(emit: Emitter) -> str:
 
 
 def text_of(name: str) -> str | None:
-    """What tells the operation of this name from others of that name in other processes, where the library is the same:
-    empty for a method of the maths builder, ``None`` for one that is not the library's own, or is made of more than
-    numbers and text."""
+    """What tells the operation that was ``named`` so from others of that name in other processes, where the library is
+    the same; ``None`` for one that is not the library's own, or is made of more than numbers and text."""
     emit = _emitters.get(name)
-    if emit is None:
-        return ""
     if not isinstance(emit, FunctionType):
         return None
     module = emit.__globals__["__name__"]

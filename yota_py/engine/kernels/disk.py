@@ -130,10 +130,10 @@ def _folder() -> Path | None:
     folder = Path(directory) / f"code-{word}"
     for path in (folder.parent, folder):
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder if is_own(folder.parent) and is_own(folder) else None
+    return folder if _is_own(folder.parent) and _is_own(folder) else None
 
 
-def is_own(path: Path) -> bool:
+def _is_own(path: Path) -> bool:
     """Whether nobody else can write there."""
     status = path.stat()
     return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
@@ -142,7 +142,7 @@ def is_own(path: Path) -> bool:
 def _index(folder: Path) -> dict[str, str]:
     """The files of functions, by the hashes of their keys; later lines count."""
     path = folder / _INDEX
-    return _lines(path, path.stat().st_size) if path.is_file() and is_own(path) else {}
+    return _lines(path, path.stat().st_size) if path.is_file() and _is_own(path) else {}
 
 
 @functools.lru_cache(maxsize=1)
@@ -153,7 +153,7 @@ def _lines(path: Path, size: int) -> dict[str, str]:
 
 def _load(path: Path) -> None:
     """Load the functions of a file, if it is as it was written."""
-    if not (path.is_file() and is_own(path)):
+    if not (path.is_file() and _is_own(path)):
         return
     contents = path.read_bytes()
     if _digest(contents) != path.stem:

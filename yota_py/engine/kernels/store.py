@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...base import locks
 from ...base.unwinding import Uncollected
 from ...registry.kernels import Routine, text_of
-from ..maths.builder import is_own
+from ..maths.builder import is_unchanged
 from . import disk
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
@@ -66,9 +66,9 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
 
 def _key(spec: Spec) -> str | None:
     """The same in all processes, and another for each structure; ``None`` if what writes it may be another there."""
-    nodes = spec.nodes if isinstance(spec, KernelSpec) else ()
-    texts = [is_own(node.emit) if (text := text_of(node.emit)) == "" and node.emit else text for node in nodes]
-    return None if None in texts or False in texts else repr((spec, texts))
+    names = [node.emit for node in spec.nodes if node.emit] if isinstance(spec, KernelSpec) else []
+    texts = [text_of(name) for name in names if not is_unchanged(name)]
+    return None if None in texts else repr((spec, texts))
 
 
 def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:

@@ -56,8 +56,8 @@ WRITTEN_OUT = frozenset(name for name in vars(VecMath) if not name.startswith("_
 _OWN = {name: getattr(VecMath, name) for name in dir(VecMath)}
 
 
-def is_own(name: str) -> bool:
-    """Whether a method of the maths builder is the library's."""
+def is_unchanged(name: str) -> bool:
+    """Whether this is a method of the maths builder, and the library's."""
     return name in _OWN and getattr(VecMath, name, None) is _OWN[name]
 
 

@@ -44,6 +44,8 @@ def _take_apart(schedule: Schedule) -> None:
     """Of much that is small and has a structure of its own, let each operation be a step: as such they have few
     structures, for which there soon is code, where a loop nest would be compiled for one run of its own a call."""
     small = [s for s in schedule.steps if isinstance(s, Cluster) and math.prod(s.space) <= SMALL]
+    if sum(len(s.items) for s in small) <= APART:
+        return
     structures = [*map(_structure, small)]
     times = Counter(structures)
     apart = {id(s): len(s.items) for s, known in zip(small, structures, strict=True) if times[known] < REPEATED}
