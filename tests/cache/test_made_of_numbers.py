@@ -55,9 +55,10 @@ READ = ["np.diag(LIST) @ x", "np.stack([KEPT.list[0], *LIST[1:]]) * x", "np.repe
         "windows.gaussian(4, LIST[0]) * x", "np.sqrt(KEPT.list) * x", "np.outer(LIST, KEPT.list) @ x",
         "scipy.sparse.diags(LIST) @ x", "scipy.sparse.csr_array([LIST, KEPT.list]) @ x"]  # fmt: skip
 VARYING = [
-    "np.diag([next(COUNT)] * 4) @ x", "np.repeat(random.random(), 4) * x", "np.stack([time.perf_counter()] * 4) * x",
-    "np.tile([RNG.random()], 4) * x", "scipy.sparse.diags([float(next(COUNT))] * 4) @ x",
+    "np.diag([next(COUNT)] * 4) @ x", "np.stack([time.perf_counter()] * 4) * x",
+    "scipy.sparse.diags([float(next(COUNT))] * 4) @ x",
 ]  # fmt: skip
+DRAWN = ["np.repeat(random.random(), 4) * x", "np.tile([RNG.random()], 4) * x"]
 
 
 def summed(expression: str, **names: Any) -> Callable[..., Any]:
@@ -107,11 +108,18 @@ def test_lists_that_are_read(expression: str, every_policy: None) -> None:
 @pytest.mark.parametrize("expression", VARYING)
 def test_numbers_that_vary(expression: str) -> None:
     """They are not the same next time, and nobody takes them for constants."""
-    names = {"COUNT": itertools.count(1), "RNG": np.random.default_rng(0)}
-    f = summed(expression, **names)
+    f = summed(expression, COUNT=itertools.count(1))
     with pytest.raises(CompileError):
         grad.compile(f, X)
     assert len({float(grad(f, X)[0]) for _ in range(4)}) == 4, explain(f)
+
+
+@pytest.mark.parametrize("expression", DRAWN)
+def test_numbers_that_are_drawn(expression: str) -> None:
+    f = summed(expression, RNG=np.random.default_rng(0))
+    grad.compile(f, X)
+    assert len({float(grad(f, X)[0]) for _ in range(4)}) == 4, explain(f)
+    assert explain(f)[0].calls == 4
 
 
 def test_what_files_say(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose
 from performing import sharing
 
 from yota_py import config, explain, grad, jit, value_and_grad
+from yota_py.base.generators import GENERATORS, NUMPYS, PYTHONS, put_back, state_of
 from yota_py.cache import functions as cache
 from yota_py.cache import policy
 from yota_py.engine.schedule import fuse
@@ -75,6 +76,7 @@ class State:
         self.items, self.table = [0.5, np.array([0.25, 0.75])], {"k": 1.0, "a": np.zeros(2), "n": 0}
         self.pair, self.child, self.other = (1.0, 2), Child(0.5), Special(0.25)
         self.alias, self.shared = self.w, self.items
+        self.rng, self.old = np.random.default_rng(3), np.random.RandomState(4)
 
     def total(self):
         return float(np.sum(self.w)) + self.r
@@ -121,6 +123,17 @@ STATEMENTS = [
     "_, g = value_and_grad(inner)(s.w)\ns.w += 0.1 * g",
     "def inner(w):\n    u = w.copy()\n    for i in range(1, len(u)):\n        u[i] = u[i] * u[i - 1] + 0.1\n"
     "    return np.sum(u)\ng = grad(inner, s.w)[1][0]\ns.w -= 0.05 * g",
+    # Random numbers, of generators that all share, and of those that the object holds.
+    "s.w += 0.1 * np.random.normal(size=s.w.shape)", "s.r = s.rng.random()", "s.w *= s.rng.random(s.w.shape) < {0}",
+    "s.w[s.old.randint(4)] = np.tanh({0})", "s.r = float(np.tanh(random.gauss({0}, 0.5)))",
+    "s.old.shuffle(s.w)", "s.w = s.w[s.rng.permutation(len(s.w))]", "s.b = np.tanh(s.rng.normal(s.b, 1.0))",
+    "s.n = int(s.rng.integers(3))", "s.rng = np.random.default_rng(5)", "np.random.seed(s.n)",
+    "if s.rng.random() < 0.5:\n    s.r = np.random.rand()\nelse:\n    s.b[0] = s.old.normal(size=2)",
+    "p = np.exp(s.w)\np /= np.sum(p)\ns.w[s.rng.choice(len(p), p=p)] *= 0.5",
+    "_, g = value_and_grad(lambda w: np.sum(w * s.rng.normal(w, {0})))(s.w)\ns.w -= 0.1 * g",
+    "g = grad(lambda w: np.sum(np.tanh(w) * (np.random.rand(len(w)) < 0.7)), s.w)[1][0]\ns.w -= 0.1 * g",
+    "s.items[0] = s.rng.uniform(s.r, {0} + 3.0)", "s.table['k'] = np.random.choice([0.25, 0.5])",
+    "rng = np.random.default_rng(s.n)\ns.r = rng.random()", "draw = s.rng.exponential\ns.r = draw(0.25)",
 ]  # fmt: skip
 RESULTS = ["s.r", "s.n", "s.w", "s.w[1:]", "float({0})", "s.flag", "s.name", "s.pair", "s.items", "s.table",
            "({0}, s.b)", "{{'a': {0}, 'n': s.n}}", "s.child.scaled", "[s.w, s.alias]", "None", "s",
@@ -134,6 +147,7 @@ BETWEEN: list[Callable[[Any, Any], None]] = [
     lambda s, m: setattr(s, "r", np.float64(0.25)), lambda s, m: setattr(s, "pair", (0.5, 3)),
     lambda s, m: setattr(m["State"], "limit", 2.5), lambda s, m: setattr(s, "r", 1), lambda s, m: None,
     lambda s, m: s.w.__setitem__(0, 0.05), lambda s, m: setattr(s, "table", m["Table"](k=0.5, a=np.ones(2), n=0)),
+    lambda s, m: setattr(s, "rng", np.random.default_rng(7)), lambda s, m: setattr(s, "old", np.random.RandomState(8)),
     lambda s, m: setattr(s, "w", s.w.astype(np.float32)), lambda s, m: setattr(s, "name", "c"),
 ]  # fmt: skip
 
@@ -165,7 +179,8 @@ def source(rng: random.Random) -> str:
 
 def module(text: str) -> dict[str, Any]:
     """A module of the user's with this function, and a state in it."""
-    names: dict[str, Any] = {"np": np, "grad": grad, "value_and_grad": value_and_grad, "__name__": "user_module"}
+    names: dict[str, Any] = {"np": np, "random": random, "grad": grad, "value_and_grad": value_and_grad}
+    names["__name__"] = "user_module"
     exec(compile(CLASSES + text + "\ns = State()\ndef of_global(x):\n    return f(s, x)\n", "<user>", "exec"), names)
     return names
 
@@ -183,7 +198,9 @@ def compare(have: Any, want: Any, seen: set[int], small: float) -> None:
     assert type(have).__name__ == type(want).__name__, (have, want)
     if id(want) in seen:
         return
-    if isinstance(want, dict | list | tuple) or hasattr(want, "__dict__"):
+    if isinstance(want, GENERATORS):
+        assert repr(state_of(have)) == repr(state_of(want)), "a generator is in another state"
+    elif isinstance(want, dict | list | tuple) or hasattr(want, "__dict__"):
         seen.add(id(want))
         a, b = (vars(v) if hasattr(v, "__dict__") else {} for v in (have, want))
         assert [*a] == [*b]
@@ -224,13 +241,18 @@ def check(seed: int, served: list[int]) -> None:
             change(mine["s"], mine)
             change(its["s"], its)
             small = 1e-4 if mine["s"].w.dtype == np.float32 else small
+        before = [state_of(g) for g in (NUMPYS, PYTHONS)]
         have = outcome(fast, mine["s"], x) if as_argument else outcome(fast, x)
+        after = [state_of(g) for g in (NUMPYS, PYTHONS)]
+        put_back(NUMPYS, before[0])
+        put_back(PYTHONS, before[1])
         want = outcome(its["f"], its["s"], x) if as_argument else outcome(its["of_global"], x)
         try:
             compare((have, mine["s"], vars(mine["Child"])["made"], mine["State"].limit),
                     (want, its["s"], vars(its["Child"])["made"], its["State"].limit), set(), small)  # fmt: skip
             a, b = links(have, mine["s"]), links(want, its["s"])
             assert a == b, (a, b)
+            assert repr(after) == repr([state_of(g) for g in (NUMPYS, PYTHONS)]), "shared generators differ"
         except AssertionError as error:
             raise AssertionError(f"program {seed}, call {call}, x = {x!r}\n{text}\n{error}") from None
     served.append(sum(entry.calls for entry in explain(fast)))

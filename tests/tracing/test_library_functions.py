@@ -67,8 +67,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "logging.Logger.info": lambda x: LOG.info("%.3f", x[0]),
     "fractions.Fraction.from_float": lambda x: float(fractions.Fraction.from_float(x[0])),
     "scipy.integrate.solve_ivp": lambda x: si.solve_ivp(lambda t, y: -y * x[0], [0, 1], [1.0]).y,
-    "numpy.random.choice": lambda x: np.random.choice(2, p=[x[0], 1 - x[0]]) * 0.0,
-    "normal": lambda x: np.random.default_rng(0).normal(x, 1.0),
+    "poisson": lambda x: np.random.poisson(x),
+    "gamma": lambda x: np.random.default_rng(0).gamma(x, 1.0),
     "sympy.sin": lambda x: float(sympy.sin(x[0])),
     "mpmath.exp": lambda x: float(mpmath.exp(x[0])),
     "an operator of mpmath objects": lambda x: float(mpmath.mpf(2) * x[0]),
@@ -86,7 +86,7 @@ def test_the_function_and_the_line_are_named(name: str) -> None:
         grad(lambda x: np.sum(f(x)), V)
     first = str(caught.value).splitlines()[0]
     assert first.startswith(f"test_library_functions.py:{line}: "), first
-    assert re.search(rf"(^|[ .]){re.escape(name)}( computes|, which)", first), first
+    assert re.search(rf"(^|[ .]){re.escape(name)}( computes|, which|\(\.\.\.\) draws)", first), first
 
 
 @pytest.mark.parametrize("name", ["scipy.linalg.schur", "scipy.linalg.hessenberg", "scipy.linalg.matrix_balance"])

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from yota_py import grad, jit
-from yota_py.errors import LostDerivativeError, MissingRuleError
+from yota_py.errors import LostDerivativeError
 
 A = np.arange(12.0).reshape(4, 3)
 W = np.arange(1.0, 13.0).reshape(4, 3)
@@ -29,6 +29,17 @@ def shuffled_in_a_view(x: Any) -> Any:
     return y
 
 
+def shuffled_by_a_generator(x: Any, axis: int = 0) -> Any:
+    y = 1.0 * x
+    rng().shuffle(y, axis=axis)
+    return y
+
+
+def rng() -> np.random.Generator:
+    """One that ``np.random.seed`` seeds, too."""
+    return np.random.default_rng(int(np.random.get_state()[1][0]))
+
+
 _ARRANGED: dict[str, Callable[[Any], Any]] = {
     "shuffle": shuffled,
     "a view": shuffled_in_a_view,
@@ -36,6 +47,12 @@ _ARRANGED: dict[str, Callable[[Any], Any]] = {
     "of a vector": lambda x: np.random.permutation(x[:, 0]),
     "choice": lambda x: np.random.choice(x[:, 0]),
     "choices": lambda x: np.random.choice(x[0], (2, 2)),
+    "by a generator": shuffled_by_a_generator,
+    "columns": lambda x: shuffled_by_a_generator(x, 1),
+    "permutation of columns": lambda x: rng().permutation(1.0 * x, axis=1),
+    "chosen rows": lambda x: rng().choice(x, 3),
+    "chosen columns": lambda x: rng().choice(x, (2, 1), axis=1, shuffle=False, replace=False),
+    "chosen numbers": lambda x: rng().choice(x[:, 2], p=CHANCES),
     "with chances": lambda x: np.random.choice(x[:, 1], 3, replace=False, p=CHANCES),
 }
 
@@ -81,16 +98,9 @@ def test_plain_draws_are_not_kept() -> None:
         assert grad(f, 2.0)[0] == want
 
 
-def test_a_shuffle_of_rows_that_is_none() -> None:
-    """A generator's method takes another way for what is no real array, and would copy rows."""
-    rng = np.random.default_rng(0)
-    with pytest.warns(UserWarning), pytest.raises(MissingRuleError, match="permutation"):
-        grad(lambda x: (lambda y: rng.shuffle(y) or np.sum(y * W))(2.0 * x), A)
-
-
 def test_values_that_would_lose_a_derivative() -> None:
     rng = np.random.default_rng(0)
-    for f in (rng.permutation, rng.permuted, rng.choice):
+    for f in (rng.permuted, rng.poisson, np.random.gamma):
         with pytest.raises(LostDerivativeError, match="test_sampling"):
             grad(lambda x, f=f: np.sum(f(x)), np.arange(3.0))
 

@@ -44,6 +44,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.changes: list[Passing] = []
+        self.draws: list[Any] = []  # blocks that note them
 
     def __reduce__(self) -> str:
         """That of the thread that unpickles."""

@@ -13,6 +13,7 @@ from ..base.containers import is_proxy
 from ..base.types import native_type
 from ..capture.kinds import is_watchable, is_whole
 from ..tape.trees import flatten, holds_keys, is_traceable, keys_in
+from ..tracing.draws import is_recordable
 
 
 class Static:
@@ -50,7 +51,7 @@ def _static_key(leaf: Any, any_of_class: bool) -> Hashable:
     known = Static(leaf)
     if known.comparable:
         return known.kind, leaf
-    return (known.kind,) if any_of_class and is_watchable(leaf) else id(leaf)
+    return (known.kind,) if is_recordable(leaf) or (any_of_class and is_watchable(leaf)) else id(leaf)
 
 
 class Structure:

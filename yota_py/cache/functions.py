@@ -18,6 +18,7 @@ from typing import Any
 
 from ..base import locks
 from ..base.dispatch import mode_of
+from ..base.generators import Draws
 from ..base.refusal import MISFIT, Due, Misfit, Refusal
 from ..base.settings import config, reference
 from ..base.shelf import Shelf
@@ -229,7 +230,8 @@ class FunctionCache:
             result = self.mode.interpret(call)
             account.interpreted(perf_counter() - start)
             return result
-        recording = self._record(call)
+        with Draws() as draws:
+            recording = self._record(call, draws)
         self.stores |= recording.stores
         # What is large is computed by a program at once, where that costs less time or much less memory.
         at_once = recording.nbytes > 0 and (
@@ -243,33 +245,29 @@ class FunctionCache:
                 if alone:
                     self.problems = self._try_to_keep(key, call, recording, account)
                     if at_once and not self.problems:
+                        draws.take_back()
                         result = self._find(key, call)
                         if not issubclass(type(result), Refusal):
                             return result
+                        draws.repeat()
                     recording.result()  # raises what there is to be raised
-                    if self.problems and not self._other_inputs(call, recording):
+                    if self.problems and not self.varying.will_take_others(call.spec, recording):
                         account.failed()
                         if not (force or self.stores):
                             self._say(call)
         return recording.result()
 
-    def _record(self, call: Request) -> TracedCall:
+    def _record(self, call: Request, draws: Draws) -> TracedCall:
         """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
         inputs = self.varying.inputs(call.spec)
         if self.mode.effects or not inputs:
             return self.mode.record(call, inputs)
         with suppress(Exception):  # any: the function's own come again
             return record_to_the_end(self.mode, call, inputs)
+        draws.take_back()
         recording = self.mode.record(call, frozenset())
         self.varying.give_up()
         return recording
-
-    def _other_inputs(self, call: Request, recording: TracedCall) -> bool:
-        """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
-        if recording.captures is not None and recording.captures.instances.failed:
-            return self.varying.give_up_objects()
-        varies = self.varying.inputs(call.spec) != recording.inputs
-        return recording.passing or varies or self.varying.give_up(whole=True)
 
     def _open(self, key: Hashable, call: Request) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""

@@ -84,10 +84,6 @@ class _Writer(Writer):
 
     # -- expressions
 
-    def constant(self, value: Any) -> str:
-        """The expression of a value that the guards know."""
-        return self.captures.guards.constant(value).code
-
     def _output(self, var: Variable) -> str:
         return self.outputs.setdefault(var, f"y{len(self.outputs)}")
 

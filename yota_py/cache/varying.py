@@ -15,6 +15,7 @@ import optree
 
 from ..capture.attributes import is_within
 from ..capture.kinds import FLOATS, is_watchable, is_whole
+from .modes import TracedCall
 from .variants import Signature
 
 OFTEN = 3  # values of a whole number
@@ -91,6 +92,12 @@ class Varying:
         for i, (a, b) in enumerate(zip(before, after, strict=False)):
             if (is_whole(a) and is_whole(b) and a != b) or (a is not b and type(a) is type(b) and self._may_vary(a)):
                 self._seen.setdefault(spec, {})[i, is_whole(a)] = {*range(OFTEN)}
+
+    def will_take_others(self, spec: optree.PyTreeSpec, recording: TracedCall) -> bool:
+        """Whether the next trace takes other numbers as inputs, or objects as they are, so that it may be compiled."""
+        if recording.captures is not None and recording.captures.instances.failed:
+            return self.give_up_objects()
+        return recording.passing or self.inputs(spec) != recording.inputs or self.give_up(whole=True)
 
     def give_up_objects(self) -> bool:
         """From now on, objects are known by themselves; tells whether any were not."""

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import is_traced
+from ..base.generators import Draws
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, unwinding
 from ..errors import UntraceableError, YotaError
+from ..tracing.draws import is_recording
 from ..tracing.stand_ins import tracing
 from .places import Holder
 from .plain import Performance, Plain
@@ -40,8 +42,13 @@ def perform(
     if tracing() or sys.getprofile() is not None:
         raise UntraceableError("another function is being traced, or a profiler is active")
     attempts = Attempts()
-    while (performance := _attempt(f, args, kwargs, inputs, attempts)) is None:
-        pass
+    with Draws() as draws:
+        try:
+            while (performance := _attempt(f, args, kwargs, inputs, attempts)) is None:
+                draws.take_back()
+        except UntraceableError:
+            draws.take_back()
+            raise
     return performance
 
 
@@ -144,7 +151,7 @@ def _has_learned(recording: Recording, attempts: Attempts) -> bool:
 
 def _pair(performance: Performance, copy: Any, own: Any, slot: Slot) -> None:
     """Remember which container among the arguments each copy stands for, and how it is found in another call."""
-    if copy is own or is_traced(copy):
+    if copy is own or is_traced(copy) or is_recording(copy):
         return
     items: dict[Any, Any]
     holder = Holder(copy, [slot], own)

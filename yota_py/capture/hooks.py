@@ -16,9 +16,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..base.generators import NUMPYS, fingerprint, put_back, state_of
 from ..base.ownership import is_ours, ours
 from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
+from ..tracing.draws import BY_LIBRARY
+from ..tracing.traces import Trace
 from .comparisons import COMPARING
 from .kinds import problem_of_call
 from .leftovers import Leftovers
@@ -50,14 +53,14 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
             hook = Passing() if busy else (
                 _Profiled(captures, hearing) if tool is None else _Monitored(captures, tool, hearing)
             )
-            before = _Generators()
+            before = _Libraries(captures.trace)
             try:
                 with Uncollected(), hearing, hook:
                     result = call()
                 if captures.given_up:  # and the function has gone on
                     raise YotaError(captures.problems[-1])
                 if before.have_drawn() and not any("random" in problem for problem in captures.problems):
-                    captures.problems.append("a function of a library draws random numbers")
+                    captures.problems.append(BY_LIBRARY)
                     if captures.trace.effects:
                         raise YotaError(captures.problems[-1])
             except (Abandoned, YotaError):
@@ -102,28 +105,26 @@ class _Restored(Passing):
             captures.problems.append("it stores traced values outside of itself")
 
 
-class _Generators:
+class _Libraries:
     """The states of the random number generators that libraries share: their C code is not heard of."""
 
-    def __init__(self) -> None:
-        self._numpys: Any = np.random.get_state(legacy=False)  # with a second normal deviate, which may be there
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        trace.numpys, self._numpys = fingerprint(NUMPYS), state_of(NUMPYS)
         torch: Any = sys.modules.get("torch")
         self._torchs = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
 
-    def _compared(self) -> Any:
-        known = self._numpys | self._numpys["state"] | {"state": None}
-        return (
-            {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in known.items()},
-            None if self._torchs is None else self._torchs.numpy().tobytes(),
-        )
-
     def have_drawn(self) -> bool:
-        """Whether they are in other states now."""
-        return bool(_Generators()._compared() != self._compared())
+        """Whether they are in other states now than the function is known to have left them in."""
+        if self._torchs is not None and not bool((sys.modules["torch"].get_rng_state() == self._torchs).all()):
+            return True
+        if self._trace.draws:
+            return bool(fingerprint(NUMPYS) != self._trace.numpys)
+        return repr(state_of(NUMPYS)) != repr(self._numpys)
 
     def put_back(self) -> None:
         """Give them these states again."""
-        np.random.set_state(self._numpys)
+        put_back(NUMPYS, self._numpys)
         if self._torchs is not None:
             sys.modules["torch"].set_rng_state(self._torchs)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 from ..base.containers import base_of, kinds_of, refill, with_items
@@ -98,3 +99,12 @@ class Items:
         if kind is not list and kind is not dict:
             self.tuples[id(made)] = made, value, slot
         return made
+
+
+def implementations(fn: Any, slot: Slot, guards: Guards) -> Iterator[tuple[Any, Slot]]:
+    """The functions of ``functools.singledispatch`` behind one, and where each is found."""
+    if isinstance(table := getattr(fn, "registry", None), MappingProxyType):
+        values = guards.local(Slot(f"tuple({slot}.registry.values())", slot.words))
+        known = guards.constant(tuple(table.values()))
+        guards.require(f"{values} == {known}", slot, f"with {len(table)} implementations")
+        yield from ((implementation, values.item(literal(i))) for i, implementation in enumerate(table.values()))

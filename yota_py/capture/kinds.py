@@ -106,6 +106,13 @@ def is_set_of_constants(value: Any) -> bool:
     return type(value) is set and all(type(item) in (str, bytes, int, float, bool, type(None)) for item in value)
 
 
+def problems_of_frozenset(value: Any) -> list[str]:
+    """Why a frozenset cannot be relied on, if there is a reason; there is none for other values."""
+    if isinstance(value, frozenset) and not all(is_of_library(type(item)) for item in value):
+        return ["it reads a frozenset of objects, which cannot be watched"]
+    return []
+
+
 def is_bound(value: Any) -> bool:
     """Whether a value is a method in C of an object that may change, such as ``table.get``."""
     owner = getattr(value, "__self__", None) if isinstance(value, types.BuiltinFunctionType) else None
@@ -185,7 +192,11 @@ _ATTRIBUTES = {
          "vars", "globals", "locals", "dir", "format_map"],
         "reads what cannot be followed"
     ),
-    **dict.fromkeys(["random", "default_rng", "RandomState", "Generator"], "draws random numbers"),
+    **dict.fromkeys(
+        ["RandomState", "Generator", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SystemRandom",
+         "get_bit_generator", "set_bit_generator"],
+        "makes random number generators"
+    ),
     **dict.fromkeys(["now", "utcnow", "today"], "asks for the time"),
     **dict.fromkeys(["environ", "environb", "getenv", "getenvb"], "asks for the environment"),
     **dict.fromkeys(["shares_memory", "may_share_memory"], "asks who shares memory"),
@@ -217,7 +228,7 @@ def problem_of_attribute(name: str, *, of_self: bool) -> str:
 
 def problem_of_value(value: Any) -> str:
     """Why what a value gives or reads, when it is called or asked, cannot be relied on; empty if it can."""
-    if isinstance(value, _RANDOM) or module_of(value) in _RANDOM_MODULES:
+    if isinstance(value, _RANDOM) or (module_of(value) in _RANDOM_MODULES and not isinstance(value, types.ModuleType)):
         return "it reads a random number generator"
     if isinstance(value, _OPAQUE):
         return f"it reads an operator.{type(value).__name__}, which cannot be followed"

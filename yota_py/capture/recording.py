@@ -13,6 +13,7 @@ from ..base import locks
 from ..base.containers import items_of
 from ..base.dispatch import is_traced, mode_of, shadow
 from ..base.floating import RAISES_ERRORS, raises_errors
+from ..base.generators import Draws
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state, unwinding
 from ..errors import LostDerivativeError, MutationError, YotaError
@@ -22,6 +23,7 @@ from ..tape.operations import Call, Constant, Input, Variable, site_of, user_sit
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
+from ..tracing.draws import is_recordable, problems_of_decisions
 from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
 from ..tracing.libraries import adopt
 from ..tracing.stand_ins import Installed, noticing, tracing
@@ -67,14 +69,16 @@ def record_watched(
     recording = Recording(f, args, kwargs, active, inputs)
     recording.trace.derived = derived
     stand_ins = len(patched)
-    try:
-        recording.run()
-    except LostDerivativeError:
-        adopt()
-        if not load_pending() and len(patched) == stand_ins:
-            raise
-        del recording  # f has imported a library: now its functions notice tracers
-        return record_watched(f, args, kwargs, active, inputs, derived=derived)
+    with Draws() as draws:
+        try:
+            recording.run()
+        except LostDerivativeError:
+            adopt()
+            if not load_pending() and len(patched) == stand_ins:
+                raise
+            del recording  # f has imported a library: now its functions notice tracers
+            draws.take_back()
+            return record_watched(f, args, kwargs, active, inputs, derived=derived)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems
     if (shared := recording.shared_memory()) is not None:
@@ -126,10 +130,10 @@ class Recording:
                 trace.tape.leaves.append(check_leaf(leaf, name))
                 tracers.append(leaf)
         self.positions = {leaf: i for i, leaf in enumerate(trace.tape.leaves) if isinstance(leaf, Variable)}
-        self._items = tracers
-        self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, tracers)
-        places = places_of(in_spec) if any(type(i) is int for i in inputs) else ()
+        places = places_of(in_spec) if any(type(i) is int for i in inputs) or any(map(is_recordable, tracers)) else ()
         self.captures = Captures(trace, f, [name for _, name in names], inputs, attempts, places)
+        self._items = [self.captures.generators.given(x) for x in tracers]
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] = unflatten(in_spec, self._items)
 
     @unwinding
     def run(self) -> Any:
@@ -152,6 +156,7 @@ class Recording:
             raise trace.refused
         self.captures.comparisons.settle()
         self.captures.finish()
+        trace.problems += problems_of_decisions(trace)
         if not trace.effects:
             self._heed_identities()
         if (key := _traced_key(out)) is not None:

@@ -1,9 +1,8 @@
 """What a function reads besides its arguments, found while it is traced, so that a cached program can ask again.
 
-The names that ``f`` and the Python functions it calls read (globals, closure cells, defaults, attributes of objects,
-items of containers) are walked; arrays among them are exchanged for tracers while the trace runs, so that they become
-inputs of the tape, read by reference at every later call. Everything else is guarded: numbers and strings by value,
-functions, modules and objects by identity, containers item by item. What cannot be guarded is a reason not to cache.
+The names that ``f`` and the Python functions it calls read (globals, cells, defaults, attributes, items) are walked;
+arrays among them are exchanged for tracers while the trace runs, so that they are inputs of the tape, read anew at each
+call. All else is guarded: numbers and texts by value, functions and objects by identity, containers item by item.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from ..errors import Abandoned
 from ..registry.contents import copy_of, is_known, parts_of, unchanged
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
+from ..tracing.draws import is_recordable
 from ..tracing.foreign import kind_of
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
@@ -33,9 +33,10 @@ from .bytecode import ANY, Names, names_of, nested
 from .captured import Captured
 from .comparisons import Comparisons
 from .conversion import Conversions
+from .generators import Generators
 from .guards import Guards
 from .imports import Imports
-from .items import Items
+from .items import Items, implementations
 from .memos import Memos
 from .places import Attribute, Builtin, Exchange, Item, Spot
 from .rules import read_rules
@@ -60,6 +61,7 @@ class Captures:
         self.guards = Guards()
         self.captured = Captured(trace, self.guards, attempts.tied if attempts is not None else {})
         self.exchange = Exchange(trace)
+        self.generators = Generators(self.guards, self.exchange)
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
@@ -88,9 +90,10 @@ class Captures:
             elif not isinstance(leaf, Variable) and not (
                 isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
             ):
-                if place := (self._places[i] if i in self.inputs and kinds.is_watchable(leaf) else ""):
+                varies = i in self.inputs and kinds.is_watchable(leaf)
+                if place := (self._places[i] if varies or is_recordable(leaf) else ""):
                     self.instances.positions.add(i)
-                    self.instances.paths.add(name)
+                    self.instances.paths |= {name} if varies else set()
                 self._value(leaf, self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name))
         self.attributes.settle()
 
@@ -208,19 +211,15 @@ class Captures:
             code, known = self.guards.constant(fn.__code__), self.guards.constant(mode)
             was = f"{slot}.__code__ is {code} and {slot}.__yota_cache__.mode == {known}"
             self.guards.require(was, slot, f"what {fn.__name__} was", minor=True)
-        if mode is not None:  # it is the user's, to whom attributes of it are static variables
-            self.attributes.watch(fn, slot)
+        if mode is not None:
+            self.attributes.watch(fn, slot)  # it is the user's, to whom attributes of it are static variables
         if (entry := primitive_of(fn)) is not None and entry.body is not None:
             held = self.guards.constant(entry, entry.name).attribute("body")
             self._read(entry.body, held, Attribute(entry, "body"), f"the body of {entry.name}")
         if hasattr(fn, "__wrapped__"):
             self._callable(fn.__wrapped__, slot.attribute("__wrapped__"), itself=itself)
-        if isinstance(table := getattr(fn, "registry", None), types.MappingProxyType):  # functools.singledispatch
-            values = self.guards.local(Slot(f"tuple({slot}.registry.values())", slot.words))
-            known = self.guards.constant(tuple(table.values()))
-            self.guards.require(f"{values} == {known}", slot, f"with {len(table)} implementations")
-            for i, implementation in enumerate(table.values()):
-                self._callable(implementation, values.item(literal(i)), itself=True)
+        for implementation, held in implementations(fn, slot, self.guards):
+            self._callable(implementation, held, itself=True)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
@@ -311,6 +310,8 @@ class Captures:
             return self.captured.array(value, slot)
         if (sink := self.sinks.stand_in(value, slot, name)) is not None:
             return sink
+        if (generator := self.generators.stand_in(value, slot)) is not None:
+            return generator
         if (stand_in := stand_in_for(value)) is not None:  # from math import sin
             self.guards.require_is(slot, value)
             if type(value) is types.MethodType:
@@ -336,8 +337,8 @@ class Captures:
         taken = kind and (slot.words in self.inputs or self.instances.hold(slot.words)) and not self.guards.knows(value)
         if taken or self.instances.slot(value) is not None:
             return self._instance(value, slot) if self.instances.meet(value, slot) else value
-        known = keep or kinds.holds_nothing(value)
-        require: Any = self.guards.require_is if known else functools.partial(self.guards.require_object, kind=kind)
+        of_kind: Any = functools.partial(self.guards.require_object, kind=kind)
+        require = self.guards.require_is if keep or kinds.holds_nothing(value) else of_kind
         require(slot, value, minor=is_library(kinds.module_of(value)))
         if isinstance(value, functools.partial) and not isinstance(value, types.FunctionType):
             return self._callable(value, slot)
@@ -391,8 +392,7 @@ class Captures:
         if not kinds.is_of_library(type(value)):
             guards.require_is(slot, value)
             return self._instance(value, slot)
-        if isinstance(value, frozenset) and not all(kinds.is_of_library(type(item)) for item in value):
-            self.problems.append("it reads a frozenset of objects, which cannot be watched")
+        self.problems += kinds.problems_of_frozenset(value)
         number = type(value) if kinds.is_float(value) or kinds.is_whole(value) else None
         if number and slot.words in self.inputs:
             return self.captured.number(value, slot)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..base.containers import mapped
 from ..base.dispatch import original
+from ..base.generators import Draw
 from ..base.types import ArrayType, Type, order_in_memory, typeof
 from ..base.unwinding import quietly
 from ..registry.applied import written_out
@@ -23,7 +24,7 @@ from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
-from ..tape.show import text_of
+from ..tape.show import name_of, text_of
 from ..tape.tape import Tape
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
@@ -122,13 +123,16 @@ def _without_memory(value: Any) -> Any:
 class _Replay(Recorder):
     """A tape that is played on tracers while it is written."""
 
-    __slots__ = ("trace",)
+    __slots__ = ("_captured", "trace")
 
     def __init__(self, like: Tape, *, exact: bool) -> None:
         super().__init__(Tape(like.name, like.site, in_spec=like.in_spec))
         self.trace = _Lowering(Tape(like.name, like.site, in_spec=like.in_spec), exact=exact)
+        self._captured = sum(isinstance(op, Constant) and op.captured is not None for op in like.ops)
 
     def take(self, op: Operation, value: Any) -> Variable:
+        if isinstance(op, Call) and type(op.fn) is Draw:
+            return self._draw(op, value)
         if isinstance(op, Call):
             var = self.call(op.fn, op.args, op.kwargs, site=op.site, note=op.note)
             if not _is_of(self[var], op.type):  # written out, it is another function for these operands
@@ -142,6 +146,14 @@ class _Replay(Recorder):
         if isinstance(op, Constant) and op.captured is None and isinstance(op.value, np.ndarray):
             return self.append(op, op.value)  # what is computed from it alone is computed now
         return self.append(op, self.trace.tracer(self.trace.append(op, value)))
+
+    def _draw(self, op: Call, value: Any) -> Variable:
+        """What is drawn is given to a program at each call, after all that the function has captured."""
+        if not isinstance(op.type, ArrayType):  # a generator is made, or seeded
+            return self.append(op, value)
+        given = Constant(value, op.type, name_of(op.fn), op.site, self._captured)
+        self._captured += 1
+        return self.append(op, self.trace.tracer(self.trace.append(given, value)))
 
     def _as_it_is(self, op: Call) -> Any:
         """A call of a primitive that is not written out."""

@@ -20,6 +20,8 @@ from .registry import listeners
 patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 # What tells of the arguments of a method whether its stand-in is needed; of all others, whether there are traced ones.
 finders: dict[Callable[..., Any], Callable[..., bool]] = {}
+# Those that are called whoever calls: also C code.
+anywhere_called: set[Callable[..., Any]] = set()
 
 # What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
 # what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
@@ -36,13 +38,15 @@ holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 
 def patch(
-    owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = ()
-) -> Callable[..., Any]:
+    owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = (),
+    anywhere: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
     """A stand-in for ``owner.name`` that notices traced arguments; it takes that place while a trace is active.
 
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
     classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
-    primitive that computes the same: register its rule. Returns the stand-in.
+    primitive that computes the same: register its rule. One that is called ``anywhere`` is called by C code and
+    libraries as well. Returns the stand-in.
 
     Raises AttributeError for what the owner has not, or has inherited: that stands in another class.
     """
@@ -56,6 +60,8 @@ def patch(
         states.setdefault(owner, own_attributes)
     if holds:
         holding[stand_in] = holds
+    if anywhere:
+        anywhere_called.add(stand_in)
     if again:
         for forget in listeners:
             forget()

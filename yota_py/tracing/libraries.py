@@ -255,7 +255,7 @@ _METHODS: list[tuple[str, str, str, Make]] = [
     ("json", "JSONEncoder", "iterencode", _around(_encoded)),
     ("numpy", "finfo", "__new__", _around(_of_type)), ("numpy", "iinfo", "__init__", _around(_of_type)),
     ("numpy.ma", "MaskedArray", "_delegate_binop", _always(lambda self, other: True)),
-    ("numpy.random", "", "default_rng", _around(_copying)), ("torch", "", "tensor", _around(_copying)),
+    ("torch", "", "tensor", _around(_copying)),
     *(("scipy.sparse", cls, "_matmul_dispatch", _always(product)) for cls in ("csr_array", "coo_array")),
     *(("scipy.sparse", cls, "_rmatmul_dispatch", _always(lambda self, other: product_from_left(other, self)))
       for cls in ("csr_array", "coo_array")),

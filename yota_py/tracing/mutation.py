@@ -16,7 +16,6 @@ from ..base.dispatch import decided, find_traced, is_traced, shadow
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MutationError
-from ..registry.patches import patch
 from ..registry.registry import methods, setters
 from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
@@ -292,42 +291,3 @@ def _check_dtype(x: Tracer, value: Any) -> None:
         raise LostDerivativeError(f"{user_site()}: writing a traced {typeof(value)} into an array of dtype {x.dtype} "
                                   "would drop its derivative. Make the array with a floating dtype: np.zeros(n), not "
                                   f"np.zeros(n, {x.dtype})")
-
-
-# ------------------------------------------- np.random's functions that arrange an array anew: positions are drawn
-
-_random: Any = np.random
-_shuffle, _permutation, _choice = _random.shuffle, _random.permutation, _random.choice
-
-
-def _taken(x: Any, draw: Callable[[int], Any], axis: int = 0) -> Any:
-    """The elements of ``x`` at the positions that are drawn among so many."""
-    at = np.asarray(draw(x.shape[axis]))
-    return np.take(x, _constant(x, at) if at.ndim else int(at), axis=axis)
-
-
-def _shuffled(x: Any) -> None:
-    if not isinstance(x, Tracer) or not x.ndim:
-        _shuffle(x)
-        return
-
-    def draw(n: int) -> Any:
-        at = np.arange(n)
-        _shuffle(at)
-        return at
-
-    overwrite(x, _taken(x, draw))
-
-
-def _permuted(x: Any) -> Any:
-    return _taken(x, _permutation) if isinstance(x, Tracer) and np.ndim(x) else _permutation(x)
-
-
-def _chosen(a: Any, size: Any = None, replace: Any = True, p: Any = None) -> Any:
-    if not isinstance(a, Tracer) or np.ndim(a) != 1:
-        return _choice(a, size, replace, p)
-    return _taken(a, lambda n: _choice(n, size, replace, p))
-
-
-for _name, _stand_in in (("shuffle", _shuffled), ("permutation", _permuted), ("choice", _chosen)):
-    patch(np.random, _name, _stand_in)

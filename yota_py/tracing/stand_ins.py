@@ -28,6 +28,7 @@ from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
 from ..registry.constants import as_constants, made_of_numbers
 from ..registry.patches import (
+    anywhere_called,
     finders,
     holding,
     makers,
@@ -327,13 +328,14 @@ def noticing(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    in_math = getattr(fn, "__module__", "") in ("math", "cmath")
-    is_method = not isinstance(getattr(fn, "__self__", sys), ModuleType)  # np.random.choice: what it gives varies
+    in_math, anywhere = getattr(fn, "__module__", "") in ("math", "cmath"), traced in anywhere_called
 
     @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if not state.traces or state.suspended:
             return fn(*args, **kwargs)
+        if anywhere:
+            return traced(*args, **kwargs)
         frame = sys._getframe(1)
         if _is_plain(frame):
             return fn(*args, **kwargs)
@@ -342,10 +344,8 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if not calls(frame, stand_in, fn.__name__):  # C code that the user's line has called, which wants real arrays
             return fn(*args, **kwargs)
         result = traced(*args, **kwargs)
-        if is_method:
-            state.traces[-1].problems.append(f"it calls {fn.__qualname__}, whose answer may differ next time")
         given = (*args, *kwargs.values())
-        if is_method or _reads_array(given):
+        if _reads_array(given):
             return result
         return as_constants(result) if type(result) in (np.ndarray, tuple) else made_of_numbers(result, given)
 

@@ -70,9 +70,9 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "effects", "hashed",
-        "heeds_layout", "imports", "level", "lost", "many", "matrices", "problems", "refused", "roots", "sets_errors",
-        "shown", "site", "strangers", "thread", "truths", "unsettled", "writes",
+        "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "draws", "effects",
+        "hashed", "heeds_layout", "imports", "level", "lost", "made", "many", "matrices", "numpys", "problems",
+        "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths", "unsettled", "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -95,6 +95,9 @@ class Trace(Recorder):
         self.captured = 0  # so many arrays and numbers that the function reads from elsewhere
         self.decisions = 0  # so many guards
         self.writes = 0  # so many assignments to traced arrays
+        self.draws = 0  # so many times that random numbers are drawn
+        self.made: dict[int, Variable] = {}  # by their identity, generators that the function makes
+        self.numpys: Any = None  # the fingerprint of the generator of ``np.random``, after what is known to be drawn
         self.matrices: list[Any] = []  # the sparse ones that guards compare
         self.shown: list[Any] = []  # arrays whose memory somebody looks at
         self.hashed: list[Any] | None = []  # what is looked up in dicts and sets or put there; None: it is taken out

@@ -21,7 +21,7 @@ from ..kernels.lapack import RAISED
 from ..kernels.store import addresses
 from ..plan.plan import Plan, make_plan
 from ..schedule.fuse import fuse
-from ..schedule.steps import Python
+from ..schedule.steps import Cluster, Concatenate, Gather, Matmul, Python, Require, Scatter, Step
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
@@ -50,7 +50,9 @@ class Program:
             raise
 
     def _make(self, tape: Tape, types: Sequence[Type], turned: Collection[int]) -> None:
-        self.plan = plan = make_plan(fuse(tape), turned)
+        schedule = fuse(tape)
+        self.plan = plan = make_plan(schedule, turned)
+        self.certain = not plan.decisions and all(map(_is_certain, schedule.steps))  # it refuses nothing that fits
         for kind, *rest in plan.results:
             if kind == "variable":
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
@@ -72,6 +74,11 @@ class Program:
     def calls(self) -> int:
         """How often it has answered with results."""
         return int(self._table[CALLS])
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it refuses the next call."""
+        return bool(self._table[CALLS] >= self._table[LIMIT])
 
     @property
     def limit(self) -> int:
@@ -195,6 +202,13 @@ class Program:
                 x = np.int64(x)
             out.append(x)
         return tuple(out)
+
+
+def _is_certain(step: Step) -> bool:
+    """Whether there are no values of which a step makes nothing."""
+    if isinstance(step, Cluster):
+        return not any(isinstance(item, Gather | Scatter | Require) for item in step.items)
+    return isinstance(step, Matmul | Concatenate)
 
 
 def _misfit(*values: Any) -> Refusal:

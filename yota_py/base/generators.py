@@ -1,0 +1,107 @@
+"""Random number generators of NumPy and Python: their states, and blocks whose draws may be taken back."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .unwinding import Passing, state
+
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+NUMPYS: Any = vars(np.random.mtrand)["_rand"]  # that of ``np.random.normal`` and its like
+PYTHONS: Any = vars(random)["_inst"]  # that of ``random.random``
+
+# Methods of ``RandomState`` that neither take nor leave a second normal deviate.
+PLAIN = frozenset(
+    "rand random random_sample uniform randint random_integers choice permutation shuffle standard_exponential".split()
+)
+_BYTES = 4 * 625  # of the Mersenne Twister: its words, and the position among them
+
+
+def state_of(generator: Any, *, methods: Collection[str] = ("normal",)) -> Any:
+    """The state of a generator, a copy; all of it that these ``methods`` change."""
+    bits = getattr(generator, "_bit_generator", None)
+    if type(bits) is np.random.MT19937 and PLAIN.issuperset(methods):  # what there is besides takes long to read
+        return ctypes.string_at(bits.ctypes.state_address, _BYTES)
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state(legacy=False)  # with a second normal deviate, which may be there
+    return generator.getstate()
+
+
+def put_back(generator: Any, known: Any) -> None:
+    """Let a generator be in this state again."""
+    if type(known) is bytes:
+        ctypes.memmove(generator._bit_generator.ctypes.state_address, known, _BYTES)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = known
+    elif isinstance(generator, np.random.RandomState):
+        generator.set_state(known)
+    else:
+        generator.setstate(known)
+
+
+class Draws(Passing):
+    """A block in which it is noted in which states generators were before they drew."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[Any, Any]] = {}
+        self._after: list[tuple[Any, Any]] = []
+
+    def begin(self) -> Draws:
+        state.draws.append(self)
+        return self
+
+    def end(self) -> None:
+        if self in state.draws:
+            state.draws.remove(self)
+
+    def note(self, generator: Any) -> None:
+        """It is going to draw."""
+        if id(generator) not in self._before:
+            self._before[id(generator)] = generator, state_of(generator)
+
+    def take_back(self) -> None:
+        """Let all be in the states that they were in when the block began."""
+        self._after = [(generator, state_of(generator)) for generator, _ in self._before.values()]
+        for generator, known in self._before.values():
+            put_back(generator, known)
+
+    def repeat(self) -> None:
+        """Let all be in the states that they were in when the draws were taken back."""
+        for generator, known in self._after:
+            put_back(generator, known)
+
+
+def will_draw(generator: Any) -> None:
+    """Tell all blocks of this thread that a generator is going to draw."""
+    for block in state.draws:
+        block.note(generator)
+
+
+def fingerprint(generator: Any) -> Any:
+    """What tells whether a generator has drawn, soon: of NumPy's own, all but a second normal deviate."""
+    return repr(known) if isinstance(known := state_of(generator, methods=()), dict) else known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """A method of a generator, or what makes one of a seed, as operations on tapes call it: again, whenever they are
+    played. If it is ``of`` nothing, the generator is the first argument."""
+
+    of: Any
+    name: str
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        of, args = (self.of, args) if self.of is not None else (args[0], args[1:])
+        return getattr(of, self.name)(*args, **kwargs)
