@@ -50,6 +50,7 @@ def _compiled_at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     exceptions are marked."""
     config.compile = "auto" if request.node.get_closest_marker("default_policy") else "always"
     config.audit = "sampled" if request.node.get_closest_marker("audited") else "off"
+    config.background = False
     yield
     config.compile, config.check, config.audit = "auto", False, "sampled"
 

@@ -67,7 +67,8 @@ class Config:
     that come out of it, ``"full"`` leaves them there. ``cache_dir``: the directory in which machine code is kept for
     other processes, ``None`` for none; it is used only if nobody else can write there. The default is the platform's
     for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
-    line on a terminal says what is being compiled while that takes more than a second.
+    line on a terminal says what is being compiled while that takes more than a second. ``background``: whether, with
+    ``compile = "auto"``, gradients are interpreted until a thread has compiled them, rather than wait for it.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -76,7 +77,9 @@ class Config:
     ('auto', 'sampled', False)
     """
 
-    __slots__ = ("_cache_dir", "audit", "cache_bytes", "check", "compile", "progress", "special", "traceback")
+    __slots__ = (
+        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "special", "traceback",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.compile = "auto"
@@ -84,14 +87,14 @@ class Config:
         self.check = False
         self.cache_bytes = 1 << 30
         self.traceback = "short"
-        self.progress = True
+        self.progress = self.background = True
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"config.{name} is one of {', '.join(map(repr, _CHOICES[name]))}; got {value!r}")
-        if name in ("check", "progress") and not isinstance(value, bool):
+        if name in ("check", "progress", "background") and not isinstance(value, bool):
             raise ValueError(f"config.{name} is True or False; got {value!r}")
         if name == "cache_bytes" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"config.cache_bytes is a number of bytes; got {value!r}")
@@ -120,12 +123,17 @@ class Config:
         self.special = bool(reference.threads) or self.audits_all or getattr(self, "compile", "") == "never"
 
     @property
+    def later(self) -> bool:
+        """Whether calls do not wait for what is compiled."""
+        return self.background and self.compile == "auto"
+
+    @property
     def audits_all(self) -> bool:
         """Whether each call of a compiled program is audited."""
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background")
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

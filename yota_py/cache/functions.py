@@ -22,23 +22,23 @@ from ..base.generators import Draws
 from ..base.refusal import MISFIT, Due, Misfit, Refusal
 from ..base.settings import config, reference
 from ..base.shelf import Shelf
-from ..base.types import native_type
 from ..base.unwinding import Holding, unwinding
 from ..capture.guards import Changed
 from ..errors import YotaError
 from ..registry.registry import listeners
 from . import notices
-from .arguments import Structure, key_of
+from .arguments import key_of
 from .audit import Finding, audited
+from .background import submit
+from .making import WAIT_SECONDS, prepared
 from .modes import Mode, Request, TracedCall, record_to_the_end
 from .policy import MUCH_MEMORY, Account, Accounts
-from .variants import MAX_VARIANTS, Signature, Variant
+from .variants import Signature, Variant
 from .varying import Varying
 
 MAX_SIGNATURES = 64  # per function
 MAX_FUNCTIONS = 2048
 BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
-WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
 _programs: Shelf[Signature] = Shelf(  # of all functions
     lambda signature: signature.nbytes, lambda: config.cache_bytes, lambda signature: signature.drop()
@@ -119,6 +119,7 @@ class FunctionCache:
         self._previous: Signature | None = None  # the one that served before another one did
         self.accounts = Accounts()
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
+        self._cleared = 0  # so many times
         self._said = self.stores = False  # it stores: the function has effects that its programs have not
         self.distrusted = ""  # why its programs are used no more
 
@@ -225,6 +226,8 @@ class FunctionCache:
         account = self.accounts.get(key)
         if account is None:
             account = self._open(key, call)
+        if account.job is not None and (account.job.is_done or force or not config.later):
+            self._settle(account, call)
         start = perf_counter()
         if self.mode.plain and not (force or account.due):
             result = self.mode.interpret(call)
@@ -243,7 +246,9 @@ class FunctionCache:
         if force or at_once or account.due:
             with Holding(locks.compiling, WAIT_SECONDS if force else 0.0) as alone:
                 if alone:
-                    self.problems = self._try_to_keep(key, call, recording, account)
+                    later = config.later and not (force or at_once or self.mode.effects)
+                    keep = partial(self._keep, key, call, recording, account, later)
+                    self.problems = self._tried(keep, call, recording.result)
                     if at_once and not self.problems:
                         draws.take_back()
                         result = self._find(key, call)
@@ -291,14 +296,14 @@ class FunctionCache:
         numbers = refusal.numbers() if isinstance(refusal, Changed) else []
         self.varying.changed([*numbers, *self.varying.held(self._recent, call.spec, *call)])
 
-    def _try_to_keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account) -> list[str]:
-        """``_keep``, which never breaks a call: where the compiler fails, the function is interpreted."""
+    def _tried(self, keep: Callable[[], list[str]], call: Request, result: Callable[[], Any]) -> list[str]:
+        """What ``keep`` returns. It never breaks a call: where the compiler fails, the function is interpreted."""
         try:
-            return self._keep(key, call, recording, account)
+            return keep()
         except YotaError as reason:
             return [str(reason)]
         except Exception as error:  # any: the result of the call is known, or
-            recording.result()  # raises it too
+            result()  # raises it too
             where = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
             problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
             if not self._said:
@@ -307,43 +312,29 @@ class FunctionCache:
             return [problem]
 
     @unwinding
-    def _keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account) -> list[str]:
-        """Compile a traced call; returns the reasons why other calls cannot rely on it."""
-        if recording.problems:
-            return recording.problems
-        captures = recording.captures
-        assert captures is not None and recording.source is not None and recording.compile is not None
-        self.varying.holders |= captures.instances.paths
-        guards = captures.guards
-        guard = guards.function()
-        with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
-            values = guard(call.f, call.args, call.kwargs)
-        if isinstance(values, Changed):
-            self.varying.changed(guards.changed_numbers(*call), itself=True)
-            if not self.mode.effects:
-                return [f"it changes what it reads: {values}"]
-        if self.mode.effects:
-            if (now := Request(*call, objects=True)).endless:
-                return ["it puts an argument into itself"]
-            self.varying.replaced(call.leaves, now.leaves, now.spec)
-        if self.varying.inputs(call.spec) > recording.inputs:
-            return ["it counts in what it reads; the next program takes the number as an input"]
-        types = [native_type(value) for value in captures.captured.values]
-        known = self.signatures.get(key, ())
-        signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
-        variant = Variant(recording.source.tape)
-        if signature is None:
-            structure = Structure(
-                call.leaves, call.spec, recording.traced, captures.instances.positions, objects=self.mode.effects
-            )
-            signature = Signature(structure, guards, guard, types, recording.arguments)
-        elif (before := signature.find(variant.path)) is not None:
-            return [before.problem] if before.problem else []
-        elif len(signature.variants) >= MAX_VARIANTS:
-            return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
+    def _keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account, later: bool) -> list[str]:
+        """Compile a traced call, perhaps ``later``; returns the reasons why other calls cannot rely on it."""
+        made = prepared(self.mode, call, recording, self.varying, self.signatures.get(key, ()))
+        if isinstance(made, list):
+            return made
+        finish = partial(self._finish, key, call, recording, account, *made, self._cleared)
+        if later:
+            account.job = submit(finish)
+            return []
+        return finish()
+
+    def _finish(
+        self, key: Hashable, call: Request, recording: TracedCall, account: Account, signature: Signature,
+        variant: Variant, cleared: int,
+    ) -> list[str]:  # fmt: skip
+        """Compile what is prepared, and keep it, unless all has been forgotten by then."""
+        assert recording.source is not None and recording.compile is not None
         with account.compiling(n := len(recording.source.tape)), notices.progress(call, n):
             variant.compile(partial(recording.compile, signature.structure))
+        if cleared != self._cleared:
+            return []
         signature.add(variant)
+        known = self.signatures.get(key, ())
         if signature in known:
             _programs.make_room()
         else:
@@ -353,6 +344,16 @@ class FunctionCache:
             _programs.add(signature)
         self._prefer(signature)
         return [variant.problem] if variant.problem else []
+
+    def _settle(self, account: Account, call: Request) -> None:
+        """A program was compiled while calls went on; if there is none, it is said why."""
+        job, account.job = account.job, None
+        assert job is not None
+        job.give_up()
+        self.problems = self._tried(job.result, call, lambda: None)
+        if self.problems and not self.varying.give_up(whole=True):
+            account.failed()
+            self._say(call)
 
     @unwinding
     def compile(self, call: Request) -> None:
@@ -391,6 +392,7 @@ class FunctionCache:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._cleared += 1
         with Holding(locks.compiling, WAIT_SECONDS):
             for signatures in list(self.signatures.values()):
                 for signature in signatures:

@@ -13,6 +13,7 @@ from time import perf_counter
 
 from ..base.settings import config
 from ..engine.kernels.disk import is_filled
+from .background import Job
 
 STARTUP_SECONDS, STARTUP_FROM_DISK = 0.2, 0.1  # loading the compiler, or machine code that an earlier process has left
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
@@ -52,10 +53,11 @@ price = _Price()
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "operations", "pause")
+    __slots__ = ("balance", "failures", "job", "operations", "pause")
 
     def __init__(self) -> None:
         self.balance = 0.0
+        self.job: Job | None = None  # while another thread compiles
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
 
@@ -87,7 +89,7 @@ class Account:
 
     def saves(self, seconds: float) -> bool:
         """Whether it is time to compile rather than to interpret for so long."""
-        if self.pause:
+        if self.pause or self.job is not None:
             return False
         return config.compile == "always" or (config.compile == "auto" and self.balance + seconds >= self.price)
 

@@ -130,6 +130,8 @@ def _explain(cache: FunctionCache) -> Explanation:
 
 def _spent(cache: FunctionCache) -> str:
     """How far the types of arguments have come that are to be compiled next."""
+    if any(account.job is not None and not account.job.is_done for account in list(cache.accounts.values())):
+        return "calls are interpreted while a program is compiled"
     accounts = [account for key, account in list(cache.accounts.items()) if key not in cache.signatures]
     waiting = [account for account in accounts if account.balance > 0 and not account.pause]
     if config.compile != "auto" or not waiting:

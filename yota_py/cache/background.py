@@ -1,0 +1,112 @@
+"""Compiling while calls go on interpreted: one thread, which takes one job after the other.
+
+It ends when there is nothing to do. It is a daemon: the process ends without what it is at, as soon as the compiler
+comes back from machine code, which an exit would take from under it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from ..base import locks
+from ..base.unwinding import Holding, unwinding
+
+Work = Callable[[], list[str]]
+
+
+class Job:
+    """Something to compile, and what has come of it."""
+
+    def __init__(self, work: Work) -> None:
+        self._work: Work | None = work
+        self._problems: list[str] = []
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        return self._work is None
+
+    def result(self) -> list[str]:
+        """The reasons why there is no program; raises what the compiler has raised."""
+        if self._error is not None:
+            raise self._error
+        return self._problems
+
+    def run(self) -> None:
+        """Do it, unless it has been given up by now."""
+        with Holding(locks.compiling):
+            if (work := self._work) is None:
+                return
+            try:
+                self._problems = work()
+            except BaseException as error:  # whatever it is, the thread that wants the program is told
+                self._error = error
+            self._work = None
+
+    def give_up(self) -> None:
+        """Do it no more."""
+        self._work = None
+
+
+_waiting: deque[Job] = deque()
+_taken: list[Job] = []  # the one that the thread is at
+_threads: list[threading.Thread] = []  # one, or none
+
+
+def submit(work: Work) -> Job:
+    """Have something compiled."""
+    job = Job(work)
+    with locks.tables:
+        _waiting.append(job)
+        if not _threads:
+            _threads.append(threading.Thread(target=_compile_all, name="yota_py compiles", daemon=True))
+            _threads[0].start()
+    return job
+
+
+def wait() -> None:
+    """Until all is compiled."""
+    for thread in [*_threads]:
+        thread.join()
+
+
+def _compile_all() -> None:
+    while True:
+        with locks.tables:
+            _taken.clear()
+            if not _waiting:
+                _threads.clear()
+                return
+            _taken.append(_waiting.popleft())
+        _run(_taken[0])
+
+
+_run = unwinding(Job.run)
+
+
+def _end() -> None:
+    """At the end of the process: the thread is not to be in machine code when that goes."""
+    _waiting.clear()
+    for thread in [*_threads]:
+        assert thread.ident is not None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+        thread.join()
+
+
+def _forked() -> None:
+    """The child of a fork has no such thread, and what it was at is compiled when it is asked for again."""
+    for job in (*_waiting, *_taken):
+        job.give_up()
+    for known in (_waiting, _taken, _threads):
+        known.clear()  # type: ignore[attr-defined]
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,55 @@
+"""What comes before a traced call is compiled: whether other calls can rely on it, and which programs it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..base import locks
+from ..base.types import native_type
+from ..base.unwinding import Holding
+from ..capture.guards import Changed
+from .arguments import Structure
+from .modes import Mode, Request, TracedCall
+from .variants import MAX_VARIANTS, Signature, Variant
+from .varying import Varying
+
+WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
+
+
+def prepared(
+    mode: Mode, call: Request, recording: TracedCall, varying: Varying, known: Sequence[Signature]
+) -> tuple[Signature, Variant] | list[str]:
+    """The signature, one of those ``known`` or a new one, and the path of the call, to be compiled; or the reasons why
+    it is not, which are none if it is there already."""
+    if recording.problems:
+        return recording.problems
+    captures = recording.captures
+    assert captures is not None and recording.source is not None and recording.compile is not None
+    varying.holders |= captures.instances.paths
+    guards = captures.guards
+    guard = guards.function()
+    with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
+        values = guard(call.f, call.args, call.kwargs)
+    if isinstance(values, Changed):
+        varying.changed(guards.changed_numbers(*call), itself=True)
+        if not mode.effects:
+            return [f"it changes what it reads: {values}"]
+    if mode.effects:
+        if (now := Request(*call, objects=True)).endless:
+            return ["it puts an argument into itself"]
+        varying.replaced(call.leaves, now.leaves, now.spec)
+    if varying.inputs(call.spec) > recording.inputs:
+        return ["it counts in what it reads; the next program takes the number as an input"]
+    types = [native_type(value) for value in captures.captured.values]
+    signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
+    variant = Variant(recording.source.tape)
+    if signature is None:
+        structure = Structure(
+            call.leaves, call.spec, recording.traced, captures.instances.positions, objects=mode.effects
+        )
+        signature = Signature(structure, guards, guard, types, recording.arguments)
+    elif (before := signature.find(variant.path)) is not None:
+        return [before.problem] if before.problem else []
+    elif len(signature.variants) >= MAX_VARIANTS:
+        return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
+    return signature, variant
