@@ -47,6 +47,8 @@ def _vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     loops = [shape_of(x)[: len(shape_of(x)) - n] for x, n in zip(xs, cores, strict=True)]
     loop = np.broadcast_shapes(*loops)
     wide = [np.broadcast_to(x, (*loop, *shape_of(x)[len(shape_of(x)) - n :])) for x, n in zip(xs, cores, strict=True)]
+    if not (signature or self.otypes or self.cache) and 0 not in loop:  # NumPy asks for types first, by one more call
+        function(*(item(x[(0,) * len(loop)]) for x in wide))
     results = [
         function(*(x[i] if n else item(x[i]) for x, n in zip(wide, cores, strict=True))) for i in np.ndindex(*loop)
     ]

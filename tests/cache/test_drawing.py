@@ -311,7 +311,7 @@ def test_parameters_without_derivative() -> None:
         grad(lambda w: np.sum(w * np.random.poisson(np.exp(w))), W)
     for f in (lambda w: np.sum(w * np.random.poisson(stop_gradient(np.exp(w)))),
               lambda w: np.sum(w * SHARED.gamma(stop_gradient(w) ** 2))):  # fmt: skip
-        same_draws(f, W, compiled=0, shared=shared)
+        same_draws(f, W, shared=shared)
     same_draws(lambda w, rate: np.sum(w) * np.random.poisson(rate), W, 2.5, whole=True)
 
 

@@ -15,7 +15,7 @@ from agreement import agree
 from yota_py import config, errors, explain, grad, gradient, jit, value_and_grad
 from yota_py.base.shelf import Shelf
 from yota_py.cache import functions as cache
-from yota_py.cache import modes, policy
+from yota_py.cache import making, modes, policy
 from yota_py.cache.functions import MAX_SIGNATURES, FunctionCache
 from yota_py.cache.policy import Account
 from yota_py.cache.variants import MAX_VARIANTS
@@ -204,7 +204,7 @@ def test_hundreds_of_paths_beside_each_other() -> None:
 
 
 def test_beyond_a_bound_the_function_is_interpreted_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAX_VARIANTS", 5)
+    monkeypatch.setattr(making, "MAX_VARIANTS", 5)
 
     def power(x: Any, y: float = 1.0) -> Any:
         for _ in range(int(x)):

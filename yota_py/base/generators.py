@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ NUMPYS: Any = vars(np.random.mtrand)["_rand"]  # that of ``np.random.normal`` an
 PYTHONS: Any = vars(random)["_inst"]  # that of ``random.random``
 
 # Methods of ``RandomState`` that neither take nor leave a second normal deviate.
-PLAIN = frozenset(
+WITHOUT_NORMALS = frozenset(
     "rand random random_sample uniform randint random_integers choice permutation shuffle standard_exponential".split()
 )
 _BYTES = 4 * 625  # of the Mersenne Twister: its words, and the position among them
@@ -26,7 +28,7 @@ _BYTES = 4 * 625  # of the Mersenne Twister: its words, and the position among t
 def state_of(generator: Any, *, methods: Collection[str] = ("normal",)) -> Any:
     """The state of a generator, a copy; all of it that these ``methods`` change."""
     bits = getattr(generator, "_bit_generator", None)
-    if type(bits) is np.random.MT19937 and PLAIN.issuperset(methods):  # what there is besides takes long to read
+    if type(bits) is np.random.MT19937 and WITHOUT_NORMALS.issuperset(methods):  # the rest takes long to read
         return ctypes.string_at(bits.ctypes.state_address, _BYTES)
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
@@ -36,7 +38,9 @@ def state_of(generator: Any, *, methods: Collection[str] = ("normal",)) -> Any:
 
 
 def put_back(generator: Any, known: Any) -> None:
-    """Let a generator be in this state again."""
+    """Let a generator be in this state again, if it is known."""
+    if known is None:
+        return
     if type(known) is bytes:
         ctypes.memmove(generator._bit_generator.ctypes.state_address, known, _BYTES)
     elif isinstance(generator, np.random.Generator):
@@ -90,13 +94,44 @@ def fingerprint(generator: Any) -> Any:
     return repr(known) if isinstance(known := state_of(generator, methods=()), dict) else known
 
 
+_python = threading.RLock()  # NumPy's generators have locks of their own
+
+
+def lock_of(*generators: Any) -> AbstractContextManager[Any]:
+    """What nobody else draws within; of several, always in one order."""
+    locks = {id(lock): lock for lock in map(_lock, generators)}
+    return next(iter(locks.values())) if len(locks) == 1 else _All([lock for _, lock in sorted(locks.items())])
+
+
+def _lock(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return _python
+    return (generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator).lock
+
+
+class _All(ExitStack):
+    """The block in which all of these locks are held."""
+
+    def __init__(self, locks: Sequence[Any]) -> None:
+        super().__init__()
+        self._locks = locks
+
+    def __enter__(self) -> _All:
+        super().__enter__()
+        for lock in self._locks:
+            self.enter_context(lock)
+        return self
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
     """A method of a generator, or what makes one of a seed, as operations on tapes call it: again, whenever they are
-    played. If it is ``of`` nothing, the generator is the first argument."""
+    played. If it is ``of`` nothing, the generator is the first argument; what it gives may be made a number by ``kind``
+    (true and false are none)."""
 
     of: Any
     name: str
+    kind: type | None = None
 
     @property
     def __name__(self) -> str:
@@ -104,4 +139,5 @@ class Draw:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         of, args = (self.of, args) if self.of is not None else (args[0], args[1:])
-        return getattr(of, self.name)(*args, **kwargs)
+        value = getattr(of, self.name)(*args, **kwargs)
+        return value if self.kind is None else self.kind(value)

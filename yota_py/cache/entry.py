@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import optree
 
-from ..base.generators import NUMPYS, PYTHONS, Draw, put_back, state_of
-from ..base.generators import PLAIN as WITHOUT_NORMALS
 from ..base.refusal import MISFIT, OutOfBounds
-from ..base.types import ArrayType
 from ..capture.guards import ids_of
 from ..capture.places import set_attribute, set_item
 from ..capture.walk import Captures
-from ..engine.compile import UncompilableError
-from ..tape.operations import Call, Constant, Variable, paths
-from ..tracing.draws import MAKERS
+from ..tape.operations import Constant, Variable
 from ..tracing.traces import LARGE, Trace
 from ..tracing.views import overlapping
 from .arguments import Structure
+from .redrawing import Redrawing
 
 if TYPE_CHECKING:
     from ..engine.run.program import Program
@@ -134,22 +130,18 @@ class Writer:
         else:
             before = ["leaves = leaves_of(args, kwargs, seed)", "if leaves is None: return MISFIT"]
             before.append(_unpacked("x", self.structure.spec.num_leaves, "leaves"))
-        drawn = DrawnAnew(self, program)
-        whole = {name for var, name in (self.roots | drawn.names).items() if isinstance(self.trace[var], int)}
+        whole = {name for var, name in self.roots.items() if isinstance(self.trace[var], int)}
         given = [*(f"x{i}" for i in self.structure.given), *(f"c{k}" for k in range(self.trace.captured))]
-        given += drawn.names.values()
-        inputs = "".join(f"int64({x}), " if x in whole else f"{x}, " for x in given)
-        rehearsal = f"Rehearsal({result}, {effects.rehearsed()}, ({inputs}), y)"
-        bounds = [(x, f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}:") for x in sorted(whole)]
+        given = [f"int64({x})" if x in whole else x for x in given]
+        drawn = Redrawing(self.trace, self.roots, self.captures.generators.slot, self.constant)
+        inputs = "".join(f"{x}, " for x in (*given, *drawn.inputs()))
         after = [
-            *(f"{bound} return MISFIT" for x, bound in bounds if x not in drawn.names.values()),
+            *(f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)),
             *self._conditions(),
-            *drawn.lines,
-            f"y = program({inputs})",
-            f"if type(y) is not tuple: {drawn.back}return y",
+            *drawn.running(program, given),
             _unpacked("y", len(program.tape.results), "y"),
             *self.lines,
-            f"if rehearsing: {drawn.back}return {rehearsal}",
+            f"if rehearsing: return Rehearsal({result}, {effects.rehearsed()}, ({inputs}), y)",
             *effects.performed(self.users),
             f"return {result}",
         ]
@@ -157,8 +149,7 @@ class Writer:
         return program, self.captures.guards.entry(
             signature, before, after, program=program.run, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
             copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
-            Rehearsal=Rehearsal, ndarray=np.ndarray, put_back=put_back,
-            **dict(self._constants.values()), **names,
+            Rehearsal=Rehearsal, ndarray=np.ndarray, **dict(self._constants.values()), **names,
         )  # fmt: skip
 
     def _conditions(self) -> list[str]:
@@ -181,80 +172,6 @@ class Writer:
     def _strides(self) -> Iterator[str]:
         for var, name in self.arrays.items():
             yield f"if {name}.strides != {self.real(var).strides!r}: return MISFIT"
-
-
-class DrawnAnew:
-    """What draws random numbers before a program runs, in text: ``d0``, ``d1``, … are what is drawn, ``g0``, … the
-    generators that the function makes, ``s0``, … the states of those that are there before."""
-
-    def __init__(self, writer: Writer, program: Program) -> None:
-        self._writer = writer
-        self.names: dict[Variable, str] = {}
-        self._made: dict[Variable, str] = {}  # generators
-        self._methods: dict[str, list[str]] = {}  # of a generator, by how it is found
-        drawn = [self._line(var, op) for var, op in writer.trace.tape if isinstance(op, Call) and type(op.fn) is Draw]
-        self.lines, self.back = [], ""
-        soon = all(map(WITHOUT_NORMALS.issuperset, self._methods.values()))  # states are taken down
-        certain = self._certain(program) if program.certain and not soon else ""
-        if certain:
-            self.lines.append(f"certain = {certain}")
-        for i, (slot, methods) in enumerate(self._methods.items()):
-            known = ", ".join(map(repr, dict.fromkeys(methods)))
-            state = f"{self._writer.constant(state_of)}({slot}, methods=({known},))"
-            self.lines.append(f"s{i} = None if certain else {state}" if certain else f"s{i} = {state}")
-            self.back += f"put_back({slot}, s{i}); "
-        self.lines += drawn
-
-    def _certain(self, program: Program) -> str:
-        """The condition under which the program gives results, so that no state has to be taken down."""
-        types = (self._is_of(self._writer.trace.tape[var].type, name) for var, name in self._writer.roots.items())
-        return " and ".join(["not rehearsing", f"not {self._writer.constant(program)}.is_due", *types])
-
-    def _is_of(self, t: Any, name: str) -> str:
-        if not isinstance(t, ArrayType):
-            return "False"
-        if t.kind != "array":
-            kind = {"f": float, "i": int, "c": complex, "b": bool}[t.dtype.kind] if t.kind == "python" else t.dtype.type
-            return f"type({name}) is {self._writer.constant(kind)}"
-        dtype = self._writer.constant(t.dtype)
-        return f"type({name}) is ndarray and {name}.shape == {t.shape} and {name}.dtype is {dtype}"
-
-    def _line(self, var: Variable, op: Call) -> str:
-        assert isinstance(op.fn, Draw)
-        named = (f"{key}={self._argument(x)}" for key, x in op.kwargs.items())
-        if op.fn.of is None:
-            call = f"{self._made[op.args[0]]}.{op.fn.name}({', '.join([*map(self._argument, op.args[1:]), *named])})"
-        else:
-            call = f"{self._generator(op.fn)}({', '.join([*map(self._argument, op.args), *named])})"
-        if op.fn.of is MAKERS:
-            name = self._made[var] = f"g{len(self._made)}"
-            return f"{name} = {call}"
-        if not isinstance(op.type, ArrayType):
-            return call
-        name = self.names[var] = f"d{len(self.names)}"
-        return f"{name} = {call}"
-
-    def _generator(self, draw: Draw) -> str:
-        """What is called."""
-        if draw.of is MAKERS:
-            return self._writer.constant(getattr(draw.of, draw.name))
-        if draw.of in (NUMPYS, PYTHONS):
-            code = self._writer.constant(draw.of)
-        elif (slot := self._writer.captures.generators.slot(draw.of)) is not None:
-            code = slot.code
-        else:
-            raise UncompilableError("it draws from a generator that is reached by a way that cannot be followed")
-        self._methods.setdefault(code, []).append(draw.name)
-        return f"{code}.{draw.name}"
-
-    def _argument(self, x: Any) -> str:
-        if not isinstance(x, Variable):
-            if any(True for _ in paths(x)):
-                return self._writer.constant(type(x)) + f"(({''.join(self._argument(item) + ', ' for item in x)}))"
-            return self._writer.constant(x)
-        if (root := self._writer.roots.get(x)) is not None:
-            return root
-        return self._writer.constant(self._writer.trace[x])
 
 
 def contained(spec: optree.PyTreeSpec, count: int) -> str:

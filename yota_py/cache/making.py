@@ -13,6 +13,7 @@ from .modes import Mode, Request, TracedCall
 from .variants import MAX_VARIANTS, Signature, Variant
 from .varying import Varying
 
+FEW_VARIANTS = 16  # of functions that draw, that are compiled even if none has served a call
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
 
@@ -50,6 +51,8 @@ def prepared(
         signature = Signature(structure, guards, guard, types, recording.arguments)
     elif (before := signature.find(variant.path)) is not None:
         return [before.problem] if before.problem else []
+    elif recording.source.draws and (n := len(signature.variants)) >= FEW_VARIANTS and signature.calls < n:
+        return [f"random numbers have led it {n} paths, hardly one of them twice, and more are not compiled"]
     elif len(signature.variants) >= MAX_VARIANTS:
         return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
     return signature, variant

@@ -26,6 +26,7 @@ from ..engine.compile import UncompilableError, compile_recorded
 from ..registry.writes import memory_axes
 from ..tape.operations import Variable
 from ..tape.trees import opened, unflatten
+from ..tracing.draws import is_recording, real
 from ..tracing.tracer import Tracer
 from ..tracing.views import laid_out, locked
 from .arguments import Structure
@@ -100,6 +101,10 @@ class _Writer(Writer):
             return known
         if isinstance(value, ATOMS):
             return self.constant(value)
+        if is_recording(value):
+            if (slot := self.captures.generators.slot(real(value))) is None:
+                raise UncompilableError("it keeps a random number generator that it has made")
+            return slot.code
         if (holder := self.holders.get(id(value))) is not None:
             return self._holder(holder)
         if (slot := self.captures.instances.slot(value)) is not None:

@@ -24,7 +24,7 @@ class Generators:
         if not is_recordable(leaf):
             return leaf
         if id(leaf) not in self._known:
-            shell = recording(leaf)
+            shell = recording(leaf, self._exchange.trace)
             self._known[id(leaf)] = leaf, shell, Slot("")
             self._exchange.originals[id(shell)] = leaf
         return self._known[id(leaf)][1]
@@ -50,6 +50,11 @@ class Generators:
         else:
             self._known[id(value)] = value, shell, slot
         return shell
+
+    def finish(self) -> None:
+        """Other generators may take their places, but not one that of two."""
+        slots = [slot for _, _, slot in self._known.values() if slot.code]
+        self._guards.require_different(slots, "a generator under one name")
 
     def slot(self, generator: Any) -> Slot | None:
         """Where a generator is found; ``None`` if it was reached by another way."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..base.generators import NUMPYS, fingerprint, put_back, state_of
+from ..base.generators import NUMPYS, PYTHONS, fingerprint, put_back, state_of
 from ..base.ownership import is_ours, ours
 from ..base.unwinding import Passing, Uncollected, state
 from ..errors import Abandoned, YotaError
@@ -106,11 +106,12 @@ class _Restored(Passing):
 
 
 class _Libraries:
-    """The states of the random number generators that libraries share: their C code is not heard of."""
+    """The states of the random number generators that all share: nobody hears of C code that uses them."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        trace.numpys, self._numpys = fingerprint(NUMPYS), state_of(NUMPYS)
+        self._before = [(of, state_of(of)) for of in (NUMPYS, PYTHONS)]
+        trace.heard = {id(of): fingerprint(of) for of in (NUMPYS, PYTHONS)}
         torch: Any = sys.modules.get("torch")
         self._torchs = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
 
@@ -118,13 +119,14 @@ class _Libraries:
         """Whether they are in other states now than the function is known to have left them in."""
         if self._torchs is not None and not bool((sys.modules["torch"].get_rng_state() == self._torchs).all()):
             return True
-        if self._trace.draws:
-            return bool(fingerprint(NUMPYS) != self._trace.numpys)
-        return repr(state_of(NUMPYS)) != repr(self._numpys)
+        if any(fingerprint(of) != self._trace.heard[id(of)] for of in (NUMPYS, PYTHONS)):
+            return True
+        return not self._trace.draws and repr(state_of(NUMPYS)) != repr(self._before[0][1])
 
     def put_back(self) -> None:
         """Give them these states again."""
-        put_back(NUMPYS, self._numpys)
+        for of, known in self._before:
+            put_back(of, known)
         if self._torchs is not None:
             sys.modules["torch"].set_rng_state(self._torchs)
 

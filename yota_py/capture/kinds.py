@@ -89,6 +89,11 @@ def is_float(value: Any) -> bool:
     return type(value) in FLOATS
 
 
+def is_immutable(value: Any) -> bool:
+    """Whether a value is known by what it is, and not of a class of the user's."""
+    return isinstance(value, IMMUTABLE) and is_of_library(type(value))
+
+
 def holds_nothing(value: Any) -> bool:
     """Whether a value is a function that keeps nothing alive: such may be kept itself."""
     if not isinstance(value, types.FunctionType):

@@ -17,6 +17,7 @@ from ..base.dispatch import is_traced
 from ..base.ownership import is_library
 from ..errors import UntraceableError
 from ..tape.trees import opened
+from ..tracing.draws import is_recording, real
 from ..tracing.tracer import Tracer
 from .kinds import is_bound, is_builtin, is_of_library, is_plain
 from .places import Holder, replace_in
@@ -81,6 +82,8 @@ class Plain:
     def _plain(self, value: Any) -> Any:
         if is_traced(value):
             return self._traced(value)
+        if is_recording(value):
+            return real(value)
         if id(value) in self.known:
             return self.known[id(value)]
         if id(value) in self.made:

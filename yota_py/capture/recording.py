@@ -23,7 +23,7 @@ from ..tape.operations import Call, Constant, Input, Variable, site_of, user_sit
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
-from ..tracing.draws import is_recordable, problems_of_decisions
+from ..tracing.draws import is_recordable, problems_of_decisions, real
 from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
 from ..tracing.libraries import adopt
 from ..tracing.stand_ins import Installed, noticing, tracing
@@ -164,7 +164,7 @@ class Recording:
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
         trace.tape.results = [
-            leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace else leaf
+            leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace else real(leaf)
             for leaf in (leaf._array if type(leaf) is Foreign else leaf for leaf in results)
         ]
         return out

@@ -69,7 +69,8 @@ class Captures:
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
-        trace.imports = self.imports
+        trace.imports, trace.give_up = self.imports, self.give_up
+        self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
         self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._library: dict[tuple[int, int], bool] = {}  # of these: whether a library's may read any attributes
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
@@ -87,19 +88,15 @@ class Captures:
         for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
             if isinstance(leaf, MEMO):
                 self.problems.append(f"its argument {name} remembers what it gives")
-            elif not isinstance(leaf, Variable) and not (
-                isinstance(leaf, kinds.IMMUTABLE) and kinds.is_of_library(type(leaf))
-            ):
+            elif not (isinstance(leaf, Variable) or kinds.is_immutable(leaf)):
                 varies = i in self.inputs and kinds.is_watchable(leaf)
                 if place := (self._places[i] if varies or is_recordable(leaf) else ""):
                     self.instances.positions.add(i)
                     self.instances.paths |= {name} if varies else set()
-                self._value(leaf, self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name))
+                slot = self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name)
+                if original(self._value(leaf, slot)) is not leaf and not place:
+                    self.problems.append(f"its argument {name} holds arrays or random number generators")
         self.attributes.settle()
-
-    @functools.cached_property
-    def _memos(self) -> Memos:
-        return Memos(self.trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
@@ -110,6 +107,7 @@ class Captures:
         if self.items.changed_sets():
             self.problems.append("it changes a set that it reads")
         self.instances.finish(self.problems)
+        self.generators.finish()
 
     def containers(self) -> list[Slot]:
         """Where lists, deques and dicts are found that the function may compare by identity."""

@@ -8,6 +8,7 @@ can record are made as they are, and heard of (``capture/hooks.py``) as those of
 
 from __future__ import annotations
 
+import operator
 import random
 import sys
 from collections.abc import Callable, Mapping
@@ -23,18 +24,36 @@ from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError
 from ..registry.patches import patch
+from ..registry.registry import methods, primitive_of
 from ..tape.operations import Call, Constant, Guard, Variable, operands, paths, user_site
 from .calls import extents
 from .mutation import write_result
-from .sampling import made
+from .sampling import constant, made
 from .tracer import tracers_in
 from .traces import LARGE, Status, Trace
 
 BY_LIBRARY = "a function of a library draws random numbers"
 FEW_DECISIONS = 2  # on drawn whole numbers: with more, each call may take others
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds
+MOST_COMPUTED = 50  # calls that lead to a parameter
 _SEEDED = ("default_rng", "seed")
-_VALUES = ("integers", "randint", "random_integers", "randrange", "default_rng", "seed")
+_IN_PLACE = ("shuffle",)
+# At which position the arguments of NumPy's methods begin that say how many numbers there are, or how they are drawn;
+# and the names of these.
+_SIZES = {
+    name: n
+    for n, names in enumerate((
+        "rand randn random random_sample standard_cauchy standard_exponential standard_normal tomaxint permutation",
+        "chisquare choice dirichlet exponential geometric logseries pareto permuted poisson power rayleigh standard_t "
+        "standard_gamma weibull zipf",
+        "beta binomial f gamma gumbel integers laplace logistic lognormal multinomial multivariate_hypergeometric "
+        "multivariate_normal negative_binomial noncentral_chisquare normal randint random_integers uniform vonmises "
+        "wald",
+        "hypergeometric noncentral_f triangular",
+    ))
+    for name in names.split()
+}  # fmt: skip
+_SAYING = frozenset(["size", "axis", "dtype", "shuffle", "replace", "endpoint", "method", "shape", "check_valid"])
 
 
 def draw(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -49,14 +68,17 @@ def draw(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if name in _SEEDED and not _by_numbers(args, kwargs):
         return args[0] if args and is_recording(args[0]) else _unrecorded(of, name, args, kwargs)
     with state.unwatched:
-        if kwargs.get("out") is not None:
-            rest = {key: value for key, value in kwargs.items() if key != "out"}
-            return write_result(kwargs["out"], _recorded(of, name, args, rest | {"size": np.shape(kwargs["out"])}))
+        if name == "choice" and isinstance(of, random.Random):
+            return _chosen(of, *args, **kwargs)
+        if (out := kwargs.get("out")) is not None and name != "permuted":
+            return _filled(of, name, out, args, kwargs)
         if find_traced((args, kwargs)) is not None:
             drawing: Callable[..., Any] = lambda name, *args, **kwargs: _recorded(of, name, args, kwargs)  # noqa: E731
             result = made(drawing, of, name, args, kwargs)
             if result is not NotImplemented:
                 return result
+        if name in _IN_PLACE:
+            return _unrecorded(of, name, args, kwargs)
         return _recorded(of, name, args, kwargs)
 
 
@@ -66,32 +88,62 @@ def _by_numbers(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     return len(given) == 1 and all(isinstance(x, int | np.integer) for x in np.ravel(shadow(given[0])))
 
 
+def _chosen(of: Any, seq: Any) -> Any:
+    """Python's ``choice``: the item at a position, which of plain numbers is computed, and of others decided."""
+    if not len(seq):
+        return of.choice(seq)  # raises
+    at = _recorded(of, "randrange", (len(seq),), {})
+    if isinstance(seq, list | tuple) and (all(type(x) is float for x in seq) or all(type(x) is int for x in seq)):
+        return methods["item"](np.take(constant(seq), at))
+    return seq[at]
+
+
+def _filled(of: Any, name: str, out: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A draw into an array."""
+    rest = {key: value for key, value in kwargs.items() if key != "out"}
+    plain: Any = shadow(out)
+    if not isinstance(plain, np.ndarray) or plain.dtype != np.dtype(rest.get("dtype", np.float64)):
+        return getattr(of, name)(*shadow(args), **shadow(dict(kwargs)))  # raises
+    if not args and "size" not in rest:
+        rest["size"] = plain.shape
+    return write_result(out, _recorded(of, name, args, rest))
+
+
 def _unrecorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], why: str = "") -> Any:
     """A call of which the next one knows nothing."""
     with state.unwatched:
         if state.traces:
             trace: Trace = state.traces[0]
-            why = why or f"calls {name} of a random number generator, which cannot be followed"
-            trace.problems.append(f"{user_site()}: it {why}")
-            if trace.effects:
-                trace.refuse(f"a function that {why}")
+            problem = f"{user_site()}: it {why or f'calls {name} of a random number generator, which is not followed'}"
+            if trace.effects and trace.give_up is not None:
+                trace.give_up(problem)
+            trace.problems.append(problem)
             if isinstance(of, GENERATORS):
                 will_draw(of)
-        return getattr(of, name)(*args, **kwargs)
+        try:
+            return getattr(of, name)(*args, **kwargs)
+        finally:
+            _heard(of)
+
+
+def _heard(of: Any) -> None:
+    """What a generator that all share has drawn is known."""
+    if state.traces and id(of) in (heard := state.traces[0].heard):
+        heard[id(of)] = fingerprint(of)
 
 
 def _recorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """What is drawn, on the tape of the outermost trace; as it is, if that is no number."""
     trace: Trace = state.traces[0]
-    if name not in _VALUES:  # others say how many there are
-        args, kwargs = extents(args), {key: extents(value) for key, value in kwargs.items()}
+    n = _SIZES.get(name, len(args))  # from there on, they say how many there are
+    args = (*args[:n], *extents(args[n:]))
+    kwargs = {key: extents(value) if key in _SAYING else value for key, value in kwargs.items()}
     names, values = trace.split(args)
     keywords, keyvalues = trace.split(dict(kwargs))
-    known = all(_is_known(trace, var) for _, var in paths((names, keywords)))
+    known = is_known(trace, (names, keywords))
     if not known or any(t._carries() for t in tracers_in((args, dict(kwargs)))) or tracers_in((values, keyvalues)):
         return _computed(of, name, args, kwargs)
-    heard = trace.numpys if of is NUMPYS else None
-    if heard is not None and fingerprint(NUMPYS) != heard:
+    if id(of) in trace.heard and fingerprint(of) != trace.heard[id(of)]:
         trace.problems.append(BY_LIBRARY)
     if of is not MAKERS:
         will_draw(of)
@@ -101,28 +153,50 @@ def _recorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, An
         trace.problems.append(f"{name} raised an exception")
         raise
     finally:
-        if heard is not None:
-            trace.numpys = fingerprint(NUMPYS)
-    t = typeof(value)
+        _heard(of)
+    t, site = typeof(value), trace.origin()
     if of is MAKERS:
-        trace.made[id(value)] = trace.append(Call(Draw(of, name), names, keywords, t, trace.origin()), value)
+        trace.made[id(value)] = trace.append(Call(Draw(of, name), names, keywords, t, site), value)
         return recording(value)
     is_number = isinstance(t, ArrayType) and t.dtype.kind in "fiub" and not (type(value) is int and abs(value) >= LARGE)
     if not (is_number or value is None):
-        trace.problems.append(f"{user_site()}: it draws a {type(value).__name__}, which cannot be followed")
-        if trace.effects:
-            trace.refuse(f"a {type(value).__name__} that is drawn")
+        problem = f"{user_site()}: it draws a {type(value).__name__}, which cannot be followed"
+        trace.problems.append(problem)
+        if trace.effects and trace.give_up is not None:
+            trace.give_up(problem)
         return value
     trace.draws += 1
     if (by := trace.made.get(id(of))) is not None:
         of, names = None, (by, *names)
-    var = trace.append(Call(Draw(of, name), names, keywords, t, trace.origin()), value)
-    return trace.wrap(var, value, Status.INACTIVE) if is_number else None
+    kind = {bool: int, np.bool_: np.int64}.get(type(value))
+    if kind is None:
+        var = trace.append(Call(Draw(of, name), names, keywords, t, site), value)
+        return trace.wrap(var, value, Status.INACTIVE) if is_number else None
+    number = kind(value)
+    var = trace.append(Call(Draw(of, name, kind), names, keywords, typeof(number), site), number)
+    compare: Any = operator.ne if kind is int else np.not_equal
+    return trace.record(compare, (trace.wrap(var, number, Status.INACTIVE), 0), {})
 
 
-def _is_known(trace: Trace, var: Variable) -> bool:
-    """Whether a value is known before the function runs: an argument, one that is read, or a constant."""
-    return isinstance(trace.tape[var], Constant) or var in trace.roots
+def is_known(trace: Trace, structure: Any, most: int = MOST_COMPUTED) -> bool:
+    """Whether values are known before the function runs: arguments, what it reads, constants, what is drawn, and what
+    comes of these by so many calls at most."""
+    pending = [var for _, var in paths(structure)]
+    seen: set[int] = set()
+    while pending:
+        var = pending.pop()
+        op = trace.tape[var]
+        if var.id in seen or isinstance(op, Constant) or var in trace.roots:
+            continue
+        seen.add(var.id)
+        if not isinstance(op, Call) or len(seen) > most:
+            return False
+        if type(op.fn) is not Draw:
+            entry = primitive_of(op.fn)
+            if entry is None or entry.users or isinstance(op.fn, Variable):
+                return False
+            pending += operands(op)
+    return True
 
 
 def _computed(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -178,6 +252,29 @@ class _Recording:
     """What stands in the place of a generator while a trace runs; to other threads, and later, it is that."""
 
     _real: Any
+    _trace: Any
+
+    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
+    def __class__(self) -> Any:
+        return type(self._real)
+
+    def __yota_open__(self) -> Any:
+        """The generator itself, for whoever asks for its class or identity."""
+        return self._real
+
+    def __eq__(self, other: object) -> bool:
+        return self._real is real(other)
+
+    def __hash__(self) -> int:
+        return hash(self._real)
+
+    def __getattr__(self, name: str) -> Any:
+        getattr(self._real, name)  # raises, if there is none
+        return _unrecorded(self._real, "__getattribute__", (name,), {}, f"reads {name} of a random number generator")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        why = f"assigns {name} of a random number generator"
+        _unrecorded(self._real, "__setattr__", (name, value), {}, why)
 
     def __reduce__(self) -> Any:
         return _unrecorded(self._real, "__reduce__", (), {})
@@ -188,6 +285,10 @@ class _Recording:
 
 def _method(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not state.traces and self._trace.alive:  # it is another thread
+            self._trace.problems.append("a random number generator is used by other threads")
+            if self._trace.effects:
+                self._trace.refuse("a thread that uses a random number generator")
         return call(self._real, name, args, kwargs)
 
     method.__name__ = name
@@ -201,7 +302,7 @@ def _bits(generator: Any) -> Any:
 
 def _class_of(base: type, recorded: Any) -> type:
     """The class of stand-ins for generators of a class."""
-    own: dict[str, Any] = {"__module__": __name__, "_real": None}
+    own: dict[str, Any] = {"__module__": __name__}
     for name in dir(base):
         if name[0] != "_" and callable(getattr(base, name)):
             own[name] = _method(name, draw if name in recorded else _unrecorded)
@@ -219,12 +320,12 @@ _CLASSES: dict[type, type] = {
 
 def is_recording(value: Any) -> bool:
     """Whether a value stands in the place of a generator."""
-    return isinstance(value, _Recording)
+    return issubclass(type(value), _Recording)
 
 
 def real(generator: Any) -> Any:
     """The generator itself."""
-    return generator._real if isinstance(generator, _Recording) else generator
+    return generator._real if is_recording(generator) else generator
 
 
 def is_recordable(value: Any) -> bool:
@@ -232,14 +333,14 @@ def is_recordable(value: Any) -> bool:
     return type(value) in _CLASSES
 
 
-def recording(generator: Any) -> Any:
-    """What takes the place of a generator while a trace runs."""
+def recording(generator: Any, trace: Any = None) -> Any:
+    """What takes the place of a generator while a ``trace`` runs, by default the outermost."""
     cls: Any = _CLASSES[type(generator)]
     if isinstance(generator, random.Random):
         made = cls.__new__(cls)
     else:
         made = cls(generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator)
-    made._real = generator
+    vars(made).update(_real=generator, _trace=state.traces[0] if state.traces else trace)
     return made
 
 

@@ -6,6 +6,7 @@ What NumPy and Python do is said in their sources: ``random_normal`` and its lik
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.generators import put_back, state_of
+from ..base.unwinding import state
 from ..registry.registry import methods
-from ..registry.tangents import astype, operand
+from ..registry.tangents import as_array, astype, operand
 from .mutation import overwrite
 from .stopping import stop_gradient
 from .tracer import Tracer
@@ -37,9 +39,10 @@ def _raise(of: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
 def _located(
     name: str, parameters: Mapping[str, float], standard: str, compute: Callable[..., Any], *given: float,
-    positive: str = "", sized: bool = True,
+    wrong: Callable[..., Any] | None = None, sized: bool = True,
 ) -> Making:  # fmt: skip
-    """``name`` with these ``parameters`` (and their defaults) as a function of them and of ``standard(*given)``."""
+    """``name`` with these ``parameters`` (and their defaults) as a function of them and of ``standard(*given)``;
+    ``wrong`` tells of their values where the generator may raise something."""
     names = (*parameters, "size") if sized else (*parameters,)
 
     def make(draw: Drawing, of: Any, *args: Any, **kwargs: Any) -> Any:
@@ -55,13 +58,16 @@ def _located(
             fits = np.broadcast_shapes(shape, wanted) == wanted
         except (ValueError, TypeError):
             fits = False
-        if not fits or (positive and np.any(np.less(known.get(positive, 1.0), 0))):
+        if not fits or (wrong is not None and np.any(wrong(*values))):
             _raise(of, name, args, kwargs)
         if size is None and not shape:  # Python's floats
             values = [methods["item"](x) if isinstance(x, np.ndarray | np.generic) else x for x in values]
         elif size is None:
             size = shape
-        return compute(*values, draw(standard, *given, size) if sized else draw(standard, *given))
+        made = compute(*values, draw(standard, *given, size) if sized else draw(standard, *given))
+        if size is None and isinstance(made, np.generic):
+            return methods["item"](made)
+        return made if size is None or isinstance(made, np.ndarray) else as_array(made)
 
     return make
 
@@ -73,17 +79,29 @@ def _number(x: Any) -> Any:
     return x if x.__class__ in (int, float) or x.dtype == np.float64 else astype(x, np.float64)
 
 
+def _no_scale(*values: Any) -> Any:
+    """Where the last parameter, which is to be positive or zero, is not."""
+    return np.logical_and(np.signbit(values[-1]), np.logical_not(np.isnan(values[-1])))
+
+
+def _no_range(low: Any, high: Any) -> Any:
+    """Where two bounds are in the wrong order, or too far apart."""
+    return np.logical_not(np.logical_and(np.isfinite(high - low), np.greater_equal(high - low, 0)))
+
+
 _AT_ZERO = {"loc": 0.0, "scale": 1.0}
 _OF_NUMPY: dict[str, Making] = {
-    "normal": _located("normal", _AT_ZERO, "standard_normal", lambda a, b, z: a + b * z, positive="scale"),
+    "normal": _located("normal", _AT_ZERO, "standard_normal", lambda a, b, z: a + b * z, wrong=_no_scale),
     "lognormal": _located(
-        "lognormal", {"mean": 0.0, "sigma": 1.0}, "standard_normal", lambda a, b, z: np.exp(a + b * z), positive="sigma"
+        "lognormal", {"mean": 0.0, "sigma": 1.0}, "standard_normal", lambda a, b, z: np.exp(a + b * z), wrong=_no_scale
     ),
-    "uniform": _located("uniform", {"low": 0.0, "high": 1.0}, "random", lambda a, b, u: a + (b - a) * u),
-    "exponential": _located("exponential", {"scale": 1.0}, "standard_exponential", np.multiply, positive="scale"),
-    "rayleigh": _located("rayleigh", {"scale": 1.0}, "rayleigh", np.multiply, 1.0, positive="scale"),
+    "uniform": _located(
+        "uniform", {"low": 0.0, "high": 1.0}, "random", lambda a, b, u: a + (b - a) * u, wrong=_no_range
+    ),
+    "exponential": _located("exponential", {"scale": 1.0}, "standard_exponential", operator.mul, wrong=_no_scale),
+    "rayleigh": _located("rayleigh", {"scale": 1.0}, "rayleigh", operator.mul, 1.0, wrong=_no_scale),
     **{
-        name: _located(name, _AT_ZERO, name, lambda a, b, z: a + b * z, 0.0, 1.0, positive="scale")
+        name: _located(name, _AT_ZERO, name, lambda a, b, z: a + b * z, 0.0, 1.0, wrong=_no_scale)
         for name in ("laplace", "logistic", "gumbel")
     },
 }
@@ -98,6 +116,12 @@ _OF_PYTHON: dict[str, Making] = {
 
 
 # ------------------------------------------------------------------------------- positions that are drawn
+
+
+def constant(x: Any) -> Any:
+    """An array that is the same at each call, on the tape of the outermost trace."""
+    trace = state.traces[0]
+    return trace.tracer(trace.constant(np.array(x)))
 
 
 def _is_array(x: Any) -> bool:
@@ -132,7 +156,9 @@ def _choice(
     else:
         n = len(a) if np.ndim(a) else int(a)
         at = _by_chances(draw, of, stop_gradient(operand(p)), n, (a, size, replace, p))(size)
-    return np.take(a, at, axis=axis) if np.ndim(a) else at
+    if not np.ndim(a):
+        return at
+    return np.take(a if find_traced((a,)) is not None else constant(a), at, axis=axis)
 
 
 def _by_chances(draw: Drawing, of: Any, p: Any, n: int, args: Sequence[Any]) -> Callable[[Any], Any]:
@@ -153,12 +179,23 @@ def _by_chances(draw: Drawing, of: Any, p: Any, n: int, args: Sequence[Any]) -> 
     return positions
 
 
-_ARRANGING: dict[str, Making] = {"shuffle": _shuffle, "permutation": _permutation, "choice": _choice}
+def _permuted(draw: Drawing, of: Any, x: Any, axis: Any = None, out: Any = None) -> Any:
+    """Each row by itself: positions are permuted as the rows would be."""
+    if not _is_array(x) or (axis is None and x.ndim > 1):
+        return NotImplemented
+    along = 0 if axis is None else axis
+    shape = [-1 if k == along % x.ndim else 1 for k in range(x.ndim)]
+    positions = np.array(np.broadcast_to(np.arange(x.shape[along]).reshape(shape), x.shape))
+    result = np.take_along_axis(x, draw("permuted", constant(positions), axis=along), along)
+    if out is None:
+        return result
+    overwrite(out, result)
+    return out
 
 
-def _chosen(draw: Drawing, of: Any, seq: Any) -> Any:
-    """Python's ``random.choice`` of a traced array."""
-    return seq[draw("randrange", len(seq))] if _is_array(seq) and len(seq) else NotImplemented
+_ARRANGING: dict[str, Making] = {
+    "shuffle": _shuffle, "permutation": _permutation, "permuted": _permuted, "choice": _choice,
+}  # fmt: skip
 
 
 def made(draw: Drawing, of: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -166,5 +203,5 @@ def made(draw: Drawing, of: Any, name: str, args: Sequence[Any], kwargs: Mapping
     if isinstance(of, np.random.Generator | np.random.RandomState):
         making = _OF_NUMPY.get(name) or _ARRANGING.get(name)
     else:
-        making = _chosen if name == "choice" else _OF_PYTHON.get(name)
+        making = _OF_PYTHON.get(name)
     return NotImplemented if making is None else making(draw, of, *args, **kwargs)

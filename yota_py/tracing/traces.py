@@ -71,8 +71,9 @@ class Trace(Recorder):
 
     __slots__ = (
         "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "draws", "effects",
-        "hashed", "heeds_layout", "imports", "level", "lost", "made", "many", "matrices", "numpys", "problems",
-        "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths", "unsettled", "writes",
+        "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many", "matrices",
+        "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths", "unsettled",
+        "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -97,7 +98,8 @@ class Trace(Recorder):
         self.writes = 0  # so many assignments to traced arrays
         self.draws = 0  # so many times that random numbers are drawn
         self.made: dict[int, Variable] = {}  # by their identity, generators that the function makes
-        self.numpys: Any = None  # the fingerprint of the generator of ``np.random``, after what is known to be drawn
+        self.heard: dict[int, Any] = {}  # fingerprints of generators that all share, after what is known to be drawn
+        self.give_up: Any = None  # ends it, before what is to happen has happened
         self.matrices: list[Any] = []  # the sparse ones that guards compare
         self.shown: list[Any] = []  # arrays whose memory somebody looks at
         self.hashed: list[Any] | None = []  # what is looked up in dicts and sets or put there; None: it is taken out
