@@ -63,6 +63,7 @@ stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random s
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.calls
+	$(BIN)/python -m benchmarks.natural
 	$(BIN)/python -m benchmarks.kernels
 
 lint: ruff mypy ## ruff and mypy

@@ -54,6 +54,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(cache.Variant, "compile", gate.hold(cache.Variant.compile))
     monkeypatch.setattr(policy.price, "of", lambda operations: 0.0)
     monkeypatch.setattr(config, "background", True)
+    monkeypatch.setattr(background, "PATIENCE", 0.0)
     yield gate
     gate.go_on()
 
@@ -175,6 +176,21 @@ def test_what_cannot_be_compiled(gate: Gate) -> None:
         df.compile(X)
 
 
+def test_calls_wait_a_little(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PATIENCE", 30.0)
+    df = value_and_grad(lambda x: np.sum(np.sin(x)))
+    threading.Timer(0.05, gate.opened.set).start()
+    for _ in range(3):
+        df(X)
+    assert explain(df)[0].calls == 2 and explain(df)[0].misses == 1
+    assert gate.threads == ["yota_py compiles"]
+    gate.error = RuntimeError("no")
+    other = value_and_grad(lambda x: np.sum(np.cos(x)))
+    with pytest.warns(CompilerWarning, match="RuntimeError: no") as caught:  # at once
+        other(X)
+    assert [w.filename for w in caught] == [__file__]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy.price, "of", lambda operations: 0.0)
@@ -203,7 +219,7 @@ import numpy as np
 from yota_py import config, value_and_grad
 from yota_py.cache import policy
 policy.price.of = lambda operations: 0.0
-lines = "".join(f"    a = a + np.sin(b * {i}.5) * {i % 7}.25\\n    b = b * 0.9 + np.tanh(a)\\n" for i in range(300))
+lines = "".join(f"    a = a + np.sin(b * 0.{i}) * {i % 7}.25\\n    b = b * 0.9 + np.tanh(a)\\n" for i in range(300))
 names = {"np": np, "__name__": "user"}
 exec(f"def f(x):\\n    a, b = x\\n{lines}    return a + b\\n", names)
 df = value_and_grad(names["f"])

@@ -68,7 +68,8 @@ class Config:
     other processes, ``None`` for none; it is used only if nobody else can write there. The default is the platform's
     for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
     line on a terminal says what is being compiled while that takes more than a second. ``background``: whether, with
-    ``compile = "auto"``, gradients are interpreted until a thread has compiled them, rather than wait for it.
+    ``compile = "auto"``, calls of gradients wait half a second for a compiler at most, and go on interpreted while a
+    thread compiles.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 

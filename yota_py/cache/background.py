@@ -1,7 +1,10 @@
 """Compiling while calls go on interpreted: one thread, which takes one job after the other.
 
-It ends when there is nothing to do. It is a daemon: the process ends without what it is at, as soon as the compiler
-comes back from machine code, which an exit would take from under it.
+A call waits for it, but not for long. The two would take turns, so that waiting is mostly sooner than to go on; and
+what is short is compiled by then.
+
+The thread ends when there is nothing to do. It is a daemon: the process ends without what it is at, as soon as the
+compiler comes back from machine code, which an exit would take from under it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from ..base import locks
 from ..base.unwinding import Holding, unwinding
 
+PATIENCE = 0.5  # seconds that a call waits
 Work = Callable[[], list[str]]
 
 
@@ -24,6 +28,7 @@ class Job:
 
     def __init__(self, work: Work) -> None:
         self._work: Work | None = work
+        self._ended = threading.Event()
         self._problems: list[str] = []
         self._error: BaseException | None = None
 
@@ -31,6 +36,10 @@ class Job:
     def is_done(self) -> bool:
         """Whether there is a result."""
         return self._work is None
+
+    def wait(self) -> bool:
+        """Wait for a result, but not for long; tells whether there is one."""
+        return self.is_done or self._ended.wait(PATIENCE) or self.is_done
 
     def result(self) -> list[str]:
         """The reasons why there is no program; raises what the compiler has raised."""
@@ -47,11 +56,12 @@ class Job:
                 self._problems = work()
             except BaseException as error:  # whatever it is, the thread that wants the program is told
                 self._error = error
-            self._work = None
+            self.give_up()
 
     def give_up(self) -> None:
         """Do it no more."""
         self._work = None
+        self._ended.set()
 
 
 _waiting: deque[Job] = deque()

@@ -36,8 +36,7 @@ from .policy import MUCH_MEMORY, Account, Accounts
 from .variants import Signature, Variant
 from .varying import Varying
 
-MAX_SIGNATURES = 64  # per function
-MAX_FUNCTIONS = 2048
+MAX_SIGNATURES, MAX_FUNCTIONS = 64, 2048  # per function; in all
 BEYOND_TRACE = 3  # times that of its trace, an interpreted gradient takes
 
 _programs: Shelf[Signature] = Shelf(  # of all functions
@@ -45,7 +44,6 @@ _programs: Shelf[Signature] = Shelf(  # of all functions
 )
 
 NOBODY: Mapping[Signature, Any] = MappingProxyType({})
-
 caches: dict[Hashable, FunctionCache] = {}
 _gone: list[FunctionCache] = []  # whose functions have gone
 _every: weakref.WeakSet[FunctionCache] = weakref.WeakSet()  # also those that only a function knows
@@ -221,13 +219,14 @@ class FunctionCache:
 
     def _trace(self, key: Hashable, call: Request, refusal: Refusal, *, force: bool = False) -> Any:
         """The result of a call that no program fits; compiled for later calls if it is time."""
+        account = self.accounts.get(key)
+        if account is not None and (job := account.job) is not None and (force or not config.later or job.wait()):
+            self._settle(account, call)
+            if not issubclass(type(result := self._find(key, call)), Refusal):
+                return result
         self._note(key, call, refusal)
         key = self._key(call)  # which depends on what varies
-        account = self.accounts.get(key)
-        if account is None:
-            account = self._open(key, call)
-        if account.job is not None and (account.job.is_done or force or not config.later):
-            self._settle(account, call)
+        account = self.accounts.get(key) or self._open(key, call)
         start = perf_counter()
         if self.mode.plain and not (force or account.due):
             result = self.mode.interpret(call)
@@ -251,8 +250,7 @@ class FunctionCache:
                     self.problems = self._tried(keep, call, recording.result)
                     if at_once and not self.problems:
                         draws.take_back()
-                        result = self._find(key, call)
-                        if not issubclass(type(result), Refusal):
+                        if not issubclass(type(result := self._find(key, call)), Refusal):
                             return result
                         draws.repeat()
                     recording.result()  # raises what there is to be raised
@@ -260,6 +258,8 @@ class FunctionCache:
                         account.failed()
                         if not (force or self.stores):
                             self._say(call)
+            if (job := account.job) is not None and job.wait():
+                self._settle(account, call)
         return recording.result()
 
     def _record(self, call: Request, draws: Draws) -> TracedCall:
@@ -278,9 +278,9 @@ class FunctionCache:
         """A new account; said once, if there are more and more of them that never come to a program."""
         account = self.accounts.open(key)
         if not self.signatures and config.compile == "auto" and self.accounts.too_many() and self.accounts.cost_much:
-            ways = f"in {len(self.accounts)} ways so far"
-            differ = f"its calls differ in shapes, in lengths of lists or in arguments like strings, {ways}"
-            self.problems = [f"{differ}, and none has come often enough (numbers and arrays may have any values)"]
+            differ = "its calls differ in shapes, in lengths of lists or in arguments like strings"
+            rare = "and none has come often enough (numbers and arrays may have any values)"
+            self.problems = [f"{differ}, in {len(self.accounts)} ways so far, {rare}"]
             self._say(call)
         return account
 
@@ -334,8 +334,7 @@ class FunctionCache:
         if cleared != self._cleared:
             return []
         signature.add(variant)
-        known = self.signatures.get(key, ())
-        if signature in known:
+        if signature in (known := self.signatures.get(key, ())):
             _programs.make_room()
         else:
             signature.drop = partial(self._drop, key, signature)
@@ -348,7 +347,8 @@ class FunctionCache:
     def _settle(self, account: Account, call: Request) -> None:
         """A program was compiled while calls went on; if there is none, it is said why."""
         job, account.job = account.job, None
-        assert job is not None
+        if job is None:
+            return  # another thread has done it
         job.give_up()
         self.problems = self._tried(job.result, call, lambda: None)
         if self.problems and not self.varying.give_up(whole=True):

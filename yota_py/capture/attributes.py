@@ -90,15 +90,33 @@ class Attributes:
         code = frame.f_code
         self.counts |= "__dict__" in code.co_names  # it may copy all that an object holds
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-            obj = frame.f_locals.get(name)
-            if self.watches(obj) and not kinds.is_namespace(obj):
-                own = getattr(obj, "__dict__", ())
-                if id(obj) not in self._copied and isinstance(own, dict):
-                    slot, names = self._objects[id(obj)][1], self._guards.constant(tuple(own))
-                    same = f"tuple({slot.own()}) == {names}"
-                    self._guards.require(same, slot, f"with the attributes {', '.join(own)}")
-                self._copied.add(id(obj))
-                self._own.setdefault(id(obj), {}).update(dict.fromkeys([*own, *slots_of(type(obj))]))
+            self.all_of(frame.f_locals.get(name))
+        self.settle()
+
+    def all_of(self, obj: Any) -> None:
+        """All attributes of an object are read, and which there are."""
+        if not self.watches(obj) or kinds.is_namespace(obj):
+            return
+        own = getattr(obj, "__dict__", ())
+        if id(obj) not in self._copied and isinstance(own, dict):
+            slot, names = self._objects[id(obj)][1], self._guards.constant(tuple(own))
+            same = f"tuple({slot.own()}) == {names}"
+            self._guards.require(same, slot, f"with the attributes {', '.join(own)}")
+        self._copied.add(id(obj))
+        self._own.setdefault(id(obj), {}).update(dict.fromkeys([*own, *slots_of(type(obj))]))
+
+    def ask(self, name: str, site: Site | None, *, whether: bool) -> None:
+        """An attribute is read of some object; or the code asks ``whether`` there is one."""
+        self.add({name: site})
+        self._is_asked |= whether
+        self.counts |= whether
+        self.settle()
+
+    def assign(self, name: str, *, effects: bool) -> None:
+        """An attribute is assigned to some object."""
+        self._stored.add(name)
+        if not effects:
+            self.add({name: None})
         self.settle()
 
     def settle(self) -> None:

@@ -28,6 +28,7 @@ from ..tracing.foreign import kind_of
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
 from . import kinds
+from .asking import STAND_INS
 from .attributes import Attributes, Instances
 from .bytecode import ANY, Names, names_of, nested
 from .captured import Captured
@@ -65,7 +66,7 @@ class Captures:
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
-        self.attributes = Attributes(self.guards, self.exchange, self._read, self._value)
+        self.attributes = trace.attributes = Attributes(self.guards, self.exchange, self._read, self._value)
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
@@ -279,10 +280,10 @@ class Captures:
         if name in (everywhere := vars(builtins)) and not kinds.is_standard(builtin):  # users have put it there
             slot = self.guards.constant(everywhere, "builtins").item(literal(name))
             self._read(builtin, slot, Item(everywhere, name), name, site, name)
-        if (stand_in := stand_in_for(builtin)) is not None:
+        if (stand_in := stand_in_for(builtin) or STAND_INS.get(name)) is not None and builtin is original(stand_in):
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
         self._conversions.take(namespace, name, self._codes)
-        if name in kinds.OPAQUE_BUILTINS:
+        if name in kinds.OPAQUE_BUILTINS - STAND_INS.keys():
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 
     def _read(

@@ -70,10 +70,10 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "captured", "comparisons", "decisions", "derived", "draws", "effects",
-        "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many", "matrices",
-        "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths", "unsettled",
-        "writes",
+        "_foreign", "_status", "alive", "attributes", "captured", "comparisons", "decisions", "derived", "draws",
+        "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many",
+        "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths",
+        "unsettled", "writes",
     )  # fmt: skip
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
@@ -99,6 +99,7 @@ class Trace(Recorder):
         self.draws = 0  # so many times that random numbers are drawn
         self.made: dict[int, Variable] = {}  # by their identity, generators that the function makes
         self.heard: dict[int, Any] = {}  # fingerprints of generators that all share, after what is known to be drawn
+        self.attributes: Any = None  # is told of names by which attributes are read
         self.give_up: Any = None  # ends it, before what is to happen has happened
         self.matrices: list[Any] = []  # the sparse ones that guards compare
         self.shown: list[Any] = []  # arrays whose memory somebody looks at
