@@ -6,9 +6,10 @@ from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
+import pytest
 from steps import runs_as_plain
 
-from yota_py import config, explain, jit, value_and_grad
+from yota_py import config, explain, grad, jit, value_and_grad
 
 LOG: list[Any] = []
 
@@ -258,16 +259,42 @@ def test_functions_that_are_differentiated_append() -> None:
         def inner(w: Any, x: Any) -> Any:
             y = loss(w, x)
             model.losses.append(1.0)
+            model.losses.extend([y, x[0], np.sum(w)])
+            model.log["loss"].append((y, {"w": w[0]}))
             return y
 
         def step(x: Any) -> Any:
             value, dw = value_and_grad(inner)(model.w, x)
             model.w -= 0.05 * dw
+            model.losses.append(value)
             return value
 
         return step, points, lambda: vars(model)
 
-    runs_as_plain(make, 9)
+    runs_as_plain(make, 9, compiled=8)
+
+
+def test_gradients_of_functions_that_append() -> None:
+    history: list[Any] = []
+    inner: list[Any] = []
+
+    def f(w: Any) -> Any:
+        y = np.sum(w**2)
+        history.append(y)
+        history.extend([2.0, (w[0], [y * 2])])
+        _, (g,) = grad(lambda w: inner.append(np.sum(w)) or np.sum(w**3), w)
+        return y + np.sum(g)
+
+    x = np.array([1.0, 2.0])
+    for i in range(5):
+        value, (slope,) = grad(f, x + i)
+        y = np.sum((x + i) ** 2)
+        assert value == pytest.approx(y + np.sum(3.0 * (x + i) ** 2))
+        np.testing.assert_allclose(slope, 2.0 * (x + i) + 6.0 * (x + i))
+        assert history[-3] == pytest.approx(y) and type(history[-3]) is np.float64
+        assert history[-1] == (pytest.approx(1.0 + i), [pytest.approx(2.0 * y)])
+        assert inner[-1] == pytest.approx(np.sum(x + i)) and len(inner) == i + 1 and len(history) == 3 * i + 3
+    assert sum(known.calls for known in explain(f)) == 3
 
 
 def test_results_and_places_that_are_the_list() -> None:

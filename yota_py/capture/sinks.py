@@ -15,9 +15,11 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, NoReturn
 
-from ..base.containers import items_of
+from ..base.containers import items_of, mapped
+from ..base.dispatch import find_held
 from ..base.ownership import is_library_frame, is_ours
 from ..base.unwinding import state
+from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
 from .bytecode import GROWING, only_grown
 from .guards import Guards
@@ -187,13 +189,21 @@ class Sinks:
 
     def grow(self, sink: Sink, method: str, value: Any) -> None:
         """Note what is appended."""
-        if state.traces[-1] is not self._trace:  # a function that is differentiated does it, and perhaps not always
-            self.read(sink)
         if method.startswith("append"):
-            self.noted.append((sink, method, value))
+            self.noted.append((sink, method, self._own(sink, value)))
             return
         for item in value:  # one after the other, as the list would take them before one raises
-            self.noted.append((sink, method.replace("extend", "append"), item))
+            self.noted.append((sink, method.replace("extend", "append"), self._own(sink, item)))
+
+    def _own(self, sink: Sink, value: Any) -> Any:
+        """What a function that is differentiated appends, as this trace knows it."""
+        if state.traces[-1] is self._trace:
+            return value
+        while isinstance(value, Tracer) and value._ledger is not self._trace:
+            value = value._current()[1]
+        if find_held((value,)) is not None:  # an object that holds traced values
+            self.read(sink)
+        return value if isinstance(value, Tracer) else mapped(partial(self._own, sink), value)
 
     def read(self, sink: Sink) -> NoReturn:
         """End the trace: it needs to know what is in the list."""
