@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -236,6 +237,26 @@ def test_the_process_ends_while_it_compiles(calls: int) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     assert len(set(run.stdout.split())) == 1 and len(run.stdout.split()) == calls
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+@pytest.mark.parametrize("seconds", [0.25, 0.3, 0.35, 0.4])
+def test_the_process_is_ended_by_a_signal(seconds: float) -> None:
+    alarm = f"import signal, sys\nsignal.signal(signal.SIGALRM, lambda *_: sys.exit(0))\n" \
+            f"signal.setitimer(signal.ITIMER_REAL, {seconds})\n"  # fmt: skip
+    script = alarm + SCRIPT.replace("CALLS", "10000")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+                         env=os.environ | {"YOTA_CACHE_DIR": ""})  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_calls_at_the_end_of_the_process() -> None:
+    later = "import atexit\natexit.register(lambda: print(df(np.array([0.1, 0.2]))[0]))\n"
+    script = SCRIPT.replace("CALLS", "1") + later
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+                         env=os.environ | {"YOTA_CACHE_DIR": ""})  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+    assert len(run.stdout.split()) == 2 and len(set(run.stdout.split())) == 1
 
 
 def test_many_functions_from_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

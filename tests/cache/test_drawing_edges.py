@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -72,6 +73,30 @@ def permuted_in_place(w: Any) -> Any:
     return np.sum(y * np.arange(9.0).reshape(3, 3))
 
 
+def permuted_all(w: Any) -> Any:
+    return np.sum(R.permuted(np.outer(w, w)) * np.arange(9.0).reshape(3, 3))
+
+
+def of_lists(w: Any) -> Any:
+    y = R.uniform(low=w, high=[3.0, 4, 5.0]) * R.normal((1.0, 2.0, 3.0), w**2)
+    return np.sum(R.normal(w, [1.0, 2.0, 3.0])) + np.sum(y)
+
+
+def of_traced_lists(w: Any) -> Any:
+    p = np.exp(w) / np.sum(np.exp(w))
+    y = R.normal([w[0], w[1], 2.0], [1.0, 2.0, w[2] ** 2]).sum()
+    return y + R.choice([w[0], 2.0 * w[1], 3.0], p=p) + np.sum(R.choice([w[0], w[2], 1.0], size=2, p=[0.2, 0.3, 0.5]))
+
+
+def big_numbers(w: Any) -> Any:
+    return random.choice([2**70, 2**71]) * 1e-20 * np.sum(w)
+
+
+def of_python_with_scalars(w: Any) -> Any:
+    y = random.uniform(w[1], 2.0) * random.normalvariate(0.0, w[2])
+    return random.gauss(w[0], 2.0) + y + random.expovariate(w[0] ** 2)
+
+
 def vectorized(w: Any) -> Any:
     return np.sum(w * np.vectorize(lambda _: R.normal())(np.zeros(3)))
 
@@ -87,7 +112,8 @@ def of_float32(w: Any) -> Any:
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("f", "compiled"), [
     (shuffled_list, 0), (shuffled_numbers, None), (computed_parameters, range(2, 5)),
-    (permuted_rows, None), (permuted_in_place, None), (vectorized, None), (of_nothing, None), (of_float32, None),
+    (permuted_rows, None), (permuted_in_place, None), (permuted_all, None), (of_lists, None), (of_traced_lists, None),
+    (big_numbers, range(5)), (of_python_with_scalars, None), (vectorized, None), (of_nothing, None), (of_float32, None),
 ], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
 def test_as_plain_python(f: Callable[..., Any], compiled: int | range | None, whole: bool) -> None:
     same_draws(f, W, whole=whole, compiled=compiled, shared=shared)
@@ -384,8 +410,24 @@ def test_paths_that_never_come_again() -> None:
 
 
 def test_types_of_numbers() -> None:
-    for f in (lambda x: R.exponential(x), lambda x: R.lognormal(x), lambda x: np.random.rayleigh(x),
-              lambda x: R.normal(x), lambda x: R.uniform(x, 9.0)):  # fmt: skip
+    for f in (lambda x: R.exponential(x), lambda x: R.lognormal(x), lambda x: np.random.rayleigh(x), R.normal,
+              lambda x: R.normal(x), lambda x: random.gauss(x, 1.0), lambda x: random.expovariate(x),
+              lambda x: R.uniform(x, 9.0)):  # fmt: skip
         step = jit(f)
         with settings(compile="always", check=True):
             assert {type(step(0.5 + i)) for i in range(4)} == {float}
+    for f in (lambda w: random.gauss(w[0], 1.0), lambda w: random.uniform(w[0], 9.0),
+              lambda w: random.expovariate(w[2])):  # fmt: skip
+        step = jit(f)
+        with settings(compile="always", check=True):
+            assert {type(step(W + i)) for i in range(4)} == {np.float64}
+    with np.errstate(all="ignore"):
+        assert grad(lambda w: np.sum(w) + random.expovariate(w[0]), np.array([0.0, 1.0]))[0] == np.inf
+
+
+def test_what_permuted_refuses() -> None:
+    for out in (np.zeros(2, np.float32), np.zeros(3)):
+        with pytest.raises((TypeError, ValueError)) as plain:
+            R.permuted(W[:2], axis=0, out=out)
+        with pytest.raises(type(plain.value), match=re.escape(str(plain.value))):
+            grad(lambda w, out=out: np.sum(R.permuted(w * 1.0, axis=0, out=out)), W[:2])

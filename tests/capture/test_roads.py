@@ -299,12 +299,13 @@ CALLED: list[Make] = [
     an_append_whose_list_nobody_names, a_pop, a_pop_found_while_it_runs, attributes_by_attrgetter,
     attributes_by_a_new_attrgetter, an_order_by_attrgetter, a_method_by_methodcaller, attributes_by_an_alias,
     attributes_set_by_an_alias, attributes_in_a_text, the_names_of_attributes, flags_by_names_that_vary,
-    objects_in_a_frozenset, attributes_of_a_copy,
+    objects_in_a_frozenset,
 ]  # fmt: skip
 COMPILED: list[Make] = [
     a_flag_that_comes, a_flag_of_a_class, made_when_it_is_needed, a_static_variable, a_static_variable_of_a_gradient,
     a_static_variable_of_an_attribute, a_static_variable_of_a_wrapper, a_static_variable_that_comes,
-    a_static_variable_that_is_missed, fields_by_a_library, items_by_itemgetter, items_by_an_itemgetter_of_its_own,
+    a_static_variable_that_is_missed, attributes_of_a_copy, fields_by_a_library, items_by_itemgetter,
+    items_by_an_itemgetter_of_its_own,
 ]  # fmt: skip
 
 

@@ -37,6 +37,7 @@ class _State(threading.local):
 
     suspended = 0
     through = 0
+    ending: threading.Event | None = None  # what ends what this thread is at
     unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
     # What runs in this one is a function with plain values, of which it is not known what else it does.
     heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
@@ -178,6 +179,12 @@ def unwinding(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return unwound
+
+
+def go_on() -> None:
+    """Asked in what takes long: raises ``SystemExit`` in a thread that is to end."""
+    if state.ending is not None and state.ending.is_set():
+        raise SystemExit
 
 
 def quietly(function: Callable[P, R]) -> Callable[P, R]:

@@ -3,21 +3,21 @@
 A call waits for it, but not for long. The two would take turns, so that waiting is mostly sooner than to go on; and
 what is short is compiled by then.
 
-The thread ends when there is nothing to do. It is a daemon: the process ends without what it is at, as soon as the
-compiler comes back from machine code, which an exit would take from under it.
+The thread ends when there is nothing to do. It is a daemon: the process ends without what it is at, as soon as it asks
+whether to go on; not while it is in machine code, which an exit would take from under it.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 
 from ..base import locks
-from ..base.unwinding import Holding, unwinding
+from ..base.settings import config
+from ..base.unwinding import Holding, state, unwinding
 
 PATIENCE = 0.5  # seconds that a call waits
 Work = Callable[[], list[str]]
@@ -54,6 +54,8 @@ class Job:
                 return
             try:
                 self._problems = work()
+            except SystemExit:
+                pass
             except BaseException as error:  # whatever it is, the thread that wants the program is told
                 self._error = error
             self.give_up()
@@ -67,6 +69,7 @@ class Job:
 _waiting: deque[Job] = deque()
 _taken: list[Job] = []  # the one that the thread is at
 _threads: list[threading.Thread] = []  # one, or none
+_ending = threading.Event()
 
 
 def submit(work: Work) -> Job:
@@ -87,6 +90,7 @@ def wait() -> None:
 
 
 def _compile_all() -> None:
+    state.ending = _ending
     while True:
         with locks.tables:
             _taken.clear()
@@ -102,11 +106,11 @@ _run = unwinding(Job.run)
 
 def _end() -> None:
     """At the end of the process: the thread is not to be in machine code when that goes."""
-    _waiting.clear()
-    for thread in [*_threads]:
-        assert thread.ident is not None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
-        thread.join()
+    config.background = False  # for what is still to be called
+    _ending.set()
+    for job in [*_waiting, *_taken]:
+        job.give_up()
+    wait()
 
 
 def _forked() -> None:

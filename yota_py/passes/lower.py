@@ -17,7 +17,7 @@ from ..base.containers import mapped
 from ..base.dispatch import original
 from ..base.generators import Draw
 from ..base.types import ArrayType, Type, order_in_memory, typeof
-from ..base.unwinding import quietly
+from ..base.unwinding import go_on, quietly
 from ..registry.applied import written_out
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
@@ -131,6 +131,7 @@ class _Replay(Recorder):
         self._captured = sum(isinstance(op, Constant) and op.captured is not None for op in like.ops)
 
     def take(self, op: Operation, value: Any) -> Variable:
+        go_on()
         if isinstance(op, Call) and type(op.fn) is Draw:
             return self._draw(op, value)
         if isinstance(op, Call):

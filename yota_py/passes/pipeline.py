@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..base.unwinding import go_on
 from ..tape.tape import Tape
 from .cse import cse
 from .dce import dce
@@ -16,5 +17,6 @@ PIPELINE: tuple[Callable[[Tape], Tape], ...] = (fold, simplify, cse, fold, simpl
 def optimise(tape: Tape, check: Callable[[Tape], Tape] = lambda tape: tape) -> Tape:
     """All passes over a lowered tape; ``check`` sees the tape after each."""
     for step in PIPELINE:
+        go_on()
         tape = check(step(tape))
     return tape

@@ -32,7 +32,7 @@ from .sampling import constant, made
 from .tracer import tracers_in
 from .traces import LARGE, Status, Trace
 
-BY_LIBRARY = "a function of a library draws random numbers"
+BY_LIBRARY = "a function of a library, or another thread, draws random numbers"
 FEW_DECISIONS = 2  # on drawn whole numbers: with more, each call may take others
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds
 MOST_COMPUTED = 50  # calls that lead to a parameter
@@ -93,7 +93,9 @@ def _chosen(of: Any, seq: Any) -> Any:
     if not len(seq):
         return of.choice(seq)  # raises
     at = _recorded(of, "randrange", (len(seq),), {})
-    if isinstance(seq, list | tuple) and (all(type(x) is float for x in seq) or all(type(x) is int for x in seq)):
+    if isinstance(seq, list | tuple) and (
+        all(type(x) is float for x in seq) or all(type(x) is int and abs(x) < LARGE for x in seq)
+    ):
         return methods["item"](np.take(constant(seq), at))
     return seq[at]
 

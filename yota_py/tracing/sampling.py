@@ -51,7 +51,7 @@ def _located(
             return NotImplemented
         known |= kwargs
         size = known.pop("size", None)
-        values = [_number(known.get(key, default)) for key, default in parameters.items()]
+        values = [(_number if sized else _plain)(known.get(key, default)) for key, default in parameters.items()]
         try:
             shape = np.broadcast_shapes(*map(np.shape, values))
             wanted = shape if size is None else (size,) if isinstance(size, int) else tuple(size)
@@ -60,20 +60,27 @@ def _located(
             fits = False
         if not fits or (wrong is not None and np.any(wrong(*values))):
             _raise(of, name, args, kwargs)
-        if size is None and not shape:  # Python's floats
+        if sized and size is None and not shape:  # Python's floats
             values = [methods["item"](x) if isinstance(x, np.ndarray | np.generic) else x for x in values]
-        elif size is None:
+        elif sized and size is None:
             size = shape
         made = compute(*values, draw(standard, *given, size) if sized else draw(standard, *given))
-        if size is None and isinstance(made, np.generic):
+        if sized and size is None and isinstance(made, np.generic):
             return methods["item"](made)
         return made if size is None or isinstance(made, np.ndarray) else as_array(made)
 
     return make
 
 
+def _plain(x: Any) -> Any:
+    """A parameter as Python computes with it."""
+    return x
+
+
 def _number(x: Any) -> Any:
-    """A parameter as the generator takes it."""
+    """A parameter as NumPy's generators take it."""
+    if isinstance(x, list | tuple):
+        x = operand(x) if find_traced(x) is not None else constant(np.asarray(x, np.float64))
     if not is_traced(x):
         return np.asarray(x, np.float64) if np.ndim(x) else float(x)
     return x if x.__class__ in (int, float) or x.dtype == np.float64 else astype(x, np.float64)
@@ -144,6 +151,8 @@ def _choice(
     **named: Any,
 ) -> Any:  # fmt: skip
     by_chances = find_traced((p,)) is not None
+    if isinstance(a, list | tuple) and find_traced(a) is not None:
+        a = operand(a)
     if find_traced((size, replace, axis, more, named)) is not None or (by_chances and not replace):
         return NotImplemented
     if not by_chances:
@@ -158,7 +167,7 @@ def _choice(
         at = _by_chances(draw, of, stop_gradient(operand(p)), n, (a, size, replace, p))(size)
     if not np.ndim(a):
         return at
-    return np.take(a if find_traced((a,)) is not None else constant(a), at, axis=axis)
+    return np.take(a if is_traced(a) else constant(a), at, axis=axis)
 
 
 def _by_chances(draw: Drawing, of: Any, p: Any, n: int, args: Sequence[Any]) -> Callable[[Any], Any]:
@@ -181,12 +190,17 @@ def _by_chances(draw: Drawing, of: Any, p: Any, n: int, args: Sequence[Any]) -> 
 
 def _permuted(draw: Drawing, of: Any, x: Any, axis: Any = None, out: Any = None) -> Any:
     """Each row by itself: positions are permuted as the rows would be."""
-    if not _is_array(x) or (axis is None and x.ndim > 1):
+    if not _is_array(x):
         return NotImplemented
-    along = 0 if axis is None else axis
-    shape = [-1 if k == along % x.ndim else 1 for k in range(x.ndim)]
-    positions = np.array(np.broadcast_to(np.arange(x.shape[along]).reshape(shape), x.shape))
-    result = np.take_along_axis(x, draw("permuted", constant(positions), axis=along), along)
+    if out is not None and (shadow(out).dtype, shadow(out).shape) != (x.dtype, x.shape):
+        _raise(of, "permuted", (x,), {"axis": axis, "out": np.array(shadow(out))})
+    if axis is None:
+        positions = np.arange(x.size).reshape(x.shape)
+        result = np.take(np.ravel(x), draw("permuted", constant(positions), axis=None))
+    else:
+        shape = [-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]
+        positions = np.broadcast_to(np.arange(x.shape[axis]).reshape(shape), x.shape)
+        result = np.take_along_axis(x, draw("permuted", constant(positions), axis=axis), axis)
     if out is None:
         return result
     overwrite(out, result)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...base import locks
-from ...base.unwinding import Uncollected
+from ...base.unwinding import Uncollected, go_on
 from ...registry.kernels import Routine, text_of
 from ..maths.builder import is_unchanged
 from . import disk
@@ -78,6 +78,7 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
     with Uncollected():  # building IR makes many objects and no garbage
         module = new_module(f"kernels_{next(_numbers)}")
         for spec, name in names.items():
+            go_on()
             if isinstance(spec, KernelSpec):
                 emit_kernel(module, name, spec, vector_bytes())
             elif isinstance(spec, LapackSpec):
