@@ -192,6 +192,18 @@ def test_calls_wait_a_little(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [w.filename for w in caught] == [__file__]
 
 
+def test_no_more_threads(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gate.opened.set()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    df = value_and_grad(lambda x: np.sum(np.sin(x)))
+    for _ in range(3):
+        df(X)
+    assert explain(df)[0].calls == 2 and gate.threads == [threading.current_thread().name]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy.price, "of", lambda operations: 0.0)

@@ -77,9 +77,13 @@ def submit(work: Work) -> Job:
     job = Job(work)
     with locks.tables:
         _waiting.append(job)
-        if not _threads:
-            _threads.append(threading.Thread(target=_compile_all, name="yota_py compiles", daemon=True))
-            _threads[0].start()
+        thread = None if _threads else threading.Thread(target=_begin, name="yota_py compiles", daemon=True)
+        _threads.extend([thread] if thread is not None else ())
+    try:
+        if thread is not None:
+            thread.start()
+    except RuntimeError:  # the process ends, or has as many threads as it may
+        _compile_all()
     return job
 
 
@@ -89,8 +93,12 @@ def wait() -> None:
         thread.join()
 
 
-def _compile_all() -> None:
+def _begin() -> None:
     state.ending = _ending
+    _compile_all()
+
+
+def _compile_all() -> None:
     while True:
         with locks.tables:
             _taken.clear()
