@@ -111,7 +111,8 @@ class _Libraries:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         trace.heard = {id(of): fingerprint(of) for of in (NUMPYS, PYTHONS)}
-        self._before = [(NUMPYS, state_of(NUMPYS)), (PYTHONS, trace.heard[id(PYTHONS)])]
+        self._numpys = _state_of_numpys(trace.heard[id(NUMPYS)])
+        self._pythons = trace.heard[id(PYTHONS)]
         torch: Any = sys.modules.get("torch")
         self._torchs = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
 
@@ -121,19 +122,29 @@ class _Libraries:
             return True
         if any(fingerprint(of) != self._trace.heard[id(of)] for of in (NUMPYS, PYTHONS)):
             return True
-        return not self._trace.draws and _deviate(state_of(NUMPYS)) != _deviate(self._before[0][1])
+        kept = self._numpys.get("has_gauss") and not self._trace.draws  # a deviate, which fingerprints leave out
+        return bool(kept and state_of(NUMPYS)["has_gauss"] != self._numpys["has_gauss"])
 
     def put_back(self) -> None:
         """Give them these states again."""
-        for of, known in self._before:
-            put_back(of, known)
+        put_back(NUMPYS, self._numpys)
+        put_back(PYTHONS, self._pythons)
         if self._torchs is not None:
             sys.modules["torch"].set_rng_state(self._torchs)
 
 
-def _deviate(known: dict[str, Any]) -> tuple[Any, Any]:
-    """The second normal deviate that a generator of NumPy's keeps, which fingerprints leave out."""
-    return known.get("has_gauss"), known.get("gauss")
+_last: list[tuple[Any, dict[str, Any]]] = []  # the fingerprint and the state that were found last
+
+
+def _state_of_numpys(bits: Any) -> dict[str, Any]:
+    """The state that has this fingerprint. It takes long to read, and as long as no normal deviate is kept it is the
+    same as before."""
+    for known, found in _last:
+        if known == bits and not found.get("has_gauss"):
+            return found
+    state_now: dict[str, Any] = state_of(NUMPYS)
+    _last[:] = [(bits, state_now)]
+    return state_now
 
 
 class _Tool(Passing):
