@@ -199,7 +199,9 @@ def test_threads_never_get_the_same_number(generator: Any) -> None:
         for thread in threads:
             thread.join()
         sys.setswitchinterval(interval)
-    assert len(out) == len(set(out)) == 6000
+    has_lock = type(np.random.default_rng(0).bit_generator.lock) is type(threading.RLock())
+    assert len(out) == 6000
+    assert len(set(out)) >= (6000 if has_lock else 5990)  # before NumPy 2.4, its locks could not be held
 
 
 def test_two_generators_in_two_threads() -> None:

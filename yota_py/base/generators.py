@@ -94,7 +94,7 @@ def fingerprint(generator: Any) -> Any:
     return repr(known) if isinstance(known := state_of(generator, methods=()), dict) else known
 
 
-_python = threading.RLock()  # NumPy's generators have locks of their own
+_own = threading.RLock()  # for generators that have no lock of their own, or one that they could not take in its block
 
 
 def lock_of(*generators: Any) -> AbstractContextManager[Any]:
@@ -105,8 +105,9 @@ def lock_of(*generators: Any) -> AbstractContextManager[Any]:
 
 def _lock(generator: Any) -> Any:
     if isinstance(generator, random.Random):
-        return _python
-    return (generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator).lock
+        return _own
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator
+    return bits.lock if type(bits.lock) is type(_own) else _own  # it is another one before NumPy 2.4
 
 
 class _All(ExitStack):

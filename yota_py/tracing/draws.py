@@ -12,13 +12,14 @@ import operator
 import random
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import find_traced, shadow
-from ..base.generators import GENERATORS, NUMPYS, PYTHONS, Draw, fingerprint, will_draw
+from ..base.generators import GENERATORS, NUMPYS, PYTHONS, Draw, fingerprint, lock_of, will_draw
 from ..base.ownership import is_library_frame, is_ours
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
@@ -150,7 +151,8 @@ def _recorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, An
     if of is not MAKERS:
         will_draw(of)
     try:
-        value = getattr(of, name)(*values, **keyvalues)
+        with nullcontext() if of is MAKERS else lock_of(of):
+            value = getattr(of, name)(*values, **keyvalues)
     except Exception:  # any: the function may catch it, as in ``Trace.record``
         trace.problems.append(f"{name} raised an exception")
         raise
