@@ -361,6 +361,28 @@ def test_other_shapes_after_each_other() -> None:
     assert served(df) == 9
 
 
+def test_two_functions_that_share_a_generator() -> None:
+    def f(w: Any) -> Any:
+        return np.sum(SHARED.normal(w, np.exp(w)))
+
+    def g(w: Any) -> Any:
+        return np.sum(w * SHARED.random(w.shape)) if SHARED.random() < 0.5 else np.sum(w * np.random.rand(*w.shape))
+
+    steps = [(f, value_and_grad(f)), (g, value_and_grad(g)), (g, jit(g)), (f, jit(f))]
+    with settings(compile="always", audit="off"):
+        for call in range(24):
+            plain, transformed = steps[call % 4]
+            w = W[: call % 3] + call
+            np.random.seed(call)
+            before = SHARED.bit_generator.state
+            want, after = plain(w), states(SHARED)
+            np.random.seed(call)
+            SHARED.bit_generator.state = before
+            result = transformed(w)
+            assert (result if transformed.__yota_cache__.mode.effects else result[0]) == pytest.approx(want, rel=1e-12)
+            assert states(SHARED) == after
+
+
 def test_large_arrays_are_drawn_once() -> None:
     x = np.ones(400_000)
 

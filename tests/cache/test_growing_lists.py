@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from steps import runs_as_plain
 
 from yota_py import config, explain, grad, jit, value_and_grad
+from yota_py.base.unwinding import state
+from yota_py.capture import recording
+from yota_py.errors import LostDerivativeError
 
 LOG: list[Any] = []
 
@@ -295,6 +299,36 @@ def test_gradients_of_functions_that_append() -> None:
         assert history[-1] == (pytest.approx(1.0 + i), [pytest.approx(2.0 * y)])
         assert inner[-1] == pytest.approx(np.sum(x + i)) and len(inner) == i + 1 and len(history) == 3 * i + 3
     assert sum(known.calls for known in explain(f)) == 3
+
+
+ONCE = """
+def failing(self):
+    result = run(self)
+    if len(state.traces) > 1 and not failed:
+        failed.append(self)
+        raise LostDerivativeError("of a library that has just been imported")
+    return result
+"""
+
+
+def test_what_is_traced_again_appends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function inside of which a library was imported is traced a second time."""
+    history: list[Any] = []
+    names: dict[str, Any] = {"run": recording.Recording._call, "state": state, "failed": [], "__name__": "yota_py.once",
+                             "LostDerivativeError": LostDerivativeError}  # fmt: skip
+    exec(ONCE, names)  # as the library's own: traces do not follow it
+    monkeypatch.setattr(recording.Recording, "_call", names["failing"])
+    monkeypatch.setattr(recording, "load_pending", partial(len, names["failed"]))
+
+    def inner(w: Any) -> Any:
+        history.append(np.sum(w))
+        return np.sum(w**2)
+
+    step = jit(lambda w: value_and_grad(inner)(w)[0])
+    for i in range(4):
+        assert step(np.full(2, i + 1.0)) == 2.0 * (i + 1) ** 2
+        assert history == [2.0 * (k + 1) for k in range(i + 1)]
+    assert len(names["failed"]) == 1 and explain(step)[0].calls == 3
 
 
 def test_results_and_places_that_are_the_list() -> None:

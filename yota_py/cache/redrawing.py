@@ -22,7 +22,7 @@ from ..tape.operations import Call, Constant, Variable, paths
 from ..tracing.draws import MAKERS
 from ..tracing.traces import LARGE, Trace
 
-PYTHON = {"f": float, "i": int, "c": complex, "b": bool}  # types, by kinds of dtypes
+_PYTHON = {"f": float, "i": int, "c": complex, "b": bool}  # types, by kinds of dtypes
 
 
 class Redrawing:
@@ -156,7 +156,7 @@ class Redrawing:
         if t.kind == "array":
             dtype = self._constant(t.dtype)
             return f"type({name}) is ndarray and {name}.shape == {t.shape} and {name}.dtype is {dtype}"
-        kind = PYTHON[t.dtype.kind] if t.kind == "python" else t.dtype.type
+        kind = _PYTHON[t.dtype.kind] if t.kind == "python" else t.dtype.type
         return f"type({name}) is {self._constant(kind)}" + (f" and -{LARGE} < {name} < {LARGE}" if kind is int else "")
 
     def inputs(self) -> list[str]:
@@ -168,8 +168,5 @@ class Redrawing:
 
     def _zero(self, var: Variable) -> Any:
         t: Any = self._trace.tape[var].type
-        if t.kind == "array":
-            return np.zeros(t.shape, t.dtype)
-        if t.kind == "python":
-            return np.int64(0) if t.dtype.kind == "i" else PYTHON[t.dtype.kind](0)
-        return t.dtype.type(0)
+        zero = np.zeros(t.shape, t.dtype)
+        return zero if t.kind == "array" else zero.item() if t.kind == "python" and t.dtype.kind == "f" else zero[()]

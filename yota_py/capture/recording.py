@@ -69,6 +69,8 @@ def record_watched(
     recording = Recording(f, args, kwargs, active, inputs)
     recording.trace.derived = derived
     stand_ins = len(patched)
+    appended = state.traces[0].appended if state.traces else []
+    before = len(appended)
     with Draws() as draws:
         try:
             recording.run()
@@ -78,8 +80,7 @@ def record_watched(
                 raise
             del recording  # f has imported a library: now its functions notice tracers
             draws.take_back()
-            if state.traces:  # it may have appended something
-                state.traces[0].problems.append("a library that it uses has just been imported")
+            del appended[before:]
             return record_watched(f, args, kwargs, active, inputs, derived=derived)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems

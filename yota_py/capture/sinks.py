@@ -146,7 +146,7 @@ class Sinks:
         self._attempts = attempts or Attempts(read=None)
         self.names: set[str] = set()
         self.holders: dict[int, Holder] = {}  # by the identity of the list: its sink, and where it is found
-        self.noted: list[tuple[Sink, str, Any]] = []
+        self.noted: list[tuple[Sink, str, Any]] = trace.appended
         self.was_read = False
         self._expected: set[int] = set()  # identities of lists among the arguments
         self._items: set[int] = set()  # identities of lists that are items of containers

@@ -3,7 +3,7 @@
 While a trace runs, ``np.random.normal`` and its like are exchanged for functions that record what they draw, and a
 generator that the function is given or reads for one whose methods do (``recording``). What is drawn depends on no
 traced value: a normal deviate with a traced mean is a standard one, and arithmetic (``sampling.py``). Draws that nobody
-can record are made as they are, and heard of (``capture/hooks.py``) as those of libraries are.
+can record are made as they are, and are a reason not to cache.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ FEW_DECISIONS = 2  # on drawn whole numbers: with more, each call may take other
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds
 MOST_COMPUTED = 50  # calls that lead to a parameter
 _SEEDED = ("default_rng", "seed")
-_IN_PLACE = ("shuffle",)
 # At which position the arguments of NumPy's methods begin that say how many numbers there are, or how they are drawn;
 # and the names of these.
 _SIZES = {
@@ -78,7 +77,7 @@ def draw(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
             result = made(drawing, of, name, args, kwargs)
             if result is not NotImplemented:
                 return result
-        if name in _IN_PLACE:
+        if name == "shuffle":  # of what is not traced
             return _unrecorded(of, name, args, kwargs)
         return _recorded(of, name, args, kwargs)
 
@@ -143,7 +142,7 @@ def _recorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, An
     kwargs = {key: extents(value) if key in _SAYING else value for key, value in kwargs.items()}
     names, values = trace.split(args)
     keywords, keyvalues = trace.split(dict(kwargs))
-    known = is_known(trace, (names, keywords))
+    known = _is_known(trace, (names, keywords))
     if not known or any(t._carries() for t in tracers_in((args, dict(kwargs)))) or tracers_in((values, keyvalues)):
         return _computed(of, name, args, kwargs)
     if id(of) in trace.heard and fingerprint(of) != trace.heard[id(of)]:
@@ -182,9 +181,9 @@ def _recorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, An
     return trace.record(compare, (trace.wrap(var, number, Status.INACTIVE), 0), {})
 
 
-def is_known(trace: Trace, structure: Any, most: int = MOST_COMPUTED) -> bool:
+def _is_known(trace: Trace, structure: Any) -> bool:
     """Whether values are known before the function runs: arguments, what it reads, constants, what is drawn, and what
-    comes of these by so many calls at most."""
+    comes of these by a few calls."""
     pending = [var for _, var in paths(structure)]
     seen: set[int] = set()
     while pending:
@@ -193,7 +192,7 @@ def is_known(trace: Trace, structure: Any, most: int = MOST_COMPUTED) -> bool:
         if var.id in seen or isinstance(op, Constant) or var in trace.roots:
             continue
         seen.add(var.id)
-        if not isinstance(op, Call) or len(seen) > most:
+        if not isinstance(op, Call) or len(seen) > MOST_COMPUTED:
             return False
         if type(op.fn) is not Draw:
             entry = primitive_of(op.fn)
@@ -358,16 +357,12 @@ class _Function:
         return self._call(self._of, self._name, args, kwargs)
 
 
-def _patch(module: Any, name: str, of: Any, method: str) -> None:
-    patch(module, name, _Function(of, method), anywhere=True)
-
-
-for _name in sorted(_OF_STATE & {*vars(np.random)}):
-    _patch(np.random, _name, NUMPYS, _name)
-for _name in ("bytes", "get_state", "set_state"):
-    patch(np.random, _name, _Function(NUMPYS, _name, _unrecorded), anywhere=True)
-for _name in ("ranf", "sample"):
-    _patch(np.random, _name, NUMPYS, "random_sample")
-_patch(np.random, "default_rng", MAKERS, "default_rng")
-for _name in _OF_PYTHON:
-    _patch(random, _name, PYTHONS, _name)
+_FUNCTIONS = {
+    **{(np.random, name): _Function(NUMPYS, name) for name in sorted(_OF_STATE & {*vars(np.random)})},
+    **{(np.random, name): _Function(NUMPYS, name, _unrecorded) for name in ("bytes", "get_state", "set_state")},
+    **{(np.random, name): _Function(NUMPYS, "random_sample") for name in ("ranf", "sample")},
+    (np.random, "default_rng"): _Function(MAKERS, "default_rng"),
+    **{(random, name): _Function(PYTHONS, name) for name in _OF_PYTHON},
+}
+for (_module, _name), _stand_in in _FUNCTIONS.items():
+    patch(_module, _name, _stand_in, anywhere=True)

@@ -70,8 +70,8 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "attributes", "captured", "comparisons", "decisions", "derived", "draws",
-        "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many",
+        "_foreign", "_status", "alive", "appended", "attributes", "captured", "comparisons", "decisions", "derived",
+        "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many",
         "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths",
         "unsettled", "writes",
     )  # fmt: skip
@@ -96,6 +96,7 @@ class Trace(Recorder):
         self.captured = 0  # so many arrays and numbers that the function reads from elsewhere
         self.decisions = 0  # so many guards
         self.writes = 0  # so many assignments to traced arrays
+        self.appended: list[Any] = []  # what lists outside get when it has ended (``capture/sinks.py``)
         self.draws = 0  # so many times that random numbers are drawn
         self.made: dict[int, Variable] = {}  # by their identity, generators that the function makes
         self.heard: dict[int, Any] = {}  # fingerprints of generators that all share, after what is known to be drawn
