@@ -79,7 +79,7 @@ class Config:
     """
 
     __slots__ = (
-        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "special", "traceback",
+        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "roll", "special", "traceback",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class Config:
         self.check = False
         self.cache_bytes = 1 << 30
         self.traceback = "short"
-        self.progress = self.background = True
+        self.progress = self.background = self.roll = True
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"config.{name} is one of {', '.join(map(repr, _CHOICES[name]))}; got {value!r}")
-        if name in ("check", "progress", "background") and not isinstance(value, bool):
+        if name in ("check", "progress", "background", "roll") and not isinstance(value, bool):
             raise ValueError(f"config.{name} is True or False; got {value!r}")
         if name == "cache_bytes" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"config.cache_bytes is a number of bytes; got {value!r}")
@@ -134,7 +134,7 @@ class Config:
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background", "roll")
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

@@ -22,6 +22,7 @@ from ..registry.applied import written_out
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
+from ..tape.loop import Loop, is_loop
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of, text_of
@@ -65,6 +66,8 @@ class _Lowering(Trace):
     def compute(
         self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], frame: FrameType | None = None
     ) -> Any:
+        if type(fn) is Loop and not self.exact:
+            return fn.outcome()
         if self.exact or not any(map(is_large, args)):
             return super().compute(fn, args, kwargs, frame)
         entry = primitive_of(fn)
@@ -78,7 +81,7 @@ class _Lowering(Trace):
         if self.exact:
             return super().append(op, value)
         var = super().append(op, _without_memory(value))
-        if is_large(value) or any(x in self.unknown for x in operands(op)):
+        if is_large(value) or is_loop(op) or any(x in self.unknown for x in operands(op)):
             self.unknown.add(var)
         return var
 
@@ -203,18 +206,18 @@ def lower(source: Recorder) -> Recorder:
         out.tape.results = [substitute(result, env.__getitem__) for result in source.tape.results]
         out.tape.out_spec = source.tape.out_spec
 
-    return _replayed(source.tape, play)[1]
+    return replayed(source.tape, play)[1]
 
 
 def lower_gradient(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
 ) -> tuple[Recorder, Recorder]:
     """The gradient tape of a recorded call, and the same lowered."""
-    return _replayed(source.tape, lambda out: differentiate(source, seed, argnums, has_aux=has_aux, out=out))
+    return replayed(source.tape, lambda out: differentiate(source, seed, argnums, has_aux=has_aux, out=out))
 
 
 @quietly  # tracing has warned already
-def _replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Recorder]:
+def replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Recorder]:
     """What ``play`` writes, and what is computed on the way in primitives."""
     out = _Replay(tape, exact=False)
     try:
@@ -229,6 +232,9 @@ def _replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Rec
     low.out_spec = out.tape.out_spec
     low.leaves = [_untraced(substitute(leaf, out.__getitem__)) for leaf in out.tape.leaves]
     low.results = [_untraced(substitute(result, out.__getitem__)) for result in out.tape.results]
+    for op in low.ops:
+        if isinstance(op, Call) and type(op.fn) is Loop:
+            op.fn.values = None
     return out, out.trace
 
 

@@ -90,7 +90,12 @@ class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Product | Lapack | Join | Concatenate
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The steps of a loop's body, as often as it says."""
+
+
+Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Product | Lapack | Join | Concatenate | Repeat
 
 _emitters: dict[str, Emitter] = {}
 

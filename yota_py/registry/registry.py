@@ -22,6 +22,7 @@ from ..base.dispatch import dispatching, original
 from ..base.ownership import is_library, is_ours, named_module
 from ..base.unwinding import state
 from ..errors import RuleError, RulesWarning
+from ..tape.loop import Loop
 from ..tape.show import name_of
 from .cases import Case as Case  # registry is what modules of rules import
 from .cases import Cases as Cases
@@ -104,6 +105,8 @@ def primitive_of(fn: Any) -> Primitive | None:
         entry = entries.get(fn)
     except TypeError:  # unhashable callable
         return None
+    if entry is None and type(fn) is Loop:
+        return fn.entry  # type: ignore[no-any-return]
     return entries.get(fn) if entry is None and load_pending(fn) else entry
 
 

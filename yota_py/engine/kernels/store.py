@@ -16,6 +16,7 @@ from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec
 from .lapack import emit_lapack
+from .repeat import emit_repeat
 from .small import emit_small_product
 
 
@@ -45,7 +46,12 @@ class LapackSpec:
     upper: bool = False
 
 
-Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec
+@dataclass(frozen=True, slots=True)
+class RepeatSpec:
+    """A loop over a table of kernels."""
+
+
+Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | RepeatSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -81,6 +87,8 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
             go_on()
             if isinstance(spec, KernelSpec):
                 emit_kernel(module, name, spec, vector_bytes())
+            elif isinstance(spec, RepeatSpec):
+                emit_repeat(module, name)
             elif isinstance(spec, LapackSpec):
                 emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
             elif isinstance(spec, SmallProductSpec):

@@ -184,7 +184,7 @@ class Arena:
 
     def take(self, nbytes: int) -> int:
         """The offset of a new buffer, aligned to a cache line."""
-        n = _aligned(nbytes)
+        n = aligned(nbytes)
         if (at := bisect_left(self._free, (n, 0))) < len(self._free):
             start = self._free[at][1]
         else:
@@ -199,7 +199,7 @@ class Arena:
 
     def give(self, start: int, nbytes: int) -> None:
         """A buffer is dead."""
-        end = start + _aligned(nbytes)
+        end = start + aligned(nbytes)
         if (before := self._starts.get(start)) is not None:
             self._remove(before, start)
             start = before
@@ -216,5 +216,6 @@ class Arena:
         del self._free[bisect_left(self._free, (end - start, start))], self._ends[start], self._starts[end]
 
 
-def _aligned(nbytes: int) -> int:
+def aligned(nbytes: int) -> int:
+    """So many bytes, filled up to a cache line."""
     return -(-max(nbytes, 1) // 64) * 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..schedule.steps import (
     Python,
     PythonCopy,
     Reduce,
+    Repeat,
     Scatter,
     Schedule,
     Step,
@@ -39,8 +40,8 @@ from .layout import (
 )
 from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
+from .repeat import KernelCall, Turns, UnrolledError, repeat
 
-KernelCall = tuple[Spec, list[int]]
 
 
 @dataclass(slots=True)
@@ -51,7 +52,8 @@ class Plan:
     ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
     of those in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
     ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head (in
-    bytes) a guard that fails leaves its value: its number and the value's type.
+    bytes) a guard that fails leaves its value: its number, the value's type, and for each loop around it the word that
+    counts its turns, and how many decisions each takes.
     """
 
     schedule: Schedule
@@ -61,7 +63,7 @@ class Plan:
     turned: set[int] = field(default_factory=set)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
-    decisions: dict[int, tuple[int, ArrayType]] = field(default_factory=dict)
+    decisions: dict[int, tuple[int, ArrayType, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     places: dict[Variable, Place] = field(default_factory=dict)
     numbers: list[tuple[int, Any]] = field(default_factory=list)
     head_words: int = FIRST_SLOT
@@ -71,53 +73,67 @@ class Plan:
 def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
     """Assign memory by liveness and write the words of every step; the results with the numbers ``turned`` are in
     Fortran's order."""
-    return _Planner(schedule, turned).run()
+    return Planner(schedule, turned).run()
 
 
-class _Planner(Locations):
-    def __init__(self, schedule: Schedule, turned: Collection[int]) -> None:
-        self.schedule, self.tape, self._turned = schedule, schedule.tape, turned
-        self.plan = Plan(schedule)
-        self.places = self.plan.places
-        self._arena = Arena()
-        self._numbers: dict[tuple[str, str], Place] = {}
-        self._buffers: dict[Variable, tuple[int, int]] = {}
+class Planner(Locations):
+    """Plans a schedule, or the body of a loop in another one, where ``around`` are the loops as in ``Plan.decisions``."""
+
+    def __init__(
+        self, schedule: Schedule, turned: Collection[int] = (), outer: Planner | None = None,
+        around: tuple[tuple[int, int], ...] = (),
+    ) -> None:  # fmt: skip
+        self.schedule, self.tape, self._turned, self.around = schedule, schedule.tape, turned, around
+        self.plan = Plan(schedule) if outer is None else outer.plan
+        self.segments = self.plan.segments if outer is None else []
+        self.places = self.plan.places if outer is None else {}
+        self.arena = Arena() if outer is None else outer.arena
+        self._numbers: dict[tuple[str, str], Place] = {} if outer is None else outer._numbers
+        self.buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []
         self._framed: dict[Variable, int] = {}  # offsets of numbers
         self._free_words: list[int] = []
-        self._reserved: dict[Variable, Place] = {}
+        self.reserved: dict[Variable, Place] = {}
         self._copies: dict[Variable, list[Place]] = {}
         self._escaping = self._read_outside()
 
     def run(self) -> Plan:
         """The whole plan."""
-        self._reserve_guards()
+        self.reserve_guards()
         self._bind_inputs()
         self._reserve_results()
+        self.take_steps()
+        self._copy_results()
+        self.plan.arena_bytes = self.arena.size
+        return self.plan
+
+    def take_steps(self) -> None:
+        """All steps, in their order."""
         for step, unused in zip(self.schedule.steps, self._unused_after(), strict=True):
             self._step(step)
             for var in unused:
-                if var in self._buffers:
-                    self._arena.give(*self._buffers.pop(var))
+                if var in self.buffers:
+                    self.arena.give(*self.buffers.pop(var))
                 elif var in self._framed:
                     self._free_words.append(self._framed.pop(var))
-            while self._temporaries:
-                self._arena.give(*self._temporaries.pop())
-        self._copy_results()
-        self.plan.arena_bytes = self._arena.size
-        return self.plan
+            self.drop_temporaries()
 
     # -- memory
 
-    def _word(self) -> int:
+    def drop_temporaries(self) -> None:
+        """The current step is done."""
+        while self._temporaries:
+            self.arena.give(*self._temporaries.pop())
+
+    def word(self) -> int:
         self.plan.head_words += 1
         return self.plan.head_words - 1
 
     def _words(self, dtype: str) -> int:
         """The first of as many words as a number of this dtype takes."""
-        first = self._word()
+        first = self.word()
         for _ in range(1, -(-np.dtype(dtype).itemsize // 8)):
-            self._word()
+            self.word()
         return first
 
     def number(self, value: Any, dtype: str) -> Place:
@@ -129,13 +145,14 @@ class _Planner(Locations):
             self._numbers[key] = Place(HEAD_SLOT, 8 * word, (), (), dtype)
         return self._numbers[key]
 
-    def _reserve_guards(self) -> None:
+    def reserve_guards(self) -> None:
         """A word for each guard, in their order: the first of those that fail is the one with the least offset."""
         for var, op in self.tape:
             if isinstance(op, Guard):
-                t, offset = self.tape.type_of(op.var), 8 * self._word()
+                t, offset = self.tape.type_of(op.var), 8 * self.word()
                 kind = "scalar" if t.kind == "array" else t.kind
-                self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind)
+                around = self.around if op.number >= 0 else ()
+                self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind), around
                 self.places[var] = Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
 
     def _bind_inputs(self) -> None:
@@ -148,17 +165,24 @@ class _Planner(Locations):
                 inputs.append((var, t, op.order))
             elif isinstance(op, Constant) and op.captured is not None:
                 captured.append((op.captured, var, t, op.order))
-            elif isinstance(op, Constant) and isinstance(op.value, np.ndarray):
-                self.plan.arrays.append((self._slot_of(var, t), op.value))
-            elif isinstance(op, Constant):
-                self.places[var] = self.number(op.value, memory_dtype(t))
+        self.bind_constants()
         captured.sort(key=lambda entry: entry[0])
         for var, t, order in (*inputs, *(entry[1:] for entry in captured)):
             self.plan.inputs.append((self._slot_of(var, t, order), t))
 
+    def bind_constants(self) -> None:
+        """Places of the tape's own constants."""
+        for var, op in self.tape:
+            if not isinstance(op, Constant) or op.captured is not None or not isinstance(t := op.type, ArrayType):
+                continue
+            if isinstance(op.value, np.ndarray):
+                self.plan.arrays.append((self._slot_of(var, t), op.value))
+            else:
+                self.places[var] = self.number(op.value, memory_dtype(t))
+
     def _slot_of(self, var: Variable, t: ArrayType, order: Order = "C") -> int:
         """A word for what is given: the address of an array, or a float64 number itself."""
-        slot = self._word()
+        slot = self.word()
         if t.kind == "array" or t.name != "float64":
             self.places[var] = self._whole(slot, t, order)
         else:
@@ -169,7 +193,7 @@ class _Planner(Locations):
         """A buffer for the current step only."""
         itemsize = np.dtype(dtype).itemsize
         nbytes = int(np.prod(shape, dtype=np.int64)) * itemsize
-        offset = self._arena.take(nbytes)
+        offset = self.arena.take(nbytes)
         self._temporaries.append((offset, nbytes))
         return Place(ARENA_SLOT, offset, shape, c_strides(shape, itemsize), dtype)
 
@@ -186,16 +210,16 @@ class _Planner(Locations):
     def _new_place(self, var: Variable) -> Place:
         if (base := self.schedule.views.get(var)) is not None:
             return self._view(var, self.places[base])
-        if var in self._reserved:
-            return self._reserved[var]
+        if var in self.reserved:
+            return self.reserved[var]
         t = self.tape.type_of(var)
         nbytes = t.size * t.dtype.itemsize
         if t.shape == () and nbytes <= 8:
-            offset = self._free_words.pop() if self._free_words else 8 * self._word()
+            offset = self._free_words.pop() if self._free_words else 8 * self.word()
             self._framed[var] = offset
             return Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
-        offset = self._arena.take(nbytes)
-        self._buffers[var] = (offset, nbytes)
+        offset = self.arena.take(nbytes)
+        self.buffers[var] = (offset, nbytes)
         return Place(ARENA_SLOT, offset, t.shape, c_strides(t.shape, t.dtype.itemsize), memory_dtype(t))
 
     def _view(self, var: Variable, base: Place) -> Place:
@@ -220,8 +244,8 @@ class _Planner(Locations):
         if (result := next(fitting, None)) is not None:
             slot, offset = result.slot, result.offset
         else:
-            slot, offset = ARENA_SLOT, self._arena.take(size * itemsize)
-            self._buffers[var] = (offset, size * itemsize)
+            slot, offset = ARENA_SLOT, self.arena.take(size * itemsize)
+            self.buffers[var] = (offset, size * itemsize)
         target = Place(slot, offset, base.shape, c_strides(base.shape, itemsize), base.dtype)
         self.copy(base, target)
         return target
@@ -241,7 +265,7 @@ class _Planner(Locations):
         last: dict[Variable, int] = {}
         end = len(self.schedule.steps)
         for at, step in enumerate(self.schedule.steps):
-            last.update((var, at) for var in (*_writes(step), *_reads(self.tape, step)))
+            last.update((var, at) for var in (*written(step), *_reads(self.tape, step)))
         last.update((var, end) for _, var in paths(self.tape.results))
         for view, base in reversed(self.schedule.views.items()):  # a view stands behind its base on the tape
             if view in last:
@@ -259,7 +283,7 @@ class _Planner(Locations):
 
     def _read_outside(self) -> set[Variable]:
         """What is read by another step than the one that computes it."""
-        home = {var: step for step in self.schedule.steps for var in _writes(step)}
+        home = {var: step for step in self.schedule.steps for var in written(step)}
         out = {var for step in self.schedule.steps for var in _reads(self.tape, step) if home.get(var) is not step}
         return out | set(self.schedule.views.values()) | {var for _, var in paths(self.tape.results)}
 
@@ -267,7 +291,7 @@ class _Planner(Locations):
 
     def _reserve_results(self) -> None:
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
-        computed = {v: isinstance(step, Cluster) for step in self.schedule.steps for v in _writes(step)}
+        computed = {v: isinstance(step, Cluster) for step in self.schedule.steps for v in written(step)}
         for i, result in enumerate(self.tape.results):
             if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
@@ -276,13 +300,13 @@ class _Planner(Locations):
                 place = Place(HEAD_SLOT, 8 * self._words(memory_dtype(t)), (), (), memory_dtype(t))
                 self.plan.results.append(("number", place, t))
             else:
-                slot = self._word()
+                slot = self.word()
                 place = self._whole(slot, t, "F" if i in self._turned else "C")
                 self.plan.results.append(("output", len(self.plan.outputs), t))
                 self.plan.outputs.append((slot, t))
             in_order = computed.get(result, True) or i not in self._turned  # of the others, each knows one order only
-            if result in computed and in_order and result not in self._reserved:
-                self._reserved[result] = place
+            if result in computed and in_order and result not in self.reserved:
+                self.reserved[result] = place
             else:
                 self._copies.setdefault(result, []).append(place)
 
@@ -299,13 +323,18 @@ class _Planner(Locations):
         if target.dtype in DTYPES:
             self.emit(*copy_nest(source, target))
         else:
-            self.plan.segments.append(PythonCopy(source, target))
+            self._append(PythonCopy(source, target))
 
-    def emit(self, spec: Spec, words: list[int]) -> None:
+    def _append(self, step: Python | PythonCopy) -> None:
+        if self.plan.segments is not self.segments:
+            raise UnrolledError
+        self.segments.append(step)
+
+    def emit(self, spec: Spec, words: list[int] | Turns) -> None:
         """Call a kernel next."""
-        if not self.plan.segments or not isinstance(self.plan.segments[-1], list):
-            self.plan.segments.append([])
-        segment = self.plan.segments[-1]
+        if not self.segments or not isinstance(self.segments[-1], list):
+            self.segments.append([])
+        segment = self.segments[-1]
         assert isinstance(segment, list)
         segment.append((spec, words))
 
@@ -316,7 +345,9 @@ class _Planner(Locations):
                     self.place(x)
             if isinstance(self.tape.type_of(step.var), ArrayType):
                 self.place(step.var)
-            self.plan.segments.append(step)
+            self._append(step)
+        elif isinstance(step, Repeat):
+            repeat(self, step)
         elif isinstance(step, Matmul):
             multiply(self, step)
         elif isinstance(step, Linear):
@@ -346,7 +377,7 @@ class _Planner(Locations):
         if order == tuple(range(len(order))):
             return
         for var in (item.var for item in step.items if isinstance(item, Map | Join) and item.var in self._escaping):
-            if var not in self._reserved:
+            if var not in self.reserved:
                 place = self.place(var)
                 strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
                 self.places[var] = replace(place, strides=strides)
@@ -372,5 +403,5 @@ def _reads(tape: Any, step: Step) -> list[Variable]:
     return list(operands(tape[step.var]))
 
 
-def _writes(step: Step) -> list[Variable]:
+def written(step: Step) -> list[Variable]:
     return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,11 @@ from ...tape.tape import Tape
 from ..kernels.emit import OUT_OF_BOUNDS
 from ..kernels.hooks import check_hooks
 from ..kernels.lapack import RAISED
-from ..kernels.store import addresses
+from ..kernels.store import Spec, addresses
 from ..plan.plan import Plan, make_plan
+from ..plan.repeat import KernelCall, Turns
 from ..schedule.fuse import fuse
-from ..schedule.steps import Cluster, Concatenate, Gather, Matmul, Python, Require, Scatter, Step
+from ..schedule.steps import Cluster, Concatenate, Gather, Matmul, Python, Repeat, Require, Scatter, Step
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
@@ -118,8 +119,9 @@ class Program:
         """What a fault means."""
         if (refusal := _REFUSALS.get(fault)) is not None:
             return refusal
-        number, t = self.plan.decisions[fault]
-        return Decision(number, self._number(address, fault // 8, t))
+        number, t, loops = self.plan.decisions[fault]
+        head = self._frames[address].head
+        return Decision(number + sum(int(head[k]) * each for k, each in loops), self._number(address, fault // 8, t))
 
     def _number(self, address: int, word: int, t: ArrayType) -> Any:
         """A number of any dtype from the head of a frame."""
@@ -144,7 +146,7 @@ class Program:
 
     def _link(self, plan: Plan) -> tuple[list[Segment], list[np.ndarray]]:
         """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
-        specs = {id(spec): spec for s in plan.segments if isinstance(s, list) for spec, _ in s}
+        specs = {id(spec): spec for s in plan.segments if isinstance(s, list) for spec in _specs(s)}
         found = addresses(specs.values())
         code = {same: found[spec] for same, spec in specs.items()}
         segments: list[Segment] = []
@@ -153,7 +155,7 @@ class Program:
             if not isinstance(segment, list):
                 segments.append(segment)
                 continue
-            words = [w for spec, words in segment for w in (len(words) + 2, code[id(spec)], *words)]
+            words = _records(segment, code)
             tables.append(np.array(words, np.int64))
             segments.append((tables[-1].ctypes.data, len(words)))
         return segments, tables
@@ -204,10 +206,32 @@ class Program:
         return tuple(out)
 
 
+def _specs(calls: Iterable[KernelCall]) -> Iterator[Spec]:
+    """The structures of kernels that are called, also in loops."""
+    for spec, words in calls:
+        yield spec
+        if isinstance(words, Turns):
+            yield from _specs(words.calls)
+
+
+def _records(calls: Iterable[KernelCall], code: Mapping[int, int]) -> list[int]:
+    """The driver's table of kernels; ``code`` are addresses by the identities of structures."""
+    out: list[int] = []
+    for spec, words in calls:
+        if isinstance(words, Turns):
+            table = _records(words.calls, code)
+            addresses = [word for address in words.addresses for word in address]
+            words = [words.turns, words.counter, len(words.addresses), len(table), *addresses, *table]
+        out += [len(words) + 2, code[id(spec)], *words]
+    return out
+
+
 def _is_certain(step: Step) -> bool:
     """Whether there are no values of which a step makes nothing."""
     if isinstance(step, Cluster):
         return not any(isinstance(item, Gather | Scatter | Require) for item in step.items)
+    if isinstance(step, Repeat):
+        return all(map(_is_certain, step.schedule.steps))
     return isinstance(step, Matmul | Concatenate)
 
 

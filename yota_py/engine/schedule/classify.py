@@ -12,7 +12,8 @@ from ...base.dispatch import decided, original
 from ...base.types import ArrayType, is_basic
 from ...registry import kernels
 from ...registry.registry import primitive_of
-from ...registry.tangents import astype
+from ...registry.tangents import astype, getfield
+from ...tape.loop import is_loop
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
@@ -43,6 +44,11 @@ def view_base(tape: Tape, op: Call) -> Variable | None:
     if not isinstance(base, ArrayType) or (base.dtype != op.type.dtype and base.dtype.kind != "c"):
         return None
     return op.args[0] if indexed or _shares_memory(op, base) else None
+
+
+def part_of_loop(tape: Tape, op: Call) -> Variable | None:
+    """The loop of which an operation takes a result."""
+    return op.args[0] if op.fn is getfield and is_loop(tape[op.args[0]]) else None
 
 
 def _shares_memory(op: Call, base: ArrayType) -> bool:
@@ -81,7 +87,11 @@ _TESTS: dict[Any, str] = {
 
 def checkable(tape: Tape) -> bool:
     """Whether all guards of a lowered tape can be checked by kernels."""
-    return all(require(tape, var, op) is not None for var, op in tape if isinstance(op, Guard))
+    return all(
+        require(tape, var, op) is not None if isinstance(op, Guard) else checkable(op.fn.body)
+        for var, op in tape
+        if isinstance(op, Guard) or is_loop(op)
+    )
 
 
 def guarded(tape: Tape, var: Variable, op: Guard) -> Require:

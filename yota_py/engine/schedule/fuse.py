@@ -18,10 +18,11 @@ from typing import Any
 
 from ...base.types import ArrayType
 from ...registry import kernels
+from ...tape.loop import is_loop
 from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
-from .classify import classify, guarded, kernel_for, view_base
-from .steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Require, Scan, Scatter, Schedule
+from .classify import classify, guarded, kernel_for, part_of_loop, view_base
+from .steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Repeat, Require, Scan, Scatter, Schedule
 
 SMALL = 16  # elements
 REPEATED = 4  # times that a structure has to come to be worth a loop nest, where there is much that comes once
@@ -78,11 +79,14 @@ class _Fusion:
 
     def take(self, var: Variable, op: Call | Guard) -> None:
         """An operation becomes a view, a step, or an item of a cluster."""
-        if isinstance(op, Call) and (base := view_base(self.tape, op)) is not None:
+        if isinstance(op, Call) and (base := part_of_loop(self.tape, op) or view_base(self.tape, op)) is not None:
             self.schedule.views[var] = base
             self._home[var] = max((self._home[x] for x in operands(op) if x in self._home), default=-1)
             return
-        step = guarded(self.tape, var, op) if isinstance(op, Guard) else classify(self.tape, var, op)
+        if is_loop(op):
+            step: Any = Repeat(var, op.fn, op.args, fuse(op.fn.body))
+        else:
+            step = guarded(self.tape, var, op) if isinstance(op, Guard) else classify(self.tape, var, op)
         if isinstance(step, Item):
             self._join(step)
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...registry import kernels
+from ...tape.loop import Loop
 from ...tape.operations import Variable
 from ...tape.tape import Tape
 
@@ -122,6 +123,16 @@ class Concatenate:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop: the steps of its body, in each turn."""
+
+    var: Variable
+    loop: Loop
+    args: tuple[Any, ...]
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True)
 class Python:
     """An operation that no kernel covers: called as it is."""
 
@@ -136,12 +147,13 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Concatenate | Python
+Step = Cluster | Matmul | Linear | Concatenate | Repeat | Python
 
 
 @dataclass(slots=True)
 class Schedule:
-    """The steps in order; ``views`` maps a view to the variable whose memory it shares (its first argument)."""
+    """The steps in order; ``views`` maps a view, or a result of a loop, to the variable whose memory it shares (its first
+    argument)."""
 
     tape: Tape
     steps: list[Step]

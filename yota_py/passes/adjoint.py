@@ -1,0 +1,267 @@
+"""The adjoint of a loop is a loop, which runs the other way.
+
+In a turn forward, a loop computes what it did, and puts by what its turn backward reads; that carries the cotangents
+of what was carried, and adds up those of what is the same in all turns. Both bodies come of one: the body's gradient
+tape, lowered, and cut where the cotangents come in. What is cheap is computed again rather than put by. Since bodies
+are made of primitives, the two loops have adjoints as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import original, shadow
+from ..base.types import ArrayType, is_basic
+from ..base.unwinding import quietly
+from ..registry import kernels
+from ..registry.partials import Pullback, Wanted
+from ..registry.registry import Primitive, primitive_of
+from ..registry.tangents import zeros_like
+from ..reverse.verbs import backprop, differentiable, to_rrules
+from ..tape.loop import Loop, element
+from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
+from ..tape.recorder import Recorder
+from ..tape.tape import Tape
+from .dce import dce
+from .lower import lower, replayed
+from .pipeline import optimise
+
+
+def primitive_loop(loop: Loop) -> Loop:
+    """A loop that is a primitive, with a rule."""
+    fails = any(isinstance(op, Guard) or _may_fail(op) for op in loop.body.ops)
+    lowering = None if loop.lowered else partial(_lowered, loop)
+    loop.entry = Primitive(
+        loop, _Rule(loop), kernels.Repeat(), lowering, fails=fails, selective=True, known=True
+    )  # fmt: skip
+    return loop
+
+
+def _may_fail(op: Any) -> bool:
+    entry = primitive_of(op.fn) if isinstance(op, Call) else None
+    return isinstance(op, Call) and (entry is None or entry.fails)
+
+
+@quietly
+def _recorded(loop: Loop, args: Sequence[Any]) -> Recorder:
+    """The body in the first turn, with values."""
+    args = shadow(tuple(args))
+    xs, invariants = loop.parted(args[loop.carried :])
+    first = -1 if loop.backward else 0
+    stacked = [element(x, first, t) for x, t in zip(xs, loop.types[loop.carried :], strict=False)]
+    given = iter([*args[: loop.carried], *stacked, *invariants])
+    out = Recorder(replace(loop.body, ops=[]))
+    for op in loop.body.ops:
+        if isinstance(op, Call):
+            out.call(op.fn, op.args, op.kwargs, site=op.site, note=op.note)
+        else:
+            out.append(op, next(given) if isinstance(op, Input) else op.expected if isinstance(op, Guard) else op.value)
+    return out
+
+
+def _lowered(loop: Loop, *args: Any) -> Any:
+    """The loop with a body that kernels run."""
+    body = optimise(lower(_recorded(loop, args)).tape)
+    return primitive_loop(replace(loop, body=body, lowered=True))(*args)
+
+
+# ------------------------------------------------------------------------------------------- the rule
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A loop that puts by what the other one, its adjoint, reads; which of its carried values and outputs have
+    cotangents, of which arguments they are computed, and which of the others the adjoint reads."""
+
+    forward: Loop
+    backward: Loop
+    seeds: Sequence[int]
+    targets: Sequence[int]
+    stacks: Sequence[int]
+    invariants: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Rule:
+    """The rule of a loop; its derivatives are found once for each choice of arguments."""
+
+    loop: Loop
+    pairs: dict[Wanted, _Pair] = field(default_factory=dict)
+
+    def __call__(self, wanted: Wanted, *args: Any) -> tuple[tuple[Any, ...], Pullback]:
+        loop = self.loop
+        if wanted not in self.pairs:
+            self.pairs[wanted] = _pair(loop, range(len(args)) if wanted is None else wanted, args)
+        pair = self.pairs[wanted]
+        results = pair.forward(*args)
+        count = len(loop.body.results)
+        y, kept = results[:count], results[count:]
+        types = loop.output_types
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            given = [_zeros(types[i]) if dy[i] is None else dy[i] for i in pair.seeds]
+            carried = sum(i < loop.carried for i in pair.seeds)
+            sums = [_zeros(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
+            others = [*(args[i] for i in pair.stacks), *(args[i] for i in pair.invariants)]
+            stacks = others[: len(pair.stacks)]
+            dxs = pair.backward(
+                *given[:carried], *sums, *given[carried:], *kept, *others
+            )
+            known = dict(zip(pair.targets, dxs, strict=True))
+            return tuple(known.get(i) for i in range(len(args)))
+
+        return y, pullback
+
+
+def _zeros(t: ArrayType) -> Any:
+    return zeros_like(t) if t.kind == "array" else t.dtype.type(0)
+
+
+def _pair(loop: Loop, wanted: Sequence[int], args: Sequence[Any]) -> _Pair:
+    body, active, outputs = _active(loop, wanted)
+    recorded = _recorded(replace(loop, body=body), args)
+
+    def play(out: Any) -> None:
+        lin = to_rrules(recorded, out)
+        seeds = []
+        for i in outputs:
+            t = body.type_of(result := body.results[i])
+            one = original(np.ones)(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(1)
+            seed = out.input(one, f"d{i}")
+            seeds += [(result, seed)] if isinstance(result, Variable) else []
+        cotangents = backprop(lin, seeds)
+        primal = [substitute(result, lin.env.__getitem__) for result in body.results]
+        out.tape.leaves = []
+        out.tape.results = [*primal, *(cotangents.get(body.inputs[i]) for i in active)]
+
+    low = optimise(replayed(body, play)[1].tape)
+    return _Cut(loop, low, outputs, active).pair()
+
+
+def _active(loop: Loop, wanted: Sequence[int]) -> tuple[Tape, list[int], list[int]]:
+    """The body with its active inputs marked; their numbers; and those of the results that have cotangents. What is
+    carried is active if it becomes so in some turn."""
+    inputs, active = loop.body.inputs, {i for i in wanted if loop.types[i].inexact}
+    while True:
+        flow = {inputs[i] for i in active}
+        for var, op in loop.body:
+            if isinstance(op, Call) and differentiable(op) and not flow.isdisjoint(operands(op)):
+                flow.add(var)
+        reached = {i for i, r in enumerate(loop.body.results) if isinstance(r, Variable) and r in flow}
+        if active.issuperset(i for i in reached if i < loop.carried):
+            break
+        active.update(i for i in reached if i < loop.carried)
+    ops = [*loop.body.ops]
+    for i, x in enumerate(inputs):
+        ops[x.id - 1] = replace(ops[x.id - 1], active=i in active)  # type: ignore[call-arg]
+    carried = {i for i in active if i < loop.carried}
+    return replace(loop.body, ops=ops), sorted(active), sorted(carried | reached)
+
+
+class _Cut:
+    """A body's gradient tape, lowered, in two: what depends on cotangents, and what does not."""
+
+    def __init__(self, loop: Loop, low: Tape, outputs: Sequence[int], active: Sequence[int]) -> None:
+        self._loop, self._low, self._outputs, self._active = loop, low, outputs, active
+        inputs = low.inputs
+        self._arguments, self._seeds = inputs[: len(loop.types)], inputs[len(loop.types) :]
+        count = len(loop.body.results)
+        self._results, self._cotangents = low.results[:count], low.results[count:]
+        self._behind = set(self._seeds)  # the cut
+        for var, op in low:
+            if not self._behind.isdisjoint(operands(op)):
+                self._behind.add(var)
+        read = {x for var in self._behind for x in operands(low[var])} | {x for x in self._cotangents if x is not None}
+        self._kept, self._again = self._chosen({x for x in read if isinstance(x, Variable)} - self._behind)
+
+    def _chosen(self, read: set[Variable]) -> tuple[list[Variable], set[Variable]]:
+        """What is put by, and what is computed again, of what is read behind the cut."""
+        again: set[Variable] = set()
+        for i in range(len(self._low), 0, -1):
+            if (var := variable(i)) not in read or not isinstance(op := self._low[var], Call):
+                continue
+            below = [x for x in operands(op) if isinstance(self._low[x], Call)]
+            entry = primitive_of(op.fn)
+            kernel = None if entry is None else entry.kernel
+            looks = isinstance(kernel, kernels.View) or (isinstance(kernel, kernels.Index) and is_basic(op.args[1]))
+            cheap = isinstance(kernel, kernels.Map) and kernel.cost == 1 and read.issuperset(below)
+            if looks or cheap:
+                again.add(var)
+                read.update(operands(op))
+        kept = [x for x in sorted(read - again, key=lambda x: x.id) if not isinstance(self._low[x], Input | Constant)]
+        carried = [x for x in self._arguments[: self._loop.carried] if x in read]
+        return [*carried, *kept], again | {x for x in read if isinstance(self._low[x], Constant)}
+
+    def pair(self) -> _Pair:
+        """Both loops."""
+        loop, behind = self._loop, self._loop.carried + self._loop.stacked
+        read = {x for var in self._behind | self._again for x in operands(self._low[var])}
+        read.update(x for x in self._cotangents if isinstance(x, Variable))
+        stacks = [i for i in range(loop.carried, behind) if self._arguments[i] in read]
+        invariants = [i for i in range(behind, len(loop.types)) if self._arguments[i] in read]
+        given = {i: dx for i, dx in zip(self._active, self._cotangents, strict=True) if dx is not None}
+        carried = [i for i in self._active if i < loop.carried]
+        sums = [i for i in given if i >= behind]
+        rows = [i for i in given if loop.carried <= i < behind]
+        forward = primitive_loop(replace(loop, body=self._forward(), lowered=True))
+        body = self._backward(stacks, invariants, carried, sums, rows, given)
+        count = len(self._outputs) - len(carried) + len(self._kept) + len(stacks)
+        backward = Loop(body, len(carried) + len(sums), count, loop.turns, not loop.backward, lowered=True)
+        return _Pair(forward, primitive_loop(backward), self._outputs, [*carried, *sums, *rows], stacks, invariants)
+
+    def _forward(self) -> Tape:
+        """What does not depend on cotangents."""
+        out, env = Tape(self._loop.body.name), {}
+        for var, op in self._low:
+            if var not in self._behind:
+                env[var] = out.append(renamed(op, env))
+        out.results = [substitute(x, env.__getitem__) for x in (*self._results, *self._kept)]
+        return dce(out)
+
+    def _backward(
+        self, stacks: Sequence[int], invariants: Sequence[int], carried: Sequence[int], sums: Sequence[int],
+        rows: Sequence[int], given: Mapping[int, Any],
+    ) -> Tape:  # fmt: skip
+        """What depends on cotangents, and what is computed again for it."""
+        out, env, low = Tape(f"{self._loop.body.name} back"), {}, self._low
+        seeds = dict(zip(self._outputs, self._seeds, strict=True))
+
+        def take(t: Any, name: str) -> Variable:
+            return out.append(Input(name, t, t.inexact))
+
+        def take_all(some: Iterable[Variable], name: str) -> None:
+            env.update((x, take(low[x].type, name)) for x in [*some])
+
+        take_all((seeds[i] for i in carried), "cotangent")
+        totals = {i: take(_strong(low[self._arguments[i]].type), "sum") for i in sums}
+        take_all((x for i, x in seeds.items() if i not in carried), "cotangent")
+        take_all(self._kept, "put by")
+        take_all((self._arguments[i] for i in stacks), "one of each")
+        take_all((self._arguments[i] for i in invariants), "the same")
+        for var, op in low:
+            if (var in self._again or var in self._behind) and var not in env:
+                env[var] = out.append(renamed(op, env))
+        for i in carried:
+            dx = given.get(i)
+            out.results.append(self._nothing(out, i) if dx is None else substitute(dx, env.__getitem__))
+        for i in sums:
+            dx = substitute(given[i], env.__getitem__)
+            out.results.append(out.append(Call(np.add, (totals[i], dx), {}, out[totals[i]].type)))
+        out.results += [substitute(given[i], env.__getitem__) for i in rows]
+        return dce(out)
+
+    def _nothing(self, out: Tape, i: int) -> Any:
+        """The cotangent of what is carried and has no influence."""
+        t = _strong(self._low[self._arguments[i]].type)
+        zero = t.dtype.type(0)
+        return out.append(Call(np.broadcast_to, (zero, t.shape), {}, t)) if t.shape else zero
+
+
+def _strong(t: Any) -> Any:
+    """The type of a cotangent."""
+    return replace(t, kind="scalar") if t.kind == "python" else t

@@ -1,0 +1,149 @@
+"""What the turns of a run read: what is carried from one to the next, what is the same in all, what comes one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..tape.operations import Call, Constant, Guard, Operation, Variable
+from ..tape.tape import Tape
+from .repeats import Run, leaves_of
+
+MAX_LAG = 4
+
+
+class UnalignedError(Exception):
+    """The turns of a run read what no loop can give them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A leaf that is no variable and is the same in each turn."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The result of an operation of the same turn, by its place in the turn."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The result that the operation at a place had ``lag`` turns before; ``firsts`` are what the first turns read, of
+    which there is none."""
+
+    place: int
+    lag: int
+    firsts: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A variable from before the loop."""
+
+    var: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Another variable from before the loop, or another number, in each turn."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it is made of numbers."""
+        return not isinstance(self.values[0], Variable)
+
+
+Leaf: TypeAlias = Static | Local | Carried | Invariant | Each
+
+
+@dataclass(slots=True)
+class Aligned:
+    """A run, with the leaves of each operation of a turn; of constants, ``Each`` of their values."""
+
+    run: Run
+    leaves: list[list[Leaf]] = field(default_factory=list)
+
+    def var(self, place: int, turn: int) -> Variable:
+        """The variable of an operation on the tape."""
+        return Variable(self.run.start + turn * self.run.period + place + 1)
+
+    def place_of(self, var: Variable) -> tuple[int, int] | None:
+        """Where a variable is computed: its place and turn; ``None`` if it is elsewhere."""
+        at = var.id - 1 - self.run.start
+        if not 0 <= at < self.run.period * self.run.turns:
+            return None
+        turn, place = divmod(at, self.run.period)
+        return place, turn
+
+    @property
+    def carried(self) -> set[int]:
+        """The places from which something is carried."""
+        return {leaf.place for leaves in self.leaves for leaf in leaves if isinstance(leaf, Carried)}
+
+
+def align(tape: Tape, run: Run) -> Aligned:
+    """Compare the turns of a run; raises ``UnalignedError`` if they are no loop."""
+    out = Aligned(run)
+    for place in range(run.period):
+        ops = tape.ops[run.start + place : run.stop : run.period]
+        columns = zip(*map(_leaves, ops), strict=True)
+        out.leaves.append([_leaf(run, place, column) for column in columns])
+        _check_numbers(ops)
+    for leaves in out.leaves:
+        for leaf in leaves:
+            if isinstance(leaf, Carried):
+                want = tape[out.var(leaf.place, 0)].type
+                if any(tape[first].type != want for first in leaf.firsts):
+                    raise UnalignedError("what is carried begins as something of another type")
+            elif isinstance(leaf, Each) and not leaf.numbers:
+                if len({tape[x].type for x in leaf.values}) > 1:
+                    raise UnalignedError("what comes one by one has several types")
+    return out
+
+
+def _leaves(op: Operation) -> list[Any]:
+    if isinstance(op, Guard):
+        return [op.var]
+    if isinstance(op, Constant):
+        return []
+    assert isinstance(op, Call)
+    out = leaves_of(op.args, [])
+    return leaves_of(dict(op.kwargs), out) if op.kwargs else out
+
+
+def _check_numbers(ops: Sequence[Operation]) -> None:
+    """Decisions are counted in the same steps."""
+    if isinstance(ops[0], Guard):
+        numbers = [op.number for op in ops if isinstance(op, Guard)]
+        step = numbers[1] - numbers[0]
+        if any(b - a != step for a, b in zip(numbers, numbers[1:], strict=False)):
+            raise UnalignedError("decisions are counted in other ways")
+
+
+def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
+    first = column[0]
+    if not isinstance(first, Variable):
+        cls = type(first)
+        if all(x is first or (type(x) is cls and x == first and repr(x) == repr(first)) for x in column):
+            return Static(first)
+        return Each(column)
+    ids = [x.id for x in column]
+    relative = [i - run.start - 1 - k * run.period for k, i in enumerate(ids)]
+    last = relative[-1]
+    if 0 <= last < place and all(r == last for r in relative):
+        return Local(last)
+    if ids[0] == ids[-1] <= run.start and all(i == ids[0] for i in ids):
+        return Invariant(first)
+    lag = -(last // run.period)
+    if 1 <= lag <= MAX_LAG and all(r == last for r in relative[lag:]) and all(i <= run.start for i in ids[:lag]):
+        return Carried(last + lag * run.period, lag, column[:lag])
+    if all(i <= run.start for i in ids):
+        return Each(column)
+    raise UnalignedError("turns read what others have computed, in no order")

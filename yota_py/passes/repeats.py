@@ -1,0 +1,144 @@
+"""Where a tape repeats itself: runs of turns in which the same operations follow each other, whatever they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.generators import Draw
+from ..base.types import ArrayType, TupleType
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable
+from ..tape.tape import Tape
+
+LEAST_TURNS = 8
+LEAST_SAVED = 200  # operations: fewer run better side by side than in a loop
+MAX_PERIODS = 12  # that are tried, of two kinds
+MAX_RUNS = 200
+
+
+class Run(NamedTuple):
+    """So many ``turns`` of ``period`` operations each, of which the first is the one with the index ``start``."""
+
+    start: int
+    period: int
+    turns: int
+
+    @property
+    def stop(self) -> int:
+        """The index of the operation behind the last turn."""
+        return self.start + self.period * self.turns
+
+
+def runs(tape: Tape) -> Iterator[Run]:
+    """Runs that may be loops, the longest first; they may overlap.
+
+    An operation is known by its token, in which there is no operand. The distance between operations of one token
+    proposes a period; where all tokens are as they were a period before, there is a run. Each period takes time in
+    proportion to the length of the tape.
+    """
+    tokens = _tokens(tape)
+    found = []
+    for period in _periods(tokens):
+        same = np.flatnonzero(np.diff(np.concatenate([[False], tokens[period:] == tokens[:-period], [False]])))
+        for start, stop in zip(same[::2].tolist(), same[1::2].tolist(), strict=True):
+            turns = (stop - start) // period + 1
+            if pays(turns, period):
+                found.append(Run(start, period, turns))
+    found.sort(key=lambda run: (run.start - run.stop, run.period))
+    yield from found[:MAX_RUNS]
+
+
+def pays(turns: int, period: int) -> bool:
+    """Whether a loop is better than its turns side by side."""
+    return turns >= LEAST_TURNS and (turns - 1) * period >= LEAST_SAVED
+
+
+def _periods(tokens: np.ndarray) -> list[int]:
+    """Distances of equal tokens that come often, or cover much."""
+    order = np.argsort(tokens, kind="stable")
+    distances = np.diff(order)[np.diff(tokens[order]) == 0]
+    periods, counts = np.unique(distances, return_counts=True)
+    chosen: dict[int, None] = {}
+    for weights in (counts, counts * periods):
+        chosen.update(dict.fromkeys(periods[np.argsort(-weights, kind="stable")[:MAX_PERIODS]].tolist()))
+    return [*chosen]
+
+
+def _tokens(tape: Tape) -> np.ndarray:
+    """A number per operation: that of its kind, or one of its own for what cannot be in a loop."""
+    known: dict[Any, int] = {}
+    out = np.empty(len(tape), np.int64)
+    for i, op in enumerate(tape.ops):
+        key = _token(op)
+        out[i] = -i - 1 if key is None else known.setdefault(key, len(known))
+    return out
+
+
+def _token(op: Operation) -> Any:
+    if isinstance(op, Guard):
+        return "guard", op.test, repr(op.expected), op.site
+    if isinstance(op, Constant) and op.captured is None:
+        return "constant", op.type, op.site
+    if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Draw) or not _is_of_numbers(op.type):
+        return None
+    try:
+        hash(key := (op.fn, op.type, op.site, shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None))
+    except TypeError:  # of a function, or an argument
+        return None
+    return key
+
+
+def _is_of_numbers(t: Any) -> bool:
+    if isinstance(t, TupleType):
+        return all(map(_is_of_numbers, t.items))
+    return isinstance(t, ArrayType) and t.dtype.kind in "fiub"
+
+
+def shape_of(x: Any) -> Any:
+    """A structure of arguments without its variables and numbers."""
+    cls = type(x)
+    if cls is Variable:
+        return Variable
+    if cls is tuple or cls is list:
+        return cls, tuple([shape_of(item) for item in x])
+    if cls is dict:
+        return dict, tuple([(key, shape_of(item)) for key, item in x.items()])
+    if cls is slice:
+        return slice, shape_of(x.start), shape_of(x.stop), shape_of(x.step)
+    return cls if is_number(cls) else (cls, x)
+
+
+def is_number(cls: type) -> bool:
+    """Whether values of a class may be others in each turn."""
+    return cls in (int, float) or (issubclass(cls, np.generic) and cls is not np.bool_)
+
+
+def leaves_of(x: Any, out: list[Any]) -> list[Any]:
+    """The variables, numbers and other leaves of a structure of arguments, in their order."""
+    cls = type(x)
+    if cls is tuple or cls is list:
+        for item in x:
+            leaves_of(item, out)
+    elif cls is dict:
+        for item in x.values():
+            leaves_of(item, out)
+    elif cls is slice:
+        for part in (x.start, x.stop, x.step):
+            leaves_of(part, out)
+    else:
+        out.append(x)
+    return out
+
+
+def refilled(x: Any, leaves: Iterator[Any]) -> Any:
+    """The same structure with other leaves."""
+    cls = type(x)
+    if cls is tuple or cls is list:
+        return cls([refilled(item, leaves) for item in x])
+    if cls is dict:
+        return {key: refilled(item, leaves) for key, item in x.items()}
+    if cls is slice:
+        return slice(*[refilled(part, leaves) for part in (x.start, x.stop, x.step)])
+    return next(leaves)

@@ -1,0 +1,364 @@
+"""A run of turns written as operations on whole arrays, and a loop for the rest."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.dispatch import original
+from ..base.types import ArrayType, TupleType, is_basic, is_integer, typeof
+from ..registry import kernels
+from ..registry.registry import primitive_of
+from ..registry.tangents import getfield
+from ..tape.loop import Loop
+from ..tape.operations import Call, Constant, Guard, Operation, Variable
+from ..tape.recorder import Recorder
+from ..tape.tape import Tape
+from .adjoint import primitive_loop
+from .align import Aligned, Carried, Each, Invariant, Leaf, Local, Static
+from .repeats import refilled
+
+if TYPE_CHECKING:
+    from .roll import Rolling
+
+MAX_BYTES = 2**26  # of what is computed for all turns in front of a loop
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a stack, which is taken out if somebody wants it alone."""
+
+    stack: Variable
+    index: int
+
+
+class UnfitError(Exception):
+    """A run cannot be a loop for what is read of it."""
+
+    def __init__(self, aligned: Aligned) -> None:
+        super().__init__()
+        self.aligned = aligned
+
+
+def write_loop(rolling: Rolling, aligned: Aligned) -> None:
+    """Write a run to the new tape."""
+    turns = _Turns(rolling, aligned)
+    turns.sort()
+    turns.write()
+
+
+class _Turns:
+    """By places in a turn: what is the ``same`` in all turns, what there are ``stacks`` of in front of the loop, and
+    the rest, the loop's ``body``."""
+
+    def __init__(self, rolling: Rolling, aligned: Aligned) -> None:
+        self.rolling, self.aligned, self._run = rolling, aligned, aligned.run
+        self.same: dict[int, Variable] = {}
+        self._stacks: dict[int, Variable] = {}
+        self.body: list[int] = []
+
+    # -- what need not be in the loop
+
+    def sort(self) -> None:
+        """Write what belongs in front of the loop."""
+        carried = self.aligned.carried
+        for place, leaves in enumerate(self.aligned.leaves):
+            op = self.rolling.op(self.aligned.var(place, 0))
+            if place in carried or isinstance(op, Guard):
+                self.body.append(place)
+            elif isinstance(op, Constant):
+                self._constant(place, op)
+            elif self._is_same(op, leaves):
+                args = [self.outside(leaf) for leaf in leaves]
+                self.same[place] = self.rolling.append(_with(op, iter(args)), self.value(place, 0))
+            elif (stack := self._rows(op, leaves) or self._elementwise(op, leaves)) is not None:
+                self._stacks[place] = stack
+            else:
+                self.body.append(place)
+
+    def value(self, place: int, turn: int) -> Any:
+        return self.rolling.value(self.aligned.var(place, turn))
+
+    def values(self, place: int) -> list[Any]:
+        return [self.value(place, turn) for turn in range(self._run.turns)]
+
+    def _constant(self, place: int, op: Constant) -> None:
+        values = self.values(place)
+        if all(x is values[0] or np.array_equal(x, values[0], equal_nan=True) for x in values):
+            self.same[place] = self.rolling.append(op, op.value)
+            return
+        stack = original(np.stack)(values)
+        self._stacks[place] = self.rolling.append(replace(op, value=stack, type=typeof(stack)), stack)
+
+    def outside(self, leaf: Leaf) -> Any:
+        """A leaf that is the same in all turns, on the new tape."""
+        if isinstance(leaf, Static):
+            return leaf.value
+        if isinstance(leaf, Invariant):
+            return self.rolling.variable(leaf.var)
+        return self.same.get(leaf.place) if isinstance(leaf, Local) else None
+
+    def _is_outside(self, leaf: Leaf) -> bool:
+        return isinstance(leaf, Static | Invariant) or (isinstance(leaf, Local) and leaf.place in self.same)
+
+    def _is_same(self, op: Operation, leaves: Sequence[Leaf]) -> bool:
+        """Whether an operation computes the same in each turn, and nothing goes wrong where it is done before."""
+        if not isinstance(op, Call) or not all(map(self._is_outside, leaves)):
+            return False
+        entry = primitive_of(op.fn)
+        if entry is None or entry.kernel is None or entry.fails:
+            return False
+        return not isinstance(entry.kernel, kernels.Index) or is_basic(op.args[1])
+
+    def _rows(self, op: Operation, leaves: Sequence[Leaf]) -> Variable | None:
+        """The elements of an array that the turns take out of it, ``x[t]``, one after the other."""
+        entry = primitive_of(op.fn) if isinstance(op, Call) else None
+        if entry is None or not isinstance(entry.kernel, kernels.Index) or not self._is_outside(leaves[0]):
+            return None
+        assert isinstance(op, Call)
+        if not is_basic(op.args[1]) or op.kwargs or len(op.args) != 2:
+            return None
+        base, parts = self.outside(leaves[0]), op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+        places = _leaves_of_parts(parts, leaves[1:])
+        varying = [i for i, part in enumerate(places) if any(isinstance(leaf, Each) for leaf in part)]
+        shape = self.rolling.type_of(base).shape
+        if any(len(places[i]) > 1 for i in varying) or not varying:  # bounds of slices
+            return None
+        parts, places, varying = _written_out(parts, places, varying, len(shape))
+        extents, dims = [], iter(shape)
+        for part in parts:
+            extents.append(next(dims) if part is not None else 1)
+        indices = {i: [int(k) % extents[i] for k in places[i][0].values] for i in varying}  # type: ignore[union-attr]
+        if len(varying) == 1 and (cut := _evenly(indices[varying[0]])) is not None:
+            at = varying[0]
+            index = tuple(cut if i == at else part for i, part in enumerate(parts))
+            whole = at == 0 and cut == slice(0, shape[0], 1) and all(part == slice(None) for part in parts[1:])
+            rows = base if whole else self.rolling.call(operator.getitem, base, index, like=op)
+            axis = sum(not is_integer(part) for part in parts[:at])
+            return self.rolling.call(np.moveaxis, rows, axis, 0, like=op) if axis else rows
+        if any(not is_integer(part) for part in parts[: max(varying) + 1]):
+            return None
+        arrays = {i: self.rolling.constant(np.array(k)) for i, k in indices.items()}
+        return self.rolling.call(operator.getitem, base, tuple(arrays.get(i, p) for i, p in enumerate(parts)), like=op)
+
+    def _elementwise(self, op: Operation, leaves: Sequence[Leaf]) -> Variable | None:
+        """What an elementwise operation gives in all turns, if it depends on none before."""
+        if not isinstance(op, Call) or op.kwargs or not _is_double(op.type, or_bool=True):
+            return None
+        entry, fn = primitive_of(op.fn), original(op.fn)
+        if entry is None or not isinstance(entry.kernel, kernels.Map):
+            return None
+        if not (isinstance(fn, np.ufunc) or getattr(fn, "__module__", "") == "_operator" or fn is original(np.where)):
+            return None
+        assert isinstance(op.type, ArrayType)
+        if self._run.turns * prod(op.type.shape) * 8 > MAX_BYTES:
+            return None
+        args, some = [], False
+        for leaf in leaves:
+            if isinstance(leaf, Static) and type(leaf.value) in (int, float):
+                args.append(leaf.value)
+            elif self._is_outside(leaf) and isinstance(var := self.outside(leaf), Variable):
+                t = self.rolling.type_of(var)
+                if not _is_double(t, or_bool=True) or t.shape not in ((), op.type.shape):
+                    return None
+                args.append(var)
+            elif (stack := self.stack(leaf, op)) is not None:
+                t = self.rolling.type_of(stack)
+                if not (_is_double(t, or_bool=True) or t.dtype.kind == "i") or t.shape[1:] != op.type.shape:
+                    return None
+                some = True
+                args.append(stack)
+            else:
+                return None
+        return self.rolling.call(op.fn, *args, like=op) if some else None
+
+    def stack(self, leaf: Leaf, like: Operation) -> Variable | None:
+        """A stack of what a leaf is in each turn, if it is known in front of the loop."""
+        if isinstance(leaf, Local):
+            return self._stacks.get(leaf.place)
+        if not isinstance(leaf, Each):
+            return None
+        if leaf.numbers:
+            array = np.array(leaf.values)
+            return self.rolling.constant(array) if array.dtype.kind in "fi" else None
+        return self.rolling.stacked([*leaf.values], like)
+
+    # -- the loop
+
+    def write(self) -> None:
+        """Write the loop, and say where everything is found that is read of it."""
+        uses = self.rolling.uses(self.aligned)
+        for known in (self.same, self._stacks):
+            for place, new in known.items():
+                for turn in uses.get(place, ()):
+                    self.rolling.give(self.aligned.var(place, turn),
+                                       new if known is self.same else Element(new, turn))  # fmt: skip
+        if self.body:
+            _Body(self, {place: uses[place] for place in self.body if place in uses}).write()
+
+
+class _Body:
+    """The loop itself: its body, its arguments and what comes of it."""
+
+    def __init__(self, turns: _Turns, uses: dict[int, set[int]]) -> None:
+        self._turns, self._uses = turns, uses
+        self._rolling, self._aligned, self._run = turns.rolling, turns.aligned, turns.aligned.run
+        self._recorder = Recorder(Tape("turn"))
+        self._carried: dict[tuple[int, int], Any] = {}  # by place and lag: what it begins with
+        self._stacked: dict[Any, Variable] = {}  # by leaf
+        self._invariants: dict[Variable, None] = {}
+
+    def write(self) -> None:
+        """Write the loop to the new tape."""
+        places = self._turns.body
+        for place in places:
+            for leaf in self._aligned.leaves[place]:
+                self._need(leaf, self._op(place))
+        last = self._run.turns - 1
+        finals = [place for place in places if self._uses.get(place) == {last}]
+        outputs = [place for place in places if place in self._uses and place not in finals]
+        kept = [place for place in finals if (place, 1) not in self._carried]
+        for place in kept:
+            self._carried[place, 1] = self._rolling.constant(_nothing(self._op(place).type))
+        self._write_body(places, outputs)
+        values = [self._turns.value(place, self._run.turns - lag) for place, lag in self._carried]
+        values += [original(np.stack)(self._turns.values(place)) for place in outputs]
+        args = (*self._carried.values(), *self._stacked.values(), *self._invariants)
+        body = self._rolling.roll(self._recorder).tape  # there may be loops in it
+        loop = Loop(body, len(self._carried), len(self._stacked), self._run.turns, values=tuple(values))
+        loop.decisions = self._decisions()
+        call = Call(primitive_loop(loop), args, {}, typeof(tuple(values)), self._op(places[0]).site)
+        result = self._rolling.append(call, tuple(values))
+        names = [*self._carried, *((place, 0) for place in outputs)]
+        for i, (place, lag) in enumerate(names):
+            if (lag == 1 and place in finals) or lag == 0:
+                new = self._rolling.append(Call(getfield, (result, i), {}, typeof(values[i])), values[i])
+                for turn in self._uses[place]:
+                    self._rolling.give(self._aligned.var(place, turn), Element(new, turn) if lag == 0 else new)
+
+    def _op(self, place: int) -> Operation:
+        return self._rolling.op(self._aligned.var(place, 0))
+
+    def _decisions(self) -> int:
+        """How many decisions a turn takes."""
+        for place in self._turns.body:
+            first, second = (self._rolling.op(self._aligned.var(place, turn)) for turn in (0, 1))
+            if isinstance(first, Guard) and isinstance(second, Guard) and first.number >= 0:
+                return second.number - first.number
+        return 0
+
+    def _need(self, leaf: Leaf, op: Operation) -> None:
+        """What a leaf wants from outside of the turn."""
+        if isinstance(leaf, Carried):
+            for turn, first in enumerate(leaf.firsts):
+                begun = self._rolling.variable(first)
+                if self._carried.setdefault((leaf.place, leaf.lag - turn), begun) != begun:
+                    raise UnfitError(self._aligned)
+        elif isinstance(leaf, Invariant) or (isinstance(leaf, Local) and leaf.place in self._turns.same):
+            self._invariants[self._turns.outside(leaf)] = None
+        elif not isinstance(leaf, Static) and leaf not in self._stacked:
+            if (stack := self._turns.stack(leaf, op)) is not None:
+                self._stacked[leaf] = stack
+            elif isinstance(leaf, Each):
+                raise UnfitError(self._aligned)
+
+    def _write_body(self, places: Sequence[int], outputs: Sequence[int]) -> None:
+        recorder = self._recorder
+        carried = {}
+        for place, lag in self._carried:
+            value = self._rolling.value_of(self._carried[place, lag])
+            carried[place, lag] = recorder.input(value, f"carried {place}", active=_is_inexact(value))
+        stacked = {}
+        for leaf, stack in self._stacked.items():
+            value = self._first(leaf, stack)
+            stacked[leaf] = recorder.input(value, "one of each", active=_is_inexact(value))
+        same = {}
+        for var in self._invariants:
+            value = self._rolling.value_of(var)
+            same[var] = recorder.input(value, "the same", active=_is_inexact(value))
+        local: dict[int, Variable] = {}
+
+        def found(leaf: Leaf) -> Any:
+            if isinstance(leaf, Static):
+                return leaf.value
+            if isinstance(leaf, Carried):
+                return carried[leaf.place, leaf.lag]
+            if leaf in stacked:
+                return stacked[leaf]
+            if isinstance(leaf, Local) and leaf.place in local:
+                return local[leaf.place]
+            return same[self._turns.outside(leaf)]
+
+        for place in places:
+            op = _with(self._op(place), map(found, self._aligned.leaves[place]))
+            local[place] = recorder.append(op, self._turns.value(place, 0))
+        after = [local[place] if lag == 1 else carried[place, lag - 1] for place, lag in self._carried]
+        recorder.tape.results = [*after, *(local[place] for place in outputs)]
+
+    def _first(self, leaf: Leaf, stack: Variable) -> Any:
+        """What a leaf is in the first turn."""
+        if isinstance(leaf, Local):
+            return self._turns.value(leaf.place, 0)
+        assert isinstance(leaf, Each)
+        return leaf.values[0] if leaf.numbers else self._rolling.value(leaf.values[0])
+
+
+def _nothing(t: Any) -> Any:
+    """A value that nobody reads."""
+    if t.kind == "array":
+        return original(np.zeros)(t.shape, t.dtype)
+    return t.dtype.type(0) if t.kind == "scalar" else t.dtype.type(0).item()
+
+
+def _is_inexact(value: Any) -> bool:
+    t = typeof(value)
+    return isinstance(t, ArrayType) and t.inexact
+
+
+def _leaves_of_parts(parts: Sequence[Any], leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+    """The leaves of each part of an index."""
+    rest = iter(leaves)
+    return [[next(rest) for _ in range(3 if type(part) is slice else 1)] for part in parts]
+
+
+def _written_out(
+    parts: Sequence[Any], places: list[list[Leaf]], varying: list[int], ndim: int
+) -> tuple[list[Any], list[list[Leaf]], list[int]]:
+    """An index with a part for each dimension: instead of an ellipsis, and at its end, whole ones."""
+    given = [i for i, part in enumerate(parts) if part is Ellipsis]
+    at = given[0] if given else len(parts)
+    whole = [slice(None)] * (ndim - sum(part is not None and part is not Ellipsis for part in parts))
+    skip = len(whole) - len(given)
+    return (
+        [*parts[:at], *whole, *parts[at + len(given) :]],
+        [*places[:at], *([] for _ in whole), *places[at + len(given) :]],
+        [i if i < at else i + skip for i in varying],
+    )
+
+
+def _evenly(indices: list[int]) -> slice | None:
+    """A slice that takes these; ``None`` if they are not evenly spaced."""
+    step = indices[1] - indices[0]
+    if step == 0 or any(b - a != step for a, b in zip(indices, indices[1:], strict=False)):
+        return None
+    stop = indices[-1] + (1 if step > 0 else -1)
+    return slice(indices[0], stop if stop >= 0 else None, step)
+
+
+def _is_double(t: Any, *, or_bool: bool = False) -> bool:
+    return isinstance(t, ArrayType) and (t.dtype == np.float64 or (or_bool and t.dtype == np.bool_))
+
+
+def _with(op: Operation, leaves: Iterator[Any]) -> Operation:
+    """An operation with other leaves."""
+    if isinstance(op, Guard):
+        return replace(op, var=next(leaves))
+    if not isinstance(op, Call):
+        return op
+    args = refilled(op.args, leaves)
+    return replace(op, args=args, kwargs=refilled(dict(op.kwargs), leaves) if op.kwargs else {})

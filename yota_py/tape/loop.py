@@ -1,0 +1,103 @@
+"""A loop as one function on a tape: its body is a tape, and runs as often as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import find_traced, original
+from ..base.types import ArrayType
+from .operations import Call
+from .tape import Tape
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """``loop(*carried, *stacked, *invariants) -> (*carried, *outputs)``.
+
+    The body's inputs are what is ``carried`` from turn to turn, one element of each ``stacked`` array (along its first
+    axis), and what is the same in all turns; its results are what is carried on, and one element of each output.
+    A ``backward`` loop begins with the last elements. Of a loop that is ``lowered``, the body is made of primitives
+    that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
+    primitive; ``values`` are its results where it was recorded, as long as they are wanted.
+    """
+
+    __name__ = "loop"
+
+    body: Tape
+    carried: int
+    stacked: int
+    turns: int
+    backward: bool = False
+    decisions: int = 0
+    lowered: bool = False
+    entry: Any = None
+    values: tuple[Any, ...] | None = None
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """Run it turn by turn, with NumPy; on traced values it is one operation."""
+        if (traced := find_traced(args)) is not None:
+            return traced.__yota_record__(self, args, {})  # type: ignore[no-any-return]
+        carry, (xs, invariants) = list(args[: self.carried]), self.parted(args[self.carried :])
+        types = self.types[self.carried :]
+        outputs: list[list[Any]] = [[] for _ in self.body.results[self.carried :]]
+        for k in range(self.turns)[:: -1 if self.backward else 1]:
+            results = self.body.play_flat([*carry, *map(element, xs, [k] * len(xs), types), *invariants])
+            carry = results[: self.carried]
+            for output, value in zip(outputs, results[self.carried :], strict=True):
+                output.append(value)
+        stack = original(np.stack)
+        return (*carry, *(stack(output[:: -1 if self.backward else 1]) for output in outputs))
+
+    def parted(self, others: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Of what is not carried, what is stacked and what is the same in all turns."""
+        return others[: self.stacked], others[self.stacked :]
+
+    @property
+    def types(self) -> list[ArrayType]:
+        """The types of the body's inputs."""
+        return [self.body[x].type for x in self.body.inputs]  # type: ignore[misc]
+
+    @property
+    def output_types(self) -> list[ArrayType]:
+        """The types of what it returns."""
+        results = [self.body.type_of(x) for x in self.body.results]
+        stacks = (ArrayType(t.dtype, (self.turns, *t.shape)) for t in results[self.carried :])
+        return [*results[: self.carried], *stacks]
+
+    def outcome(self) -> tuple[Any, ...]:
+        """Its results where it was recorded, or others of their types."""
+        known = self.values or ()
+        return (*known, *map(_of_type, self.output_types[len(known) :]))
+
+    @property
+    def headline(self) -> str:
+        """What it does, in a line above its body."""
+        parts = [f"{self.turns} turns" + ", from the last to the first" * self.backward]
+        names = ("carried", "stacked", "the same")
+        inputs = [str(x) for x in self.body.inputs]
+        c, s = self.carried, self.carried + self.stacked
+        for name, some in zip(names, (inputs[:c], inputs[c:s], inputs[s:]), strict=True):
+            parts += [f"{name}: {' '.join(some)}"] if some else []
+        return "; ".join(parts)
+
+
+def element(x: Any, k: int, t: ArrayType) -> Any:
+    """One element of a stack, as what it is in the body."""
+    y = x[k, ...] if t.kind == "array" else x[k]
+    return y.item() if t.kind == "python" else y
+
+
+def _of_type(t: ArrayType) -> Any:
+    """Some value, without memory if it is an array."""
+    if t.kind == "array":
+        return original(np.broadcast_to)(t.dtype.type(1), t.shape)
+    return t.dtype.type(1) if t.kind == "scalar" else t.dtype.type(1).item()
+
+
+def is_loop(op: Any) -> bool:
+    """Whether an operation is a loop."""
+    return type(op) is Call and type(op.fn) is Loop
