@@ -17,6 +17,7 @@ from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
 from .capture.recording import record_call
+from .passes.roll import roll
 from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
 from .reverse.seeds import seed_leaves, with_floats
@@ -213,7 +214,7 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     >>> len(trace(lambda x: np.exp(x) + x, 1.0))
     3
     """
-    return record_call(f, args, kwargs, derived=False).tape
+    return roll(record_call(f, args, kwargs, derived=False)).tape
 
 
 @folded
@@ -229,7 +230,7 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     heed_habits(f, args, kwargs, "gradtape")
     source = record_call(f, args, kwargs)
     require_active(source.tape, f, args, kwargs)
-    return differentiate(source, with_floats(seed)).tape
+    return differentiate(roll(source), with_floats(seed)).tape
 
 
 def _check_callable(f: Any) -> None:

@@ -10,22 +10,23 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import optree
 
+from ..base.settings import config
 from ..base.unwinding import unwinding
 from ..capture import kinds
 from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
-from ..engine.compile import compile_recorded
-from ..passes.lower import lower_gradient
+from ..engine.compile import compile_gradient
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
-from ..reverse.results import result_types
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .arguments import Structure
 from .entry import Compiled, Writer, contained
+
+TURNS = 3  # of a loop, that take about as long to compile as the loop
 
 
 class Request:
@@ -96,9 +97,13 @@ class TracedCall:
 
     @property
     def operations(self) -> int | None:
-        """The length of the tape, where each traced item of a list counts as well: it becomes an operation."""
+        """The length of the tape, where each traced item of a list counts as well: it becomes an operation. Of what repeats
+        itself, a few turns count."""
         if self.source is None:
             return None
+        different = {(getattr(op, "fn", None), op.site) for op in self.source.tape.ops}
+        if config.roll and TURNS * len(different) < len(self.source.tape) / 2:
+            return TURNS * len(different)
         lists = [x for op in self.source.tape.ops for x in getattr(op, "args", ()) if isinstance(x, list | tuple)]
         return len(self.source.tape) + sum(isinstance(item, Variable) for x in lists for item in x)
 
@@ -191,9 +196,8 @@ class Gradient:
         result = cache(lambda: value_and_gradients(*wanted, has_aux=self.has_aux))
 
         def compile(structure: Structure) -> Compiled:
-            gradient, low = lower_gradient(*wanted, has_aux=self.has_aux)
-            program = compile_recorded(gradient, result_types(gradient.tape), low=low.tape)
-            writer, spec = Writer(source, captures, structure, call.leaves), gradient.tape.out_spec
+            gradient, program = compile_gradient(*wanted, has_aux=self.has_aux)
+            writer, spec = Writer(source, captures, structure, call.leaves), gradient.out_spec
             assert spec is not None
             return writer.compiled(program, contained(spec, len(program.tape.results)), unflatten=unflatten, spec=spec)
 

@@ -5,13 +5,17 @@ numba and llvmlite are imported when the first tape is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.settings import config
 from ..base.types import Type
-from ..passes.lower import lower
+from ..passes.lower import lower, lower_gradient
 from ..passes.pipeline import optimise
+from ..passes.roll import roll
+from ..reverse.results import result_types
+from ..tape.loop import UnrolledError
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .kernels.disk import clear
@@ -19,6 +23,8 @@ from .schedule.classify import checkable
 
 if TYPE_CHECKING:
     from .run.program import Program
+
+T = TypeVar("T")
 
 
 def clear_cache() -> None:
@@ -37,16 +43,41 @@ class UncompilableError(Exception):
     """There is no program for what was recorded; the text says why not."""
 
 
+def compile_gradient(
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
+) -> tuple[Tape, Program]:
+    """The gradient tape of a recorded call, and its program; raises ``UncompilableError``."""
+
+    def compiled(source: Recorder) -> tuple[Tape, Program]:
+        gradient, low = lower_gradient(source, seed, argnums, has_aux=has_aux)
+        return gradient.tape, _program(gradient.tape, low.tape, result_types(gradient.tape))
+
+    return _with_loops(compiled, source)
+
+
 def compile_recorded(
-    recorder: Recorder, types: Sequence[Type] | None = None, *, low: Tape | None = None, turned: Collection[int] = ()
+    recorder: Recorder, types: Sequence[Type] | None = None, *, turned: Collection[int] = ()
 ) -> Program:
     """A program that computes what was recorded; raises ``UncompilableError``.
 
-    Its results have the types of the tape's unless ``types`` are given. ``low`` is the tape lowered already. Arrays are
-    in the order of C, but for the results with the numbers ``turned``, which are in that of Fortran.
+    Its results have the types of the tape's unless ``types`` are given. Arrays are in the order of C, but for the
+    results with the numbers ``turned``, which are in that of Fortran.
     """
-    tape = recorder.tape
-    low = optimise(lower(recorder).tape if low is None else low)
+    return _with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned), recorder)
+
+
+def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
+    """What is compiled of a recorded call with its loops rolled up, or of the call as it is, where a kernel is missing
+    for something in a loop."""
+    rolled = roll(source)
+    if rolled is not source:
+        with suppress(UnrolledError):
+            return compiled(rolled)
+    return compiled(source)
+
+
+def _program(tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collection[int] = ()) -> Program:
+    low = optimise(low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
     return compile_tape(low, [tape.type_of(result) for result in tape.results] if types is None else types, turned)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import original, shadow
-from ..base.types import ArrayType, is_basic
+from ..base.types import ArrayType, is_basic, typeof
 from ..base.unwinding import quietly
 from ..registry import kernels
 from ..registry.partials import Pullback, Wanted
@@ -66,8 +66,15 @@ def _recorded(loop: Loop, args: Sequence[Any]) -> Recorder:
 
 def _lowered(loop: Loop, *args: Any) -> Any:
     """The loop with a body that kernels run."""
-    body = optimise(lower(_recorded(loop, args)).tape)
+    body = _settled(optimise(lower(_recorded(loop, args)).tape))
     return primitive_loop(replace(loop, body=body, lowered=True))(*args)
+
+
+def _settled(tape: Tape) -> Tape:
+    """A tape none of whose results is an array of its own."""
+    out = replace(tape, ops=[*tape.ops])
+    out.results = [out.append(Constant(x, typeof(x))) if isinstance(x, np.ndarray) else x for x in tape.results]
+    return out
 
 
 # ------------------------------------------------------------------------------------------- the rule
@@ -96,7 +103,7 @@ class _Rule:
     def __call__(self, wanted: Wanted, *args: Any) -> tuple[tuple[Any, ...], Pullback]:
         loop = self.loop
         if wanted not in self.pairs:
-            self.pairs[wanted] = _pair(loop, range(len(args)) if wanted is None else wanted, args)
+            self.pairs[wanted] = _pair(loop, [*range(len(args))] if wanted is None else [*wanted], args)
         pair = self.pairs[wanted]
         results = pair.forward(*args)
         count = len(loop.body.results)
@@ -108,7 +115,7 @@ class _Rule:
             carried = sum(i < loop.carried for i in pair.seeds)
             sums = [_zeros(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
             others = [*(args[i] for i in pair.stacks), *(args[i] for i in pair.invariants)]
-            stacks = others[: len(pair.stacks)]
+            others[: len(pair.stacks)]
             dxs = pair.backward(
                 *given[:carried], *sums, *given[carried:], *kept, *others
             )
@@ -139,7 +146,7 @@ def _pair(loop: Loop, wanted: Sequence[int], args: Sequence[Any]) -> _Pair:
         out.tape.leaves = []
         out.tape.results = [*primal, *(cotangents.get(body.inputs[i]) for i in active)]
 
-    low = optimise(replayed(body, play)[1].tape)
+    low = _settled(optimise(replayed(body, play)[1].tape))
     return _Cut(loop, low, outputs, active).pair()
 
 
@@ -158,7 +165,9 @@ def _active(loop: Loop, wanted: Sequence[int]) -> tuple[Tape, list[int], list[in
         active.update(i for i in reached if i < loop.carried)
     ops = [*loop.body.ops]
     for i, x in enumerate(inputs):
-        ops[x.id - 1] = replace(ops[x.id - 1], active=i in active)  # type: ignore[call-arg]
+        op = ops[x.id - 1]
+        assert isinstance(op, Input)
+        ops[x.id - 1] = replace(op, active=i in active)
     carried = {i for i in active if i < loop.carried}
     return replace(loop.body, ops=ops), sorted(active), sorted(carried | reached)
 
@@ -216,7 +225,7 @@ class _Cut:
 
     def _forward(self) -> Tape:
         """What does not depend on cotangents."""
-        out, env = Tape(self._loop.body.name), {}
+        out, env = Tape(self._loop.body.name), dict[Variable, Variable]()
         for var, op in self._low:
             if var not in self._behind:
                 env[var] = out.append(renamed(op, env))
@@ -228,7 +237,7 @@ class _Cut:
         rows: Sequence[int], given: Mapping[int, Any],
     ) -> Tape:  # fmt: skip
         """What depends on cotangents, and what is computed again for it."""
-        out, env, low = Tape(f"{self._loop.body.name} back"), {}, self._low
+        out, env, low = Tape(f"{self._loop.body.name} back"), dict[Variable, Variable](), self._low
         seeds = dict(zip(self._outputs, self._seeds, strict=True))
 
         def take(t: Any, name: str) -> Variable:

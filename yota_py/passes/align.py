@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..base.types import ArrayType, Type
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
 from .repeats import Run, leaves_of
@@ -100,12 +102,15 @@ def align(tape: Tape, run: Run) -> Aligned:
         for leaf in leaves:
             if isinstance(leaf, Carried):
                 want = tape[out.var(leaf.place, 0)].type
-                if any(tape[first].type != want for first in leaf.firsts):
+                if not isinstance(want, ArrayType) or any(tape[first].type != want for first in leaf.firsts):
                     raise UnalignedError("what is carried begins as something of another type")
-            elif isinstance(leaf, Each) and not leaf.numbers:
-                if len({tape[x].type for x in leaf.values}) > 1:
-                    raise UnalignedError("what comes one by one has several types")
+            elif isinstance(leaf, Each) and not leaf.numbers and not _are_alike([tape[x].type for x in leaf.values]):
+                raise UnalignedError("what comes one by one has several types")
     return out
+
+
+def _are_alike(types: Sequence[Type]) -> bool:
+    return isinstance(types[0], ArrayType) and all(t == types[0] for t in types)
 
 
 def _leaves(op: Operation) -> list[Any]:
@@ -123,7 +128,7 @@ def _check_numbers(ops: Sequence[Operation]) -> None:
     if isinstance(ops[0], Guard):
         numbers = [op.number for op in ops if isinstance(op, Guard)]
         step = numbers[1] - numbers[0]
-        if any(b - a != step for a, b in zip(numbers, numbers[1:], strict=False)):
+        if any(b - a != step for a, b in itertools.pairwise(numbers)):
             raise UnalignedError("decisions are counted in other ways")
 
 
@@ -142,7 +147,7 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
     if ids[0] == ids[-1] <= run.start and all(i == ids[0] for i in ids):
         return Invariant(first)
     lag = -(last // run.period)
-    if 1 <= lag <= MAX_LAG and all(r == last for r in relative[lag:]) and all(i <= run.start for i in ids[:lag]):
+    if 1 <= lag <= min(MAX_LAG, run.turns - 1) and all(r == last for r in relative[lag:]) and all(i <= run.start for i in ids[:lag]):
         return Carried(last + lag * run.period, lag, column[:lag])
     if all(i <= run.start for i in ids):
         return Each(column)

@@ -22,7 +22,7 @@ from ..registry.applied import written_out
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..reverse.verbs import differentiate
-from ..tape.loop import Loop, is_loop
+from ..tape.loop import Loop, as_loop
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, renamed, substitute
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of, text_of
@@ -81,7 +81,7 @@ class _Lowering(Trace):
         if self.exact:
             return super().append(op, value)
         var = super().append(op, _without_memory(value))
-        if is_large(value) or is_loop(op) or any(x in self.unknown for x in operands(op)):
+        if is_large(value) or as_loop(op) is not None or any(x in self.unknown for x in operands(op)):
             self.unknown.add(var)
         return var
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.generators import Draw
 from ..base.types import ArrayType, TupleType
-from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable
+from ..tape.operations import Constant, Guard, Input, Operation, Variable
 from ..tape.tape import Tape
 
 LEAST_TURNS = 8

@@ -16,7 +16,7 @@ from ..base.dispatch import original
 from ..base.settings import config
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet, go_on
-from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute, variable
+from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute
 from ..tape.recorder import Recorder, is_large
 from ..tape.tape import Tape
 from .align import Aligned, UnalignedError, align

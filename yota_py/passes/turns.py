@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.dispatch import original
-from ..base.types import ArrayType, TupleType, is_basic, is_integer, typeof
+from ..base.types import ArrayType, is_basic, is_integer, typeof
 from ..registry import kernels
 from ..registry.registry import primitive_of
 from ..registry.tangents import getfield
@@ -123,7 +124,7 @@ class _Turns:
         assert isinstance(op, Call)
         if not is_basic(op.args[1]) or op.kwargs or len(op.args) != 2:
             return None
-        base, parts = self.outside(leaves[0]), op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+        base, parts = self.outside(leaves[0]), [*op.args[1]] if isinstance(op.args[1], tuple) else [op.args[1]]
         places = _leaves_of_parts(parts, leaves[1:])
         varying = [i for i, part in enumerate(places) if any(isinstance(leaf, Each) for leaf in part)]
         shape = self.rolling.type_of(base).shape
@@ -136,7 +137,7 @@ class _Turns:
         indices = {i: [int(k) % extents[i] for k in places[i][0].values] for i in varying}  # type: ignore[union-attr]
         if len(varying) == 1 and (cut := _evenly(indices[varying[0]])) is not None:
             at = varying[0]
-            index = tuple(cut if i == at else part for i, part in enumerate(parts))
+            index: Any = tuple(cut if i == at else part for i, part in enumerate(parts)) if len(parts) > 1 else cut
             whole = at == 0 and cut == slice(0, shape[0], 1) and all(part == slice(None) for part in parts[1:])
             rows = base if whole else self.rolling.call(operator.getitem, base, index, like=op)
             axis = sum(not is_integer(part) for part in parts[:at])
@@ -223,6 +224,8 @@ class _Body:
         finals = [place for place in places if self._uses.get(place) == {last}]
         outputs = [place for place in places if place in self._uses and place not in finals]
         kept = [place for place in finals if (place, 1) not in self._carried]
+        if not all(isinstance(self._op(place).type, ArrayType) for place in (*finals, *outputs)):
+            raise UnfitError(self._aligned)  # of a structure, parts are read
         for place in kept:
             self._carried[place, 1] = self._rolling.constant(_nothing(self._op(place).type))
         self._write_body(places, outputs)
@@ -272,15 +275,15 @@ class _Body:
         carried = {}
         for place, lag in self._carried:
             value = self._rolling.value_of(self._carried[place, lag])
-            carried[place, lag] = recorder.input(value, f"carried {place}", active=_is_inexact(value))
+            carried[place, lag] = recorder.input(value, "", active=_is_inexact(value))
         stacked = {}
         for leaf, stack in self._stacked.items():
             value = self._first(leaf, stack)
-            stacked[leaf] = recorder.input(value, "one of each", active=_is_inexact(value))
+            stacked[leaf] = recorder.input(value, "", active=_is_inexact(value))
         same = {}
         for var in self._invariants:
             value = self._rolling.value_of(var)
-            same[var] = recorder.input(value, "the same", active=_is_inexact(value))
+            same[var] = recorder.input(value, "", active=_is_inexact(value))
         local: dict[int, Variable] = {}
 
         def found(leaf: Leaf) -> Any:
@@ -344,7 +347,7 @@ def _written_out(
 def _evenly(indices: list[int]) -> slice | None:
     """A slice that takes these; ``None`` if they are not evenly spaced."""
     step = indices[1] - indices[0]
-    if step == 0 or any(b - a != step for a, b in zip(indices, indices[1:], strict=False)):
+    if step == 0 or any(b - a != step for a, b in itertools.pairwise(indices)):
         return None
     stop = indices[-1] + (1 if step > 0 else -1)
     return slice(indices[0], stop if stop >= 0 else None, step)

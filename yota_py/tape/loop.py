@@ -11,7 +11,12 @@ import numpy as np
 from ..base.dispatch import find_traced, original
 from ..base.types import ArrayType
 from .operations import Call
+from .show import Style
 from .tape import Tape
+
+
+class UnrolledError(Exception):
+    """A loop has steps that no kernel covers: its turns are to stand one after the other."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,16 +78,14 @@ class Loop:
         known = self.values or ()
         return (*known, *map(_of_type, self.output_types[len(known) :]))
 
-    @property
-    def headline(self) -> str:
-        """What it does, in a line above its body."""
-        parts = [f"{self.turns} turns" + ", from the last to the first" * self.backward]
-        names = ("carried", "stacked", "the same")
-        inputs = [str(x) for x in self.body.inputs]
-        c, s = self.carried, self.carried + self.stacked
-        for name, some in zip(names, (inputs[:c], inputs[c:s], inputs[s:]), strict=True):
-            parts += [f"{name}: {' '.join(some)}"] if some else []
-        return "; ".join(parts)
+    def __yota_within__(self, style: Style) -> str:
+        """Its body, as it is printed below it."""
+        inputs = self.body.inputs
+        first, *lines = self.body.show(style).splitlines()
+        order = ", from the last to the first" if self.backward else ""
+        names = [("carried", inputs[: self.carried]), ("one of each", inputs[self.carried :][: self.stacked])]
+        said = "".join(f"; {name}: {', '.join(map(str, some))}" for name, some in names if some)
+        return "\n".join([f"{self.turns} turns{order}{said}", *lines])
 
 
 def element(x: Any, k: int, t: ArrayType) -> Any:
@@ -98,6 +101,6 @@ def _of_type(t: ArrayType) -> Any:
     return t.dtype.type(1) if t.kind == "scalar" else t.dtype.type(1).item()
 
 
-def is_loop(op: Any) -> bool:
-    """Whether an operation is a loop."""
-    return type(op) is Call and type(op.fn) is Loop
+def as_loop(op: Any) -> Loop | None:
+    """The loop that an operation is; ``None`` if it is another operation."""
+    return op.fn if type(op) is Call and type(op.fn) is Loop else None

@@ -50,26 +50,28 @@ def name_of(fn: Any) -> str:
 
 
 def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequence[Any], style: Style) -> str:
-    """The text of a tape. Source lines stand as comments where they change."""
+    """The text of a tape, with the bodies of loops below them. Source lines stand as comments where they change."""
     if style not in ("compact", "plain"):
         raise ValueError(f"style is 'compact' or 'plain', not {style!r}")
     folded = _foldable(ops) if style == "compact" else {}
     hidden = {var for fields in folded.values() for var in fields if var is not None}
-    lines = [(f"Tape {name}", str(site or ""))]
+    lines = [f"Tape {name} {'':<{_COMMENT_COLUMN - 6 - len(name)}}# {site}" if site else f"Tape {name}"]
     last: Site | None = None
     for i, op in enumerate(ops, 1):
         if i in hidden:
             continue
         if not isinstance(op, Operation):  # what ``verify`` has found on a broken tape
-            lines.append((f"  %{i} = {op!r}", ""))
+            lines.append(f"  %{i} = {op!r}")
             continue
         comment = op.note or (op.name if isinstance(op, Input) else "")
         if op.site is not None and op.site != last and not comment:
             comment, last = str(op.site), op.site
         kind = "inp " if isinstance(op, Input) else "const " if isinstance(op, Constant) else ""
-        lines.append((f"  {kind}{_left(i, folded.get(i))} {text_of(op)}", comment))
-    lines.append((f"  return {_value(results[0]) if len(results) == 1 else _value(tuple(results))}", ""))
-    return "\n".join(f"{left + ' ':<{_COMMENT_COLUMN}}# {right}" if right else left for left, right in lines)
+        left = f"  {kind}{_left(i, folded.get(i))} {text_of(op)} "
+        lines.append(f"{left:<{_COMMENT_COLUMN}}# {comment}" if comment else left[:-1])
+        lines += ["    " + line for line in _within(op, style)]
+    lines.append(f"  return {_value(results[0]) if len(results) == 1 else _value(tuple(results))}")
+    return "\n".join(lines)
 
 
 def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:
@@ -95,6 +97,15 @@ def _foldable(ops: Sequence[Operation]) -> dict[int, list[int | None]]:
             shown.update(fields.values())
             out[i] = [fields.get(k) for k in range(max(fields) + 1)]
     return out
+
+
+def _within(op: Operation, style: Style) -> list[str]:
+    """The lines below an operation that has a body, or whose function has one: of the rule of a loop."""
+    if isinstance(op, Call):
+        for fn in (op.fn, *op.args[:1]):
+            if (within := getattr(type(fn), "__yota_within__", None)) is not None:
+                return within(fn, style).splitlines()  # type: ignore[no-any-return]
+    return []
 
 
 def _left(i: int, fields: list[int | None] | None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ...base.types import ArrayType, Order
+from ...tape.loop import UnrolledError
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
@@ -40,8 +41,7 @@ from .layout import (
 )
 from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
-from .repeat import KernelCall, Turns, UnrolledError, repeat
-
+from .repeat import KernelCall, Turns, repeat
 
 
 @dataclass(slots=True)
@@ -84,10 +84,10 @@ class Planner(Locations):
         around: tuple[tuple[int, int], ...] = (),
     ) -> None:  # fmt: skip
         self.schedule, self.tape, self._turned, self.around = schedule, schedule.tape, turned, around
-        self.plan = Plan(schedule) if outer is None else outer.plan
-        self.segments = self.plan.segments if outer is None else []
-        self.places = self.plan.places if outer is None else {}
-        self.arena = Arena() if outer is None else outer.arena
+        self.plan: Plan = Plan(schedule) if outer is None else outer.plan
+        self.segments: list[Any] = self.plan.segments if outer is None else []
+        self.places: dict[Variable, Place] = self.plan.places if outer is None else {}
+        self.arena: Arena = Arena() if outer is None else outer.arena
         self._numbers: dict[tuple[str, str], Place] = {} if outer is None else outer._numbers
         self.buffers: dict[Variable, tuple[int, int]] = {}
         self._temporaries: list[tuple[int, int]] = []

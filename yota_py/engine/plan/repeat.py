@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...base.types import ArrayType
 from ...registry.kernels import Map
-from ...tape.loop import Loop
 from ...tape.operations import Call, Variable, operands, paths
 from ..kernels.store import RepeatSpec, Spec
 from ..schedule.classify import kernel_for
@@ -26,10 +23,6 @@ if TYPE_CHECKING:
     from .plan import Planner
 
 SMALL_BYTES = 2**18  # of a stack that nobody wants
-
-
-class UnrolledError(Exception):
-    """A loop has steps that no kernel covers."""
 
 
 @dataclass(frozen=True, slots=True)

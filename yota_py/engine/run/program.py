@@ -12,6 +12,7 @@ from ...base.dispatch import original
 from ...base.refusal import Decision, Due, Misfit, OutOfBounds, Raised, Refusal
 from ...base.types import ArrayType, Order, Type
 from ...errors import YotaError
+from ...tape.loop import Loop
 from ...tape.operations import Call, Constant, Variable
 from ...tape.show import name_of
 from ...tape.tape import Tape
@@ -171,7 +172,7 @@ class Program:
             def steps(address: int, *values: Any) -> int:
                 return run(frames[address], values)
 
-        work = max((op.type.size for op in self.tape.ops if isinstance(op.type, ArrayType)), default=0)
+        work = _work(self.tape)
         helpers = Helpers(self._more, steps, self._refuse, self._built)
         recipe = [word for i, result in enumerate(self._results) for word in _instruction(i, result)]
         table, self._kept = describe(
@@ -204,6 +205,13 @@ class Program:
                 x = np.int64(x)
             out.append(x)
         return tuple(out)
+
+
+def _work(tape: Tape) -> int:
+    """The elements of the largest value, of all turns in loops."""
+    loops = [op.fn for op in tape.ops if isinstance(op, Call) and isinstance(op.fn, Loop)]
+    sizes = [op.type.size for op in tape.ops if isinstance(op.type, ArrayType)]
+    return max([*sizes, *(loop.turns * _work(loop.body) for loop in loops)], default=0)
 
 
 def _specs(calls: Iterable[KernelCall]) -> Iterator[Spec]:

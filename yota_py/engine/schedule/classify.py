@@ -13,7 +13,7 @@ from ...base.types import ArrayType, is_basic
 from ...registry import kernels
 from ...registry.registry import primitive_of
 from ...registry.tangents import astype, getfield
-from ...tape.loop import is_loop
+from ...tape.loop import as_loop
 from ...tape.operations import Call, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
@@ -48,7 +48,7 @@ def view_base(tape: Tape, op: Call) -> Variable | None:
 
 def part_of_loop(tape: Tape, op: Call) -> Variable | None:
     """The loop of which an operation takes a result."""
-    return op.args[0] if op.fn is getfield and is_loop(tape[op.args[0]]) else None
+    return op.args[0] if op.fn is getfield and as_loop(tape[op.args[0]]) is not None else None
 
 
 def _shares_memory(op: Call, base: ArrayType) -> bool:
@@ -87,11 +87,12 @@ _TESTS: dict[Any, str] = {
 
 def checkable(tape: Tape) -> bool:
     """Whether all guards of a lowered tape can be checked by kernels."""
-    return all(
-        require(tape, var, op) is not None if isinstance(op, Guard) else checkable(op.fn.body)
-        for var, op in tape
-        if isinstance(op, Guard) or is_loop(op)
-    )
+    for var, op in tape:
+        if isinstance(op, Guard) and require(tape, var, op) is None:
+            return False
+        if (loop := as_loop(op)) is not None and not checkable(loop.body):
+            return False
+    return True
 
 
 def guarded(tape: Tape, var: Variable, op: Guard) -> Require:

@@ -18,11 +18,26 @@ from typing import Any
 
 from ...base.types import ArrayType
 from ...registry import kernels
-from ...tape.loop import is_loop
+from ...tape.loop import as_loop
 from ...tape.operations import Call, Guard, Variable, operands, paths
 from ...tape.tape import Tape
 from .classify import classify, guarded, kernel_for, part_of_loop, view_base
-from .steps import Cluster, Gather, Item, Join, Map, Pad, Pointwise, Reduce, Repeat, Require, Scan, Scatter, Schedule
+from .steps import (
+    Cluster,
+    Gather,
+    Item,
+    Join,
+    Map,
+    Pad,
+    Pointwise,
+    Reduce,
+    Repeat,
+    Require,
+    Scan,
+    Scatter,
+    Schedule,
+    Step,
+)
 
 SMALL = 16  # elements
 REPEATED = 4  # times that a structure has to come to be worth a loop nest, where there is much that comes once
@@ -83,10 +98,12 @@ class _Fusion:
             self.schedule.views[var] = base
             self._home[var] = max((self._home[x] for x in operands(op) if x in self._home), default=-1)
             return
-        if is_loop(op):
-            step: Any = Repeat(var, op.fn, op.args, fuse(op.fn.body))
+        if isinstance(op, Guard):
+            step: Item | Step = guarded(self.tape, var, op)
+        elif (loop := as_loop(op)) is not None:
+            step = Repeat(var, loop, op.args, fuse(loop.body))
         else:
-            step = guarded(self.tape, var, op) if isinstance(op, Guard) else classify(self.tape, var, op)
+            step = classify(self.tape, var, op)
         if isinstance(step, Item):
             self._join(step)
         else:
