@@ -11,6 +11,7 @@ import numpy as np
 from yota_py.base.dispatch import find_traced
 from yota_py.base.types import is_basic, typeof
 from yota_py.registry.applied import apply_rule
+from yota_py.registry.kernels import Assign
 from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
@@ -74,7 +75,7 @@ def _lowered_set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwar
     return _written(x, value, lambda positions: view(positions, *args, **kwargs))
 
 
-@rrule(setitem, lowering=_lowered_setitem, cases=_setitem_cases)
+@rrule(setitem, kernel=Assign(), lowering=_lowered_setitem, cases=_setitem_cases)
 def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
     """What is overwritten gets no cotangent; of values that meet in one element, the last one gets it."""
 

@@ -69,7 +69,7 @@ class Config:
     for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
     line on a terminal says what is being compiled while that takes more than a second. ``background``: whether, with
     ``compile = "auto"``, calls of gradients wait half a second for a compiler at most, and go on interpreted while a
-    thread compiles.
+    thread compiles. ``roll``: whether what Python loops have done becomes loops again before it is compiled or shown.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -79,7 +79,8 @@ class Config:
     """
 
     __slots__ = (
-        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "roll", "special", "traceback",
+        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "roll", "special",
+        "traceback",
     )  # fmt: skip
 
     def __init__(self) -> None:

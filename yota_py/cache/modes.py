@@ -97,8 +97,8 @@ class TracedCall:
 
     @property
     def operations(self) -> int | None:
-        """The length of the tape, where each traced item of a list counts as well: it becomes an operation. Of what repeats
-        itself, a few turns count."""
+        """The length of the tape, where each traced item of a list counts as well: it becomes an operation. Of what is
+        done again and again, a few turns count."""
         if self.source is None:
             return None
         different = {(getattr(op, "fn", None), op.site) for op in self.source.tape.ops}

@@ -103,7 +103,7 @@ class _Rule:
     def __call__(self, wanted: Wanted, *args: Any) -> tuple[tuple[Any, ...], Pullback]:
         loop = self.loop
         if wanted not in self.pairs:
-            self.pairs[wanted] = _pair(loop, [*range(len(args))] if wanted is None else [*wanted], args)
+            self.pairs[wanted] = _pair(loop, wanted, args)
         pair = self.pairs[wanted]
         results = pair.forward(*args)
         count = len(loop.body.results)
@@ -129,8 +129,8 @@ def _zeros(t: ArrayType) -> Any:
     return zeros_like(t) if t.kind == "array" else t.dtype.type(0)
 
 
-def _pair(loop: Loop, wanted: Sequence[int], args: Sequence[Any]) -> _Pair:
-    body, active, outputs = _active(loop, wanted)
+def _pair(loop: Loop, wanted: Wanted, args: Sequence[Any]) -> _Pair:
+    body, active, outputs = _active(loop, [i for i in range(len(args)) if wanted is None or i in wanted])
     recorded = _recorded(replace(loop, body=body), args)
 
     def play(out: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the turns of a run read: what is carried from one to the next, what is the same in all, what comes one by one."""
+"""What the turns of a run read: what is carried from one to the next, or the same in all, or comes one by one."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
     if ids[0] == ids[-1] <= run.start and all(i == ids[0] for i in ids):
         return Invariant(first)
     lag = -(last // run.period)
-    if 1 <= lag <= min(MAX_LAG, run.turns - 1) and all(r == last for r in relative[lag:]) and all(i <= run.start for i in ids[:lag]):
+    before = all(i <= run.start for i in ids[:lag])
+    if 1 <= lag <= min(MAX_LAG, run.turns - 1) and before and all(r == last for r in relative[lag:]):
         return Carried(last + lag * run.period, lag, column[:lag])
     if all(i <= run.start for i in ids):
         return Each(column)

@@ -142,8 +142,8 @@ class Rolling:
             new = self._env[name.id]
             if not isinstance(new, Element):
                 parts.append(new)
-            elif parts and isinstance(last := parts[-1], tuple) and last[0] == new.stack and last[1][-1] + 1 == new.index:
-                last[1].append(new.index)
+            elif parts and isinstance(end := parts[-1], tuple) and (end[0], end[1][-1] + 1) == (new.stack, new.index):
+                end[1].append(new.index)
             else:
                 parts.append((new.stack, [new.index]))
         pieces, alone = [], []

@@ -213,6 +213,7 @@ class _Body:
         self._carried: dict[tuple[int, int], Any] = {}  # by place and lag: what it begins with
         self._stacked: dict[Any, Variable] = {}  # by leaf
         self._invariants: dict[Variable, None] = {}
+        self._constants: dict[int, Constant] = {}
 
     def write(self) -> None:
         """Write the loop to the new tape."""
@@ -263,6 +264,9 @@ class _Body:
                 if self._carried.setdefault((leaf.place, leaf.lag - turn), begun) != begun:
                     raise UnfitError(self._aligned)
         elif isinstance(leaf, Invariant) or (isinstance(leaf, Local) and leaf.place in self._turns.same):
+            if isinstance(leaf, Local) and isinstance(op := self._op(leaf.place), Constant):
+                self._constants[leaf.place] = op
+                return
             self._invariants[self._turns.outside(leaf)] = None
         elif not isinstance(leaf, Static) and leaf not in self._stacked:
             if (stack := self._turns.stack(leaf, op)) is not None:
@@ -284,7 +288,7 @@ class _Body:
         for var in self._invariants:
             value = self._rolling.value_of(var)
             same[var] = recorder.input(value, "", active=_is_inexact(value))
-        local: dict[int, Variable] = {}
+        local = {place: recorder.append(op, op.value) for place, op in self._constants.items()}
 
         def found(leaf: Leaf) -> Any:
             if isinstance(leaf, Static):

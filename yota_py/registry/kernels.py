@@ -69,6 +69,11 @@ class Unindex:
 
 
 @dataclass(frozen=True, slots=True)
+class Assign:
+    """A copy of the first argument, with the third at the index that is the second."""
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A product of matrices, or of a matrix and a vector."""
 
@@ -95,7 +100,9 @@ class Repeat:
     """The steps of a loop's body, as often as it says."""
 
 
-Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Product | Lapack | Join | Concatenate | Repeat
+Kernel: TypeAlias = (
+    Map | Reduce | Scan | View | Index | Unindex | Assign | Product | Lapack | Join | Concatenate | Repeat
+)
 
 _emitters: dict[str, Emitter] = {}
 

@@ -81,7 +81,7 @@ class Loop:
     def __yota_within__(self, style: Style) -> str:
         """Its body, as it is printed below it."""
         inputs = self.body.inputs
-        first, *lines = self.body.show(style).splitlines()
+        _, *lines = self.body.show(style).splitlines()
         order = ", from the last to the first" if self.backward else ""
         names = [("carried", inputs[: self.carried]), ("one of each", inputs[self.carried :][: self.stacked])]
         said = "".join(f"; {name}: {', '.join(map(str, some))}" for name, some in names if some)

@@ -53,6 +53,14 @@ class Place:
         )
         return replace(self, shape=tuple(shape), strides=strides)
 
+    def at(self, index: Any) -> Place:
+        """The place of ``array[index]``, of a basic index; of one element as well."""
+        parts = index if isinstance(index, tuple) else (index,)
+        whole = parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis)
+        place = self.view(lambda array: array[whole])
+        assert place is not None
+        return place
+
     def view(self, fn: Callable[[np.ndarray], Any]) -> Place | None:
         """The place of ``fn(array)``, found by calling it on an array of this shape and these strides; ``None`` if it
         copies."""

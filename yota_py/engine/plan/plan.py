@@ -14,6 +14,7 @@ from ...tape.operations import Call, Constant, Guard, Input, Variable, operands,
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
 from ..schedule.steps import (
+    Assign,
     Cluster,
     Concatenate,
     Join,
@@ -28,6 +29,7 @@ from ..schedule.steps import (
     Schedule,
     Step,
 )
+from .copies import assign, concatenate
 from .layout import (
     ARENA_SLOT,
     FIRST_SLOT,
@@ -77,7 +79,7 @@ def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
 
 
 class Planner(Locations):
-    """Plans a schedule, or the body of a loop in another one, where ``around`` are the loops as in ``Plan.decisions``."""
+    """Plans a schedule, or the body of a loop of an ``outer`` one, with loops ``around`` it as in ``decisions``."""
 
     def __init__(
         self, schedule: Schedule, turned: Collection[int] = (), outer: Planner | None = None,
@@ -110,7 +112,7 @@ class Planner(Locations):
     def take_steps(self) -> None:
         """All steps, in their order."""
         for step, unused in zip(self.schedule.steps, self._unused_after(), strict=True):
-            self._step(step)
+            self._step(step, unused)
             for var in unused:
                 if var in self.buffers:
                     self.arena.give(*self.buffers.pop(var))
@@ -338,7 +340,7 @@ class Planner(Locations):
         assert isinstance(segment, list)
         segment.append((spec, words))
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: Step, unused: Collection[Variable]) -> None:
         if isinstance(step, Python):
             for x in operands(self.tape[step.var]):
                 if isinstance(self.tape.type_of(x), ArrayType):
@@ -353,7 +355,9 @@ class Planner(Locations):
         elif isinstance(step, Linear):
             factorize(self, step)
         elif isinstance(step, Concatenate):
-            self._concatenate(step)
+            concatenate(self, step)
+        elif isinstance(step, Assign):
+            assign(self, step, unused)
         else:
             self._cluster(step)
 
@@ -381,16 +385,6 @@ class Planner(Locations):
                 place = self.place(var)
                 strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
                 self.places[var] = replace(place, strides=strides)
-
-    def _concatenate(self, step: Concatenate) -> None:
-        target, at = self.place(step.var), 0
-        for part in step.parts:
-            source = self.place(part)
-            if np.prod(source.shape):
-                offset = target.offset + at * target.strides[step.axis]
-                piece = Place(target.slot, offset, source.shape, target.strides, target.dtype)
-                self.copy(source, piece)
-            at += source.shape[step.axis]
 
 
 def _is_index(op: Call) -> bool:

@@ -23,7 +23,7 @@ from ..kernels.store import Spec, addresses
 from ..plan.plan import Plan, make_plan
 from ..plan.repeat import KernelCall, Turns
 from ..schedule.fuse import fuse
-from ..schedule.steps import Cluster, Concatenate, Gather, Matmul, Python, Repeat, Require, Scatter, Step
+from ..schedule.steps import Assign, Cluster, Concatenate, Gather, Matmul, Python, Repeat, Require, Scatter, Step
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
@@ -240,7 +240,7 @@ def _is_certain(step: Step) -> bool:
         return not any(isinstance(item, Gather | Scatter | Require) for item in step.items)
     if isinstance(step, Repeat):
         return all(map(_is_certain, step.schedule.steps))
-    return isinstance(step, Matmul | Concatenate)
+    return isinstance(step, Matmul | Concatenate | Assign)
 
 
 def _misfit(*values: Any) -> Refusal:

@@ -14,11 +14,26 @@ from ...registry import kernels
 from ...registry.registry import primitive_of
 from ...registry.tangents import astype, getfield
 from ...tape.loop import as_loop
-from ...tape.operations import Call, Guard, Variable, operands
+from ...tape.operations import Call, Constant, Guard, Variable, operands
 from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
 from .special import kernel_of
-from .steps import Concatenate, Gather, Item, Join, Linear, Map, Matmul, Pad, Python, Reduce, Require, Scan, Scatter
+from .steps import (
+    Assign,
+    Concatenate,
+    Gather,
+    Item,
+    Join,
+    Linear,
+    Map,
+    Matmul,
+    Pad,
+    Python,
+    Reduce,
+    Require,
+    Scan,
+    Scatter,
+)
 
 
 def kernel_for(op: Call) -> kernels.Kernel | None:
@@ -116,7 +131,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
-def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Python:
+def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Assign | Python:
     kernel, otherwise = kernel_for(op), Python(var)
     if isinstance(kernel, kernels.Join):
         return _join(tape, var, op) or otherwise
@@ -271,6 +286,30 @@ def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad
     return Scatter(var, ((dy, dtype), *((i, "int64") for i in indices)), dtype)
 
 
+FEW_ROWS = 16  # that are written one by one
+
+
+def _assign(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Assign | None:
+    x, index, value = op.args
+    known = isinstance(x, Variable) and tape.type_of(x).dtype == tape.type_of(value).dtype == op.type.dtype  # type: ignore[union-attr]
+    if not known and not (isinstance(x, Variable) and isinstance(value, int | float)):
+        return None
+    if is_basic(index):
+        extent = np.empty(tape.type_of(x).shape)[index].ndim
+        return Assign(var, x, value, ((index, None),)) if tape.type_of(value).ndim <= extent else None
+    columns = [tape[p] for p in index if isinstance(p, Variable)] if isinstance(index, tuple) else []
+    arrays = [op.value for op in columns if isinstance(op, Constant) and isinstance(op.value, np.ndarray)]
+    if not arrays or len(arrays) < len(index) or any(a.ndim != 1 or len(a) > FEW_ROWS for a in arrays):
+        return None
+    rows = [*zip(*(a.tolist() for a in arrays), strict=True)]
+    t = tape.type_of(value)
+    if t.shape == ():
+        return Assign(var, x, value, tuple((row, None) for row in rows))
+    if not isinstance(value, Variable) or t.ndim != 1 + tape.type_of(x).ndim - len(arrays) or t.shape[0] != len(rows):
+        return None
+    return Assign(var, x, value, tuple((row, i) for i, row in enumerate(rows)))
+
+
 def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
     """First index and extent per dimension of a basic index; ``None`` if a step is not one."""
     parts = [p for p in _expanded(index, len(shape)) or () if p is not None]
@@ -286,8 +325,8 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
     return tuple(box)
 
 
-_HANDLERS: dict[type, Callable[..., Item | Matmul | Linear | Concatenate | None]] = {
+_HANDLERS: dict[type, Callable[..., Item | Matmul | Linear | Concatenate | Assign | None]] = {
     kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
-    kernels.Lapack: _lapack,
+    kernels.Assign: _assign, kernels.Lapack: _lapack,
 }  # fmt: skip

@@ -123,6 +123,17 @@ class Concatenate:
 
 
 @dataclass(frozen=True, slots=True)
+class Assign:
+    """A copy of an array with a ``value`` in some places: each is an index, and the row of the value that goes there,
+    if it is not all of it."""
+
+    var: Variable
+    x: Variable
+    value: Any
+    places: tuple[tuple[Any, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """A loop: the steps of its body, in each turn."""
 
@@ -147,13 +158,13 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Concatenate | Repeat | Python
+Step = Cluster | Matmul | Linear | Concatenate | Assign | Repeat | Python
 
 
 @dataclass(slots=True)
 class Schedule:
-    """The steps in order; ``views`` maps a view, or a result of a loop, to the variable whose memory it shares (its first
-    argument)."""
+    """The steps in order; ``views`` maps a view, or a result of a loop, to the variable whose memory it shares, which is
+    its first argument."""
 
     tape: Tape
     steps: list[Step]
