@@ -163,8 +163,8 @@ Step = Cluster | Matmul | Linear | Concatenate | Assign | Repeat | Python
 
 @dataclass(slots=True)
 class Schedule:
-    """The steps in order; ``views`` maps a view, or a result of a loop, to the variable whose memory it shares, which is
-    its first argument."""
+    """The steps in order; ``views`` maps views, and results of loops, to the variables whose memory they share, their
+    first arguments."""
 
     tape: Tape
     steps: list[Step]

@@ -1,0 +1,366 @@
+"""Loops that Python has unrolled become loops again, and compute what their turns did."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import loops
+import numpy as np
+import optree
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yota_py import config, explain, grad, gradtape, primitive, rrule, trace
+from yota_py.base.refusal import Decision, Refusal
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_gradient
+from yota_py.errors import GuardError
+from yota_py.passes import repeats, roll
+from yota_py.passes.lower import lower_gradient
+from yota_py.passes.pipeline import optimise
+from yota_py.tape.loop import as_loop
+from yota_py.tape.tape import Tape
+from yota_py.tape.verify import verify
+
+R = np.random.default_rng(0)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few turns and operations are rolled up as well."""
+    monkeypatch.setattr(repeats, "LEAST_TURNS", 3)
+    for module in (repeats, roll):
+        monkeypatch.setattr(module, "LEAST_SAVED", 12)
+
+
+def leaves(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(x) for x in optree.tree_leaves(tree)]
+
+
+def close(have: Any, want: Any, rtol: float = 1e-8) -> None:
+    for x, y in zip(leaves(have), leaves(want), strict=True):
+        tolerance = max(rtol, 1e-5 if np.float32 in (x.dtype, y.dtype) else 0.0)
+        np.testing.assert_allclose(x, y, tolerance, tolerance * max(1.0, np.max(np.abs(y), initial=0.0)))
+        assert x.dtype == y.dtype
+
+
+def loops_of(tape: Tape) -> Iterator[Any]:
+    for _, op in tape:
+        if (loop := as_loop(op)) is not None:
+            yield loop
+            yield from loops_of(loop.body)
+
+
+def check(f: Callable[..., Any], *args: Any, others: tuple[tuple[Any, ...], ...] = ()) -> Tape | None:
+    """A function with its loops rolled up computes what it did, played, lowered and compiled; ``None`` without loops."""
+    source = record_call(f, args, {})
+    rolled = roll.roll(source)
+    if rolled is source:
+        return None
+    verify(rolled.tape)
+    for loop in loops_of(rolled.tape):
+        verify(loop.body)
+    flat = [x for x in leaves(args) if x.dtype.kind == "f"]
+    close(rolled.tape.play(*args), source.tape.play(*args))
+    want = grad(f, *args)
+    low = optimise(lower_gradient(rolled)[1].tape, verify)
+    for loop in loops_of(low):
+        verify(loop.body)
+    close(low.play_flat([x if x.shape else float(x) for x in flat]), want)
+    _, program = compile_gradient(source)
+    close(program(*flat) if all(x.shape for x in flat) else program(*optree.tree_leaves(args)), want)
+    for other in others:
+        result = program(*optree.tree_leaves(other))
+        if isinstance(result, Refusal):
+            with pytest.raises(GuardError):
+                source.tape.play(*other)
+            assert isinstance(result, Decision)
+        else:
+            close(result, grad(f, *other))
+    return rolled.tape
+
+
+# ---------------------------------------------------------------------------------------- what becomes a loop
+
+
+def euler(x: Any, a: Any) -> Any:
+    for _ in range(300):
+        x = x + 0.01 * np.sin(a * x)
+    return np.sum(x)
+
+
+def garch(p: Any, r: Any) -> Any:
+    s2 = np.empty(len(r))
+    s2[0] = p[0]
+    for t in range(1, len(r)):
+        s2[t] = p[0] + p[1] * r[t - 1] ** 2 + p[2] * s2[t - 1]
+    return np.sum(np.log(s2) + r**2 / s2)
+
+
+def residuals(p: Any, x: Any, y: Any) -> Any:
+    err = np.zeros(len(x))
+    for i in range(len(x)):
+        err[i] = y[i] - p[0] * np.exp(-p[1] * x[i])
+    return np.sum(err**2)
+
+
+def lorenz(p: Any) -> Any:
+    x = np.array([1.0, 2.0, 3.0])
+
+    def rhs(x: Any) -> Any:
+        return np.array([p[0] * (x[1] - x[0]), x[0] * (p[1] - x[2]) - x[1], x[0] * x[1] - p[2] * x[2]])
+
+    h = 0.01
+    for _ in range(40):
+        k1 = rhs(x)
+        k2 = rhs(x + h / 2 * k1)
+        k3 = rhs(x + h / 2 * k2)
+        k4 = rhs(x + h * k3)
+        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return x.sum()
+
+
+def deciding(xs: Any) -> Any:
+    h, out = 0.0, []
+    for x in xs:
+        if h > 10:
+            h = h * 0.5
+        h = np.tanh(h + x)
+        out.append(h)
+    return np.sum(np.array(out) ** 2)
+
+
+def autoregression(p: Any, y: Any) -> Any:
+    s = 0.0
+    for t in range(2, len(y)):
+        e = y[t] - p[0] - p[1] * y[t - 1] - p[2] * y[t - 2]
+        s += 0.5 * e * e
+    return s
+
+
+def two_back(p: Any) -> Any:
+    a, b, out = p[0], p[1], []
+    for t in range(200):
+        a, b = 0.5 * a - 0.3 * b + p[2] * t, a
+        out.append(a)
+    return np.sum(np.stack(out) ** 2)
+
+
+def nested(w: Any, x: Any) -> Any:
+    s = 0.0
+    for i in range(20):
+        h = x[i]
+        for j in range(30):
+            h = np.tanh(w[j] * h + 0.1)
+        s = s + h
+    return s
+
+
+def recurrent(w: Any, u: Any, xs: Any) -> Any:
+    h, loss = np.zeros(w.shape[0]), 0.0
+    for t in range(len(xs)):
+        h = np.tanh(w @ h + u @ xs[t])
+        loss = loss + np.sum(h**2)
+    return loss
+
+
+def heat(u: Any, c: Any) -> Any:
+    u = u.copy()
+    for t in range(60):
+        u[1:-1] += c * (u[2:] - 2 * u[1:-1] + u[:-2])
+        u[0] = 0.1 * t
+        u[-1] = u[1] * c
+    return np.sum(u**2)
+
+
+def indexed(a: Any) -> Any:
+    s = 0.0
+    for i in range(a.shape[0]):
+        s += a[i, i] * a[i, 2] * a[3, i] - np.sum(a[:, i])
+    return s
+
+
+def backwards(x: Any) -> Any:
+    h = 0.0
+    for i in range(len(x) - 1, -1, -1):
+        h = np.cos(h * x[i]) + x[i - 1]
+    return h
+
+
+def layers(ws: Any, x: Any) -> Any:
+    for w in ws:
+        x = np.tanh(w @ x) + 0.1 * x
+        x = x / np.sqrt(1 + np.sum(x * x))
+    return np.sum(x)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "euler": (euler, (np.ones(10), 2.0)),
+    "garch": (garch, (np.array([0.1, 0.2, 0.3]), R.normal(size=60))),
+    "residuals": (residuals, (np.array([0.1, 0.2]), R.normal(size=80), R.normal(size=80))),
+    "lorenz": (lorenz, (np.array([10.0, 28.0, 8 / 3]),)),
+    "deciding": (deciding, (R.normal(size=90),)),
+    "autoregression": (autoregression, (np.array([0.1, 0.2, 0.3]), R.normal(size=60))),
+    "two_back": (two_back, (np.array([0.1, 0.2, 0.3]),)),
+    "nested": (nested, (R.normal(size=30), R.normal(size=20))),
+    "recurrent": (recurrent, (R.normal(size=(4, 4)), R.normal(size=(4, 3)), R.normal(size=(60, 3)))),
+    "heat": (heat, (R.normal(size=100), 0.1)),
+    "indexed": (indexed, (R.normal(size=(40, 40)),)),
+    "backwards": (backwards, (R.normal(size=120),)),
+    "layers": (layers, ([R.normal(size=(4, 4)) for _ in range(40)], R.normal(size=4))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loop_is_short_and_computes_what_its_turns_did(name: str) -> None:
+    f, args = PROGRAMS[name]
+    others = tuple(optree.tree_map(lambda x, k=k: x * (1 + 0.01 * k), args) for k in (1, 2))
+    tape = check(f, *args, others=others)  # type: ignore[arg-type]
+    assert tape is not None
+    assert len(tape) < 0.2 * len(record_call(f, args, {}).tape)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_calls_of_a_cached_gradient_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    monkeypatch.setattr(config, "check", True)
+    f, args = PROGRAMS[name]
+    for k in range(4):
+        grad(f, *optree.tree_map(lambda x, k=k: x * (1 + 0.01 * k), args))
+    said = str(explain(f))
+    assert "3 calls ran compiled code" in said, said
+    assert "in NumPy" not in said
+
+
+def test_residuals_without_a_carry_become_operations_on_arrays() -> None:
+    tape = check(residuals, *PROGRAMS["residuals"][1])
+    assert tape is not None
+    assert not [*loops_of(tape)]
+
+
+def test_what_is_rolled_up_is_printed_in_few_lines() -> None:
+    def f(x: Any, a: Any) -> Any:
+        for _ in range(1000):
+            x = x + 0.01 * np.sin(a * x)
+        return np.sum(x)
+
+    text = trace(f, np.ones(3), 2.0).show()
+    assert "1000 turns; carried: %1" in text
+    assert len(text.splitlines()) < 40
+    assert len(gradtape(f, np.ones(3), 2.0).show().splitlines()) < 40
+    assert trace(f, np.ones(3), 2.0).play(np.zeros(3), 1.0) == 0
+
+
+def test_rolling_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "roll", False)
+    assert len(trace(euler, np.ones(3), 2.0)) > 1000
+    with pytest.raises(ValueError, match=r"config\.roll is True or False"):
+        config.roll = 1  # type: ignore[assignment]
+
+
+def test_a_step_in_python_keeps_turns_side_by_side() -> None:
+    @primitive
+    def odd(x: Any) -> Any:
+        return np.float64(float(x) ** 3)
+
+    @rrule(odd)
+    def _(x: Any) -> Any:
+        return odd(x), lambda dy: (dy * 3 * x * x,)
+
+    def f(x: Any) -> Any:
+        for _ in range(100):
+            x = 0.9 * odd(x) + 0.1
+        return x
+
+    assert check(f, 0.5, others=((0.4,), (0.6,))) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtypes_stay(dtype: Any) -> None:
+    def f(x: Any, xs: Any) -> Any:
+        for t in range(80):
+            x = x * np.float32(0.9) + 0.1 * xs[t] * t
+        return np.sum(x)
+
+    assert check(f, np.ones(3, dtype), R.normal(size=(80, 3)).astype(dtype)) is not None
+
+
+@pytest.mark.parametrize("place", [0, 1, 7, 41, 89])
+def test_a_decision_that_fails_in_a_turn_says_which(place: int) -> None:
+    xs = np.full(90, 0.5)
+    other = xs.copy()
+    other[place] = 50.0
+
+    def f(xs: Any) -> Any:
+        h = 0.0
+        for x in xs:
+            h = 0.5 * (0.1 * x if x > 10 else h + x)
+        return h
+
+    source = record_call(f, (xs,), {})
+    _, program = compile_gradient(source)
+    for _ in range(3):
+        result = program(other)
+        assert isinstance(result, Decision)
+        assert (result.number, bool(result.value)) == (place, True)
+        close(program(xs), grad(f, xs))
+
+
+def test_paths_of_decisions_in_loops_are_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    monkeypatch.setattr(config, "check", True)
+    for k in (0, 5, 5, 0, 60, 5, 60, 0):
+        xs = R.normal(size=90)
+        xs[k] = 40.0
+        grad(lambda xs: deciding(xs) + 0.0 * xs[0], xs)
+
+
+# --------------------------------------------------------------------------------------------- random loops
+
+
+@pytest.mark.usefixtures("eager")
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_random_loops_agree(seed: int) -> None:
+    n = random.Random(seed).choice(loops.LENGTHS)
+    f = loops.function(loops.text(seed))
+    others = tuple(loops.arguments(seed + k, n) for k in (1, 2))
+    check(f, *loops.arguments(seed, n), others=others)
+
+
+@pytest.mark.usefixtures("eager")
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
+    n = random.Random(seed).choice(loops.LENGTHS[:-2])
+    f = loops.function(loops.text(seed))
+
+    def g(x: Any, y: Any, p: Any, w: Any) -> Any:
+        _, (dx, _, dp, dw) = grad(f, x, y, p, w)
+        return np.sum(dx * np.cos(np.arange(len(x)))) + np.sum(dp * dp) + 0.3 * np.sum(dw)
+
+    check(g, *loops.arguments(seed, n))
+
+
+@pytest.mark.usefixtures("eager")
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
+    """The gradient of a rolled tape's gradient, which differentiates loops twice."""
+    n = random.Random(seed).choice(loops.LENGTHS[3:-2])
+    f, args = loops.function(loops.text(seed)), loops.arguments(seed, n)
+    source = record_call(f, args, {})
+    if (rolled := roll.roll(source)) is source:
+        return
+
+    def g(tape: Tape) -> Callable[..., Any]:
+        def gradients(x: Any, y: Any, p: Any, w: Any) -> Any:
+            _, (_, _, dp, dw) = grad(tape.play, x, y, p, w)
+            return np.sum(dp * dp) + 0.3 * np.sum(dw)
+
+        return gradients
+
+    close(grad(g(rolled.tape), *args), grad(g(source.tape), *args))
