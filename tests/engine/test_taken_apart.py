@@ -159,6 +159,7 @@ def test_results_are_fresh_numbers(apart: None) -> None:
 
 def test_what_is_repeated_stays_together(monkeypatch: pytest.MonkeyPatch) -> None:
     schedules: list[Any] = []
+    monkeypatch.setattr(config, "roll", False)
     taken = fuse._take_apart
     monkeypatch.setattr(fuse, "_take_apart", lambda schedule: (taken(schedule), schedules.append(schedule)))
 

@@ -192,10 +192,10 @@ _programs: list[program.Program] = []
 
 
 def _make_plan(schedule: Any, turned: Any) -> plan.Plan:
-    planner = plan._Planner(schedule, turned)
+    planner = plan.Planner(schedule, turned)
     made = planner.run()
     free = np.ones(made.arena_bytes, bool)
-    for start, nbytes in planner._arena.taken:  # type: ignore[attr-defined]
+    for start, nbytes in planner.arena.taken:  # type: ignore[attr-defined]
         free[start : start + nbytes] = False
     _gaps[id(made)] = np.flatnonzero(free)
     return made

@@ -18,6 +18,8 @@ from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..capture.plain import held_by
 from ..engine.compile import compile_tape
+from ..registry.tangents import getfield
+from ..tape.loop import as_loop
 from ..tape.operations import Call, Constant, Variable
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -266,7 +268,9 @@ def _noisy(tape: Tape, rng: np.random.Generator) -> Tape:
 
     ops: list[Any] = []
     for op in tape.ops:
-        if isinstance(op, Call) and not isinstance(op.fn, Variable) and not _is_comparison(op):
+        if (loop := as_loop(op)) is not None:
+            op = replace(op, fn=replace(loop, body=_noisy(loop.body, rng)))  # type: ignore[arg-type]
+        elif isinstance(op, Call) and not isinstance(op.fn, Variable) and not _is_comparison(op):
             vary = [isinstance(arg, Variable) for arg in op.args]
             op = replace(op, fn=functools.partial(rounded, op.fn, vary))
         ops.append(op)
@@ -368,6 +372,7 @@ def _miscomputed(tape: Tape, inputs: Sequence[Any], wrong: Variable) -> Call | N
     for var, x, y in zip(calls, have, want, strict=True):
         if differences(x, y):
             op = tape[var]
+            op = tape[op.args[0]] if isinstance(op, Call) and op.fn is getfield else op
             assert isinstance(op, Call)
             return op
     return None

@@ -6,22 +6,13 @@ arrays in front of the loop, what is the same in all turns comes once, and the r
 
 from __future__ import annotations
 
-import operator
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
-
-from ..base.dispatch import original
 from ..base.settings import config
-from ..base.types import ArrayType
-from ..base.unwinding import Quiet, go_on
-from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute
+from ..base.unwinding import go_on
 from ..tape.recorder import Recorder, is_large
-from ..tape.tape import Tape
 from .align import Aligned, UnalignedError, align
 from .repeats import LEAST_SAVED, Run, pays, runs
-from .turns import Element, UnfitError, write_loop
+from .rolling import Rolling, UnfitError
+from .turns import write_loop
 
 MAX_PEELED = 2  # turns that are done before the loop, where the first read otherwise than the rest
 
@@ -33,7 +24,7 @@ def roll(source: Recorder) -> Recorder:
     chosen = _chosen(source)
     while chosen:
         try:
-            return Rolling(source, chosen).run()
+            return Rolling(source, chosen, roll).run(write_loop)
         except UnfitError as error:
             chosen.remove(error.aligned)
     return source
@@ -58,146 +49,3 @@ def _chosen(source: Recorder) -> list[Aligned]:
             except UnalignedError:
                 pass
     return sorted(chosen, key=lambda aligned: aligned.run.start)
-
-
-class Rolling:
-    """One tape written anew."""
-
-    def __init__(self, source: Recorder, chosen: list[Aligned]) -> None:
-        self._source, self._tape, self._chosen = source, source.tape, chosen
-        tape = source.tape
-        self._out = Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec))
-        self._env: dict[int, Variable | Element] = {}
-        self._uses = self._used()
-
-    def _used(self) -> dict[int, dict[int, set[int]]]:
-        """Of each run, by its start: by places, the turns of which something is read outside."""
-        homes = [aligned.run for aligned in self._chosen]
-        uses: dict[int, dict[int, set[int]]] = {run.start: {} for run in homes}
-        operations = ((i, operands(op)) for i, op in enumerate(self._tape.ops))
-        for i, read in (*operations, (len(self._tape), (var for _, var in paths(self._tape.results)))):
-            for var in read:
-                for run in homes:
-                    if run.start < var.id <= run.stop and not run.start <= i < run.stop:
-                        turn, place = divmod(var.id - 1 - run.start, run.period)
-                        uses[run.start].setdefault(place, set()).add(turn)
-        return uses
-
-    def run(self) -> Recorder:
-        """The new tape."""
-        i, chosen = 0, iter(self._chosen)
-        following = next(chosen, None)
-        while i < len(self._tape):
-            if following is not None and i == following.run.start:
-                write_loop(self, following)
-                i, following = following.run.stop, next(chosen, None)
-                continue
-            i += 1
-            self._env[i] = self._rewritten(self._tape.ops[i - 1], self._source.values[i])
-        tape = self._out.tape
-        tape.leaves = [substitute(leaf, self.variable) for leaf in self._tape.leaves]
-        tape.results = [substitute(result, self.variable) for result in self._tape.results]
-        return self._out
-
-    def _rewritten(self, op: Operation, value: Any) -> Variable:
-        if isinstance(op, Call):
-            if _is_stack(op) and (joined := self._joined(op)) is not None:
-                return joined
-            args, kwargs = substitute((op.args, dict(op.kwargs)), self.variable)
-            return self.append(replace(op, args=args, kwargs=kwargs), value)
-        return self.append(replace(op, var=self.variable(op.var)) if isinstance(op, Guard) else op, value)
-
-    def append(self, op: Operation, value: Any) -> Variable:
-        """Add an operation to the new tape."""
-        return self._out.append(op, value)
-
-    def call(self, fn: Any, *args: Any, like: Operation | None = None) -> Variable:
-        """Add a call and compute it."""
-        with Quiet():
-            return self._out.call(fn, args, site=getattr(like, "site", None))
-
-    def constant(self, value: Any) -> Variable:
-        """Add a constant."""
-        return self._out.constant(value)
-
-    def roll(self, source: Recorder) -> Recorder:
-        """The same, of the body of a loop."""
-        return roll(source)
-
-    def variable(self, var: Variable) -> Variable:
-        """The new variable of an old one. Raises ``UnfitError`` for a number of Python's that is in a stack."""
-        new = self._env[var.id]
-        if isinstance(new, Element):
-            op = self._tape[var]
-            if isinstance(op.type, ArrayType) and op.type.kind == "python":
-                raise UnfitError(next(a for a in self._chosen if a.run.start < var.id <= a.run.stop))
-            op = Call(operator.getitem, (new.stack, new.index), {}, op.type, op.site)
-            new = self._env[var.id] = self.append(op, self._source.values[var.id])
-        return new
-
-    def stacked(self, names: list[Variable], like: Operation) -> Variable:
-        """A stack of old variables of one type."""
-        parts: list[tuple[Any, list[int]] | Variable] = []
-        for name in names:
-            new = self._env[name.id]
-            if not isinstance(new, Element):
-                parts.append(new)
-            elif parts and isinstance(end := parts[-1], tuple) and (end[0], end[1][-1] + 1) == (new.stack, new.index):
-                end[1].append(new.index)
-            else:
-                parts.append((new.stack, [new.index]))
-        pieces, alone = [], []
-        for part in [*parts, None]:
-            if isinstance(part, Variable):
-                alone.append(part)
-                continue
-            if alone:
-                pieces.append(self.call(np.stack, alone, like=like))
-                alone = []
-            if part is not None:
-                stack, indices = part
-                whole = len(indices) == self._out.tape[stack].type.shape[0]  # type: ignore[union-attr]
-                part_of = slice(indices[0], indices[-1] + 1)
-                pieces.append(stack if whole else self.call(operator.getitem, stack, part_of, like=like))
-        return pieces[0] if len(pieces) == 1 else self.call(np.concatenate, pieces, like=like)
-
-    def _joined(self, op: Call) -> Variable | None:
-        """``np.stack`` of many elements of stacks."""
-        names = op.args[0]
-        elements = [isinstance(x, Variable) and isinstance(self._env[x.id], Element) for x in names]
-        if sum(elements) < 2 or not all(isinstance(x, Variable) for x in names):
-            return None
-        if any(self._tape[x].type.dtype != op.type.dtype for x in names):  # type: ignore[union-attr]
-            return None
-        return self.stacked(names, op)
-
-    # what is asked for while a loop is written
-
-    def uses(self, aligned: Aligned) -> dict[int, set[int]]:
-        """Of which turns something is read outside of a run, by places."""
-        return self._uses[aligned.run.start]
-
-    def give(self, old: Variable, new: Variable | Element) -> None:
-        """An old variable has a new name."""
-        self._env[old.id] = new
-
-    def op(self, old: Variable) -> Operation:
-        """An operation of the old tape."""
-        return self._tape[old]
-
-    def value(self, old: Variable) -> Any:
-        """Its value."""
-        return self._source[old]
-
-    def type_of(self, new: Variable) -> Any:
-        """The type of a new variable."""
-        return self._out.tape[new].type
-
-    def value_of(self, new: Variable) -> Any:
-        """Its value."""
-        return self._out[new]
-
-
-def _is_stack(op: Call) -> bool:
-    """Whether an operation makes an array of others, one behind the other."""
-    return original(op.fn) is original(np.stack) and len(op.args) == 1 and not op.kwargs and type(op.args[0]) is list

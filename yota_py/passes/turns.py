@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,27 +23,9 @@ from ..tape.tape import Tape
 from .adjoint import primitive_loop
 from .align import Aligned, Carried, Each, Invariant, Leaf, Local, Static
 from .repeats import refilled
-
-if TYPE_CHECKING:
-    from .roll import Rolling
+from .rolling import Element, Rolling, UnfitError
 
 MAX_BYTES = 2**26  # of what is computed for all turns in front of a loop
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """One element of a stack, which is taken out if somebody wants it alone."""
-
-    stack: Variable
-    index: int
-
-
-class UnfitError(Exception):
-    """A run cannot be a loop for what is read of it."""
-
-    def __init__(self, aligned: Aligned) -> None:
-        super().__init__()
-        self.aligned = aligned
 
 
 def write_loop(rolling: Rolling, aligned: Aligned) -> None:

@@ -55,9 +55,7 @@ class Place:
 
     def at(self, index: Any) -> Place:
         """The place of ``array[index]``, of a basic index; of one element as well."""
-        parts = index if isinstance(index, tuple) else (index,)
-        whole = parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis)
-        place = self.view(lambda array: array[whole])
+        place = self.view(lambda array: array[to_the_end(index)])
         assert place is not None
         return place
 
@@ -74,6 +72,12 @@ class Place:
         dtype = self.dtype if result.dtype == dummy.dtype else result.dtype.name  # a part of complex numbers
         offset = self.offset + start - origin
         return replace(self, offset=offset, shape=result.shape, strides=result.strides, dtype=dtype)
+
+
+def to_the_end(index: Any) -> tuple[Any, ...]:
+    """An index that takes views only, of single elements too."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis)
 
 
 def _dummy(place: Place) -> np.ndarray:

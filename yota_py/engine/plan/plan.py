@@ -28,6 +28,7 @@ from ..schedule.steps import (
     Scatter,
     Schedule,
     Step,
+    written,
 )
 from .copies import assign, concatenate
 from .layout import (
@@ -40,6 +41,7 @@ from .layout import (
     memory_dtype,
     order_of,
     ordered_strides,
+    to_the_end,
 )
 from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
@@ -73,8 +75,7 @@ class Plan:
 
 
 def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
-    """Assign memory by liveness and write the words of every step; the results with the numbers ``turned`` are in
-    Fortran's order."""
+    """Assign memory by liveness and write all words; the results with the numbers ``turned`` are in Fortran's order."""
     return Planner(schedule, turned).run()
 
 
@@ -228,9 +229,8 @@ class Planner(Locations):
         op = self.tape[var]
         assert isinstance(op, Call) and not isinstance(op.fn, Variable)
         fn, rest, kwargs = op.fn, op.args[1:], op.kwargs
-        if _is_index(op):  # an element is a view with no dimensions
-            index = rest[0] if isinstance(rest[0], tuple) else (rest[0],)
-            rest = (index if any(p is Ellipsis for p in index) else (*index, Ellipsis),)
+        if getattr(op.fn, "__name__", "") == "getitem":  # an element is a view with no dimensions
+            rest = (to_the_end(rest[0]),)
         place = base.view(lambda array: fn(array, *rest, **kwargs))
         if place is None:  # this memory cannot be looked at that way: a copy in order can
             copied = self.temporary_for(var, base)
@@ -332,8 +332,12 @@ class Planner(Locations):
             raise UnrolledError
         self.segments.append(step)
 
-    def emit(self, spec: Spec, words: list[int] | Turns) -> None:
+    def emit(self, spec: Spec, words: list[int]) -> None:
         """Call a kernel next."""
+        self.call(spec, words)
+
+    def call(self, spec: Spec, words: list[int] | Turns) -> None:
+        """Call a kernel, or a loop, next."""
         if not self.segments or not isinstance(self.segments[-1], list):
             self.segments.append([])
         segment = self.segments[-1]
@@ -349,7 +353,8 @@ class Planner(Locations):
                 self.place(step.var)
             self._append(step)
         elif isinstance(step, Repeat):
-            repeat(self, step)
+            each = step.loop.decisions
+            repeat(self, step, lambda word: Planner(step.schedule, outer=self, around=(*self.around, (word, each))))
         elif isinstance(step, Matmul):
             multiply(self, step)
         elif isinstance(step, Linear):
@@ -387,15 +392,7 @@ class Planner(Locations):
                 self.places[var] = replace(place, strides=strides)
 
 
-def _is_index(op: Call) -> bool:
-    return getattr(op.fn, "__name__", "") == "getitem"
-
-
 def _reads(tape: Any, step: Step) -> list[Variable]:
     if isinstance(step, Cluster):
         return [x for item in step.items for x in item.variables]
     return list(operands(tape[step.var]))
-
-
-def written(step: Step) -> list[Variable]:
-    return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]

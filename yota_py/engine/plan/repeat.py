@@ -7,20 +7,19 @@ would be large and nobody wants it, it lies in one place, in which it is added u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...base.types import ArrayType
 from ...registry.kernels import Map
 from ...tape.operations import Call, Variable, operands, paths
+from ...tape.tape import Tape
 from ..kernels.store import RepeatSpec, Spec
 from ..schedule.classify import kernel_for
-from ..schedule.steps import Repeat
-from .layout import ARENA_SLOT, Place, aligned, c_strides, memory_dtype
-
-if TYPE_CHECKING:
-    from .plan import Planner
+from ..schedule.steps import Repeat, written
+from .copies import Room
+from .layout import ARENA_SLOT, Arena, Place, aligned, c_strides, memory_dtype
 
 SMALL_BYTES = 2**18  # of a stack that nobody wants
 
@@ -39,18 +38,48 @@ class Turns:
 KernelCall = tuple[Spec, "list[int] | Turns"]
 
 
-def repeat(planner: Planner, step: Repeat) -> None:
-    """Plan a loop."""
-    _Loop(planner, step).write()
+class Planning(Room, Protocol):
+    """What plans a schedule: that of a body, for a loop in an outer one."""
+
+    tape: Tape
+    arena: Arena
+    segments: list[Any]
+
+    def word(self) -> int:
+        """A word of the frame."""
+        ...
+
+    def reserve_guards(self) -> None:
+        """Words for decisions."""
+        ...
+
+    def bind_constants(self) -> None:
+        """Places of constants."""
+        ...
+
+    def take_steps(self) -> None:
+        """Plan all steps."""
+        ...
+
+    def drop_temporaries(self) -> None:
+        """A step is done."""
+        ...
+
+    def call(self, spec: Spec, words: Turns) -> None:
+        """Call a loop next."""
+        ...
+
+
+def repeat(planner: Planning, step: Repeat, inner: Callable[[int], Planning]) -> None:
+    """Plan a loop; ``inner`` makes what plans its body, given the word that counts its turns."""
+    _Loop(planner, step, inner).write()
 
 
 class _Loop:
-    def __init__(self, planner: Planner, step: Repeat) -> None:
+    def __init__(self, planner: Planning, step: Repeat, inner: Callable[[int], Planning]) -> None:
         self._outer, self._step, self._loop = planner, step, step.loop
-        counter = planner.word()
-        around = (*planner.around, (counter, step.loop.decisions))
-        self._inner = type(planner)(step.schedule, outer=planner, around=around)
-        self._counter = counter
+        self._counter = planner.word()
+        self._inner = inner(self._counter)
         self._body = step.loop.body
         self._inputs = self._body.inputs
         self._addresses: list[tuple[int, int, int, int]] = []
@@ -75,7 +104,7 @@ class _Loop:
         self._end_turn()
         calls = inner.segments[0] if inner.segments else []
         assert isinstance(calls, list)
-        outer.emit(RepeatSpec(), Turns(loop.turns, self._counter, self._addresses, calls))
+        outer.call(RepeatSpec(), Turns(loop.turns, self._counter, self._addresses, calls))
         for buffer in inner.buffers.values():
             outer.arena.give(*buffer)
         for var, base in outer.schedule.views.items():
@@ -103,7 +132,7 @@ class _Loop:
         loop, inner = self._loop, self._inner
         results = self._body.results
         after, outputs = results[: loop.carried], results[loop.carried :]
-        computed = {var for step in self._step.schedule.steps for var in _written(step)}
+        computed = {var for step in self._step.schedule.steps for var in written(step)}
         modes = [self._mode(i, outputs) for i in range(loop.carried)]
         shared: dict[int, tuple[int, int]] = {}  # outputs that are the stacks of what is carried
         for k, output in enumerate(outputs):
@@ -194,10 +223,6 @@ class _Loop:
         if isinstance(result, Variable):
             return self._inner.place(result)
         return self._outer.number(result, target.dtype)
-
-
-def _written(step: Any) -> list[Variable]:
-    return [item.var for item in step.items] if hasattr(step, "items") else [step.var]
 
 
 def _array(offset: int, shape: tuple[int, ...], t: ArrayType) -> Place:

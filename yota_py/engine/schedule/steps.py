@@ -161,6 +161,11 @@ class PythonCopy:
 Step = Cluster | Matmul | Linear | Concatenate | Assign | Repeat | Python
 
 
+def written(step: Step) -> list[Variable]:
+    """The variables that a step computes."""
+    return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]
+
+
 @dataclass(slots=True)
 class Schedule:
     """The steps in order; ``views`` maps views, and results of loops, to the variables whose memory they share, their
