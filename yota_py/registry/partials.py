@@ -112,6 +112,7 @@ def rule_of_partials(fn: Callable[..., Any], partials: Sequence[Any]) -> Rule:
         return y, pullback
 
     rule.__signature__ = Signature(_ANY[:1])  # type: ignore[attr-defined]
+    rule.partials = tuple(partials)  # type: ignore[attr-defined]
     return rule
 
 

@@ -7,6 +7,7 @@ compiles or extends it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ import optree
 
 from ..base.containers import LEAVES, NAMESPACE
 from ..base.dispatch import call
-from ..base.types import ArrayType, OpaqueType, typeof
+from ..base.types import ArrayType, OpaqueType, is_basic, typeof
 from ..base.unwinding import quietly
+from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, zeros_like
 from ..tape.operations import Call, Input, Operation, Variable, paths, substitute, user_site
 from ..tape.recorder import Recorder
@@ -53,17 +55,42 @@ class _Sweep:
         self.active, self.sources = flows(source.tape)
         self.values = list(source.values)
         self._pullbacks: dict[int, Callable[[Any], Any]] = {}
-        for i, sources in self.sources.items():
+        self._partials: dict[int, Sequence[Any]] = {}
+        self._owned: set[int] = set()  # cotangents that are arrays of our own
+        for i in self.sources:
             op = self.ops[i - 1]
             assert isinstance(op, Call) and not isinstance(op.fn, Variable)
-            args = tuple([self._given(arg) for arg in op.args])
-            kwargs = {key: self._given(arg) for key, arg in op.kwargs.items()} if op.kwargs else {}
-            y, self._pullbacks[i] = linearize(op.fn, args, kwargs, positions(sources))
-            check_value(op, typeof(y))
-            self.values[i] = y
+            if not self._is_short(i, op):
+                self.values[i], self._pullbacks[i] = self._linearized(i, op)
         results = {x.id for _, x in paths(self.tape.results)}
-        for i in self.sources.keys() - results:  # pullbacks hold what they need
-            self.values[i] = None
+        for i in self._pullbacks.keys() - results:  # pullbacks hold what they need
+            if type(self.values[i]) not in _NUMBERS:
+                self.values[i] = None
+
+    def _linearized(self, i: int, op: Call) -> tuple[Any, Callable[[Any], Any]]:
+        args = tuple([self._given(arg) for arg in op.args])
+        kwargs = {key: self._given(arg) for key, arg in op.kwargs.items()} if op.kwargs else {}
+        y, pullback = linearize(op.fn, args, kwargs, positions(self.sources[i]))  # type: ignore[arg-type]
+        check_value(op, typeof(y))
+        return y, pullback
+
+    def _is_short(self, i: int, op: Call) -> bool:
+        """Whether an operation needs no pullback: of numbers, where partial derivatives are known, or an index that
+        takes a view."""
+        y, args, entry = self.values[i], op.args, primitive_of(op.fn)
+        if entry is None or entry.users_rule or op.kwargs:
+            return False
+        if op.fn is operator.getitem:
+            x = self.values[args[0].id] if type(args[0]) is Variable else None
+            return y is not None and type(x) is np.ndarray and x.dtype == np.float64 and is_basic(args[1])
+        partials = getattr(entry.rule, "partials", ())
+        if type(y) not in _NUMBERS or len(partials) != len(args):
+            return False
+        for x in args:
+            if type(self.values[x.id] if type(x) is Variable else x) not in _ARGUMENTS:
+                return False
+        self._partials[i] = partials
+        return True
 
     def _given(self, arg: Any) -> Any:
         if type(arg) is Variable:
@@ -93,9 +120,15 @@ class _Sweep:
         for i in reversed(self.sources):
             if (dy := cotangents[i]) is None:
                 continue
-            op, pullback = self.ops[i - 1], self._pullbacks.pop(i)
+            op = self.ops[i - 1]
             assert isinstance(op, Call)
             cotangents[i] = None
+            self._owned.discard(i)
+            pullback = self._pullbacks.pop(i, None)
+            if pullback is None:
+                if self._through_numbers(op, i, dy, cotangents) or self._into_view(op, i, dy, cotangents):
+                    continue
+                pullback = self._linearized(i, op)[1]
             dxs = pullback(dy)
             check_cotangents(op, dxs)
             for k, path, j in self.sources[i]:
@@ -106,6 +139,47 @@ class _Sweep:
                     _accumulate(cotangents, j, dx)
             del dy, dxs, pullback  # nobody reads them again
         return cotangents
+
+
+    def _through_numbers(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
+        """The cotangents of plain numbers; whether there is nothing else."""
+        values, partials, factors = self.values, self._partials.get(i), []
+        if partials is None or type(dy) not in _NUMBERS:
+            return False
+        args: Sequence[Any] = ()
+        for k, _, j in self.sources[i]:
+            if callable(partial := partials[k]):
+                args = args or tuple([values[x.id] if type(x) is Variable else x for x in op.args])
+                partial = partial(values[i], *args)
+            if partial is not None:
+                if type(partial) not in _ARGUMENTS:
+                    return False
+                factors.append((j, float(partial)))
+        for j, factor in factors:
+            dx = np.float64(0.0 if dy == 0 else float(dy) * factor)
+            known = cotangents[j]
+            cotangents[j] = dx if known is None else known + dx
+        return True
+
+    def _into_view(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
+        """Add the cotangent of what an index takes to that of the array; whether both are plain."""
+        if i in self._partials or type(dy) not in _PLAIN:
+            return False
+        j, index = op.args[0].id, op.args[1]
+        known, t = cotangents[j], self.ops[j - 1].type
+        if j not in self._owned:
+            if known is not None and type(known) is not np.ndarray:
+                return False
+            assert isinstance(t, ArrayType)
+            known = cotangents[j] = np.zeros(t.shape) if known is None else np.array(known)
+            self._owned.add(j)
+        known[index] += dy
+        return True
+
+
+_NUMBERS = frozenset([np.float64, float])
+_ARGUMENTS = frozenset([np.float64, float, int])
+_PLAIN = frozenset([np.float64, float, np.ndarray])
 
 
 def _part(op: Call, dxs: Any, path: tuple[Any, ...]) -> Any:
