@@ -64,7 +64,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
     ``optree``. Integers, bools, strings and ``None`` get ``None``; an argument without influence gets zeros. For
     complex arguments the gradient is dL/dRe + i dL/dIm.
 
-    Calls are traced and interpreted until that has taken as long as compiling is expected to take; from then on they
+    Calls are traced and interpreted until that has taken half as long as compiling is expected to take; then they
     run compiled code (``config.compile``). ``grad.compile(f, *args)`` compiles at once, for arguments of these types;
     it raises ``CompileError`` for a function whose calls cannot share a program. It calls the function once, and once
     more if that stores something (``self.h = h``).

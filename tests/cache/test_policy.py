@@ -32,7 +32,7 @@ def f(x: Any) -> Any:
 
 @pytest.mark.default_policy
 def test_compiled_when_interpreting_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy.price, "of", lambda operations: 5.0)
+    monkeypatch.setattr(policy.price, "of", lambda operations: 10.0)
     seconds = iter(range(100))
     monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
     for i in range(5):

@@ -264,7 +264,7 @@ def check(seed: int, served: list[int]) -> None:
 def test_steps(part: int, policy_of: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if policy_of == "auto":  # by a clock that counts its readings: the second call or the third compiles
         monkeypatch.setattr(config, "compile", "auto")
-        monkeypatch.setattr(policy.price, "of", lambda operations: 2.0)
+        monkeypatch.setattr(policy.price, "of", lambda operations: 4.0)
         monkeypatch.setattr(cache, "perf_counter", count().__next__)
         monkeypatch.setattr(policy, "perf_counter", count().__next__)
     if part % 2:  # operation by operation, however few there are

@@ -55,7 +55,7 @@ def loops_of(tape: Tape) -> Iterator[Any]:
 
 
 def check(f: Callable[..., Any], *args: Any, others: tuple[tuple[Any, ...], ...] = ()) -> Tape | None:
-    """A function with its loops rolled up computes what it did, played, lowered and compiled; ``None`` without loops."""
+    """A function with its loops rolled up computes what it did: played, lowered, compiled; ``None`` without loops."""
     source = record_call(f, args, {})
     rolled = roll.roll(source)
     if rolled is source:

@@ -73,10 +73,11 @@ def text(seed: int) -> str:
     rng = random.Random(seed)
 
     def drawn(pool: list[str], count: int) -> list[str]:
-        return [line.format(i=rng.randrange(4), j=rng.randrange(3), m=rng.choice((1, 2, 5, 11))) if "{" in line else line
-                for line in rng.choices(pool, k=count)]  # fmt: skip
+        chosen = ((line, rng.randrange(4), rng.randrange(3), rng.choice((1, 2, 5, 11))) for line in rng.choices(pool, k=count))
+        return [line.format(i=i, j=j, m=m) for line, i, j, m in chosen]
 
-    lines = ["n, k, total, out, c = len(x), 0, 0.0, [], 2.0", "a, b, v, s = p[0], 0.1, y[0] * 1.0 if n else p[:3] * 1.0, np.zeros(n)"]
+    lines = ["n, k, total, out, c = len(x), 0, 0.0, [], 2.0",
+             "a, b, v, s = p[0], 0.1, y[0] * 1.0 if n else p[:3] * 1.0, np.zeros(n)"]  # fmt: skip
     if rng.random() < 0.3:
         lines.append("a, b = 0.2, np.float64(0.3)")
     for _ in range(rng.choice((1, 1, 1, 2))):
@@ -99,4 +100,5 @@ def function(source: str) -> Callable[..., Any]:
 def arguments(seed: int, length: int) -> tuple[np.ndarray, ...]:
     """Arguments for a function, with so many turns."""
     rng = np.random.default_rng(seed)
-    return (rng.normal(size=length), rng.normal(size=(length, 3)), 0.5 * rng.normal(size=4), 0.3 * rng.normal(size=(3, 3)))
+    x, y, p, w = (rng.normal(size=shape) for shape in (length, (length, 3), 4, (3, 3)))
+    return x, y, 0.5 * p, 0.3 * w

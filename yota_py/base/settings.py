@@ -58,7 +58,7 @@ class Uncompiled(Passing):
 class Config:
     """Settings that hold from the next call on, for all functions and threads.
 
-    ``compile``: ``"auto"`` compiles a function when interpreting it has taken as long as compiling it is expected to
+    ``compile``: ``"auto"`` compiles a function when interpreting it has taken half as long as compiling is expected to
     take, ``"always"`` at its first call, ``"never"`` not at all. ``audit``: how often a call that a compiled program
     serves is interpreted as well, with an ``AuditWarning`` where they differ: ``"sampled"`` at its first two calls, and
     later where it takes little of the time; ``"always"``; or ``"off"``. ``check``: audits always, and ``CheckError`` is

@@ -1,7 +1,9 @@
 """When to compile: the ski rental rule.
 
 Interpreting is rent, compiling is buying. Who buys when the rent that was paid reaches the price pays at most twice of
-what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching").
+what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching"). Where it
+reaches half of it, that is at most three times; but gradients that have been asked for a few times are mostly asked for
+ten times more, by an optimiser, and then it is less.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from .background import Job
 
 STARTUP_SECONDS, STARTUP_FROM_DISK = 0.2, 0.1  # loading the compiler, or machine code that an earlier process has left
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
+RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS = 16
@@ -95,8 +98,8 @@ class Account:
 
     @property
     def price(self) -> float:
-        """What compiling is expected to cost, in seconds."""
-        return price.of(self.operations)
+        """For how much interpreting a program is made, in seconds."""
+        return RENT * price.of(self.operations)
 
 
 class Accounts(dict[Hashable, Account]):

@@ -23,6 +23,7 @@ from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
+from .scalars import of_numbers
 from .selections import applied
 from .stand_ins import suspended
 from .tracer import Tracer, heed_layout, kind_of_tracer, leaked, tracers_in
@@ -30,7 +31,10 @@ from .tracer import Tracer, heed_layout, kind_of_tracer, leaked, tracers_in
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
-    entry, plain = primitive_of(fn), are_plain(args)
+    entry = primitive_of(fn)
+    if not kwargs and (result := of_numbers(fn, entry, args)) is not None:
+        return result
+    plain = are_plain(args)
     if not plain:
         with state.unwatched:
             result = applied(fn, args, kwargs)

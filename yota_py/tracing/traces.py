@@ -139,6 +139,11 @@ class Trace(Recorder):
         """Note what nobody can follow: this trace is not to be used."""
         self.refused = self.refused or YotaError(f"{user_site()}: {what}, cannot be followed")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all is recorded as it comes, and there is nothing to be asked of it."""
+        return self.alive and not self.sets_errors and type(self) is Trace
+
     def status(self, var: Variable) -> Status:
         """What the value depends on."""
         return self._status.get(var.id, Status.CONSTANT)
