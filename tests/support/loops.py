@@ -73,8 +73,8 @@ def text(seed: int) -> str:
     rng = random.Random(seed)
 
     def drawn(pool: list[str], count: int) -> list[str]:
-        chosen = ((line, rng.randrange(4), rng.randrange(3), rng.choice((1, 2, 5, 11))) for line in rng.choices(pool, k=count))
-        return [line.format(i=i, j=j, m=m) for line, i, j, m in chosen]
+        numbers = ((rng.randrange(4), rng.randrange(3), rng.choice((1, 2, 5, 11))) for _ in range(count))
+        return [line.format(i=i, j=j, m=m) for line, (i, j, m) in zip(rng.choices(pool, k=count), numbers, strict=True)]
 
     lines = ["n, k, total, out, c = len(x), 0, 0.0, [], 2.0",
              "a, b, v, s = p[0], 0.1, y[0] * 1.0 if n else p[:3] * 1.0, np.zeros(n)"]  # fmt: skip

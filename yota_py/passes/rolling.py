@@ -106,11 +106,11 @@ class Rolling:
             new = self._env[var.id] = self.append(op, self._source.values[var.id])
         return new
 
-    def stacked(self, names: list[Variable], like: Operation) -> Variable:
-        """A stack of old variables of one type."""
-        parts: list[tuple[Any, list[int]] | Variable] = []
+    def stacked(self, names: Sequence[Any], like: Operation) -> Variable:
+        """A stack of old variables, and numbers, of one type."""
+        parts: list[Any] = []
         for name in names:
-            new = self._env[name.id]
+            new = self._env[name.id] if isinstance(name, Variable) else name
             if not isinstance(new, Element):
                 parts.append(new)
             elif parts and isinstance(end := parts[-1], tuple) and (end[0], end[1][-1] + 1) == (new.stack, new.index):
@@ -119,7 +119,7 @@ class Rolling:
                 parts.append((new.stack, [new.index]))
         pieces, alone = [], []
         for part in [*parts, None]:
-            if isinstance(part, Variable):
+            if part is not None and not isinstance(part, tuple):
                 alone.append(part)
                 continue
             if alone:
@@ -136,9 +136,7 @@ class Rolling:
         """``np.stack`` of many elements of stacks."""
         names = op.args[0]
         elements = [isinstance(x, Variable) and isinstance(self._env[x.id], Element) for x in names]
-        if sum(elements) < 2 or not all(isinstance(x, Variable) for x in names):
-            return None
-        if any(self._tape[x].type.dtype != op.type.dtype for x in names):  # type: ignore[union-attr]
+        if sum(elements) < 2 or any(self._tape.type_of(x).dtype != op.type.dtype for x in names):  # type: ignore[union-attr]
             return None
         return self.stacked(names, op)
 
