@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Protocol
 
@@ -17,11 +18,13 @@ from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
 from .capture.recording import record_call
+from .errors import YotaError
 from .passes.roll import roll
 from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
 from .reverse.seeds import seed_leaves, with_floats
 from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrules
+from .tape.loop import UnrolledError
 from .tape.operations import user_site
 from .tape.recorder import Recorder
 from .tape.tape import Tape
@@ -230,7 +233,9 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     heed_habits(f, args, kwargs, "gradtape")
     source = record_call(f, args, kwargs)
     require_active(source.tape, f, args, kwargs)
-    return differentiate(roll(source), with_floats(seed)).tape
+    with suppress(UnrolledError, YotaError):
+        return differentiate(roll(source), with_floats(seed)).tape
+    return differentiate(source, with_floats(seed)).tape
 
 
 def _check_callable(f: Any) -> None:

@@ -318,6 +318,104 @@ def test_paths_of_decisions_in_loops_are_variants(monkeypatch: pytest.MonkeyPatc
         grad(lambda xs: deciding(xs) + 0.0 * xs[0], xs)
 
 
+# ------------------------------------------------------------------------------------------ what is no loop
+
+
+def previous_constants(x: Any) -> Any:
+    s, previous = np.ones(3), np.ones(3)
+    for t in range(60):
+        current = np.array([t % 5, 1.0, t % 3])
+        s = np.tanh(s + current * x[t])
+        s = s * previous
+        previous = current
+    return np.sum(s)
+
+
+def elements_that_move(x: Any) -> Any:
+    d = np.zeros(5)
+    for t in range(60):
+        d[4] += x[t]
+        d = np.tanh(np.roll(d, 1) * 0.9)
+        d[t % 4] += np.sin(x[t])
+    return np.sum(d**2)
+
+
+def signs_of_zeros(x: Any) -> Any:
+    s = 0.0
+    for t in range(60):
+        s = np.tanh(s + np.sum(np.copysign(x[t], np.array([0.0 if t % 2 else -0.0]))))
+    return s
+
+
+def windows(x: Any) -> Any:
+    s = 0.0
+    for t in range(2, 60):
+        s = np.tanh(s + np.dot(x[t - 2 : t + 1], x[:3]) + np.sum(x[: t - 1]) * 0.01)
+    return s
+
+
+def one_window(x: Any) -> Any:
+    s = 0.0
+    for t in range(2, 60):
+        s = np.tanh(s + np.dot(x[t - 2 : t + 1], x[:3]) + np.sum(x[t - 2 : t + 1 : 2]))
+    return s
+
+
+def shifts(x: Any) -> Any:
+    s = x[:6]
+    for t in range(60):
+        s = np.tanh(np.roll(s, t) + 0.1 * s[t % 3 : t % 3 + 1] - np.flip(s, 0))
+    return np.sum(s * np.arange(6))
+
+
+def triangles(x: Any) -> Any:
+    s = x[:4]
+    for t in range(60):
+        s = np.tanh(np.tril(np.outer(s, x[:4]), -(t % 3)).sum(0) + s)
+    return np.sum(s)
+
+
+@primitive
+def area(x: Any) -> Any:
+    return np.abs(x)
+
+
+@rrule(area)
+def _(x: Any) -> Any:
+    if x > 0:
+        return np.abs(x), lambda dy: (dy,)
+    return np.abs(x), lambda dy: (-dy,)
+
+
+def rules_that_decide(x: Any) -> Any:
+    s = 0.5
+    for t in range(60):
+        s = np.tanh(s + area(x[t] * 2.0) * s)
+    return s
+
+
+@pytest.mark.parametrize("f", [
+    previous_constants, elements_that_move, signs_of_zeros, windows, one_window, shifts, triangles, rules_that_decide,
+])  # fmt: skip
+def test_what_turns_do_otherwise(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    monkeypatch.setattr(config, "check", True)
+    x = np.linspace(-1, 1, 60)
+    want = grad(f, x)
+    close(trace(f, x).play(x), f(x))
+    close(gradtape(f, x).play(x), want)
+    close(grad(trace(f, x).play, x), want)
+    for k in range(4):
+        close(grad(f, x * (1 + 0.1 * k)), (f(x * (1 + 0.1 * k)), grad(f, x * (1 + 0.1 * k))[1]))
+    assert explain(f)[0].calls >= 6, str(explain(f))
+
+
+def test_a_window_that_moves_is_one_of_each() -> None:
+    tape = check(one_window, np.linspace(-1, 1, 60))
+    assert tape is not None
+    assert len(tape) < 40
+
+
 # --------------------------------------------------------------------------------------------- random loops
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.settings import config
 from ..base.types import Type
+from ..errors import YotaError
 from ..passes.lower import lower, lower_gradient
 from ..passes.pipeline import optimise
 from ..passes.roll import roll
@@ -67,11 +68,11 @@ def compile_recorded(
 
 
 def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
-    """What is compiled of a recorded call with its loops rolled up, or of the call as it is, where a kernel is missing
-    for something in a loop."""
+    """What is compiled of a recorded call with its loops rolled up; or of the call as it is, where a kernel is missing
+    for something in a loop, or a rule decides in it."""
     rolled = roll(source)
     if rolled is not source:
-        with suppress(UnrolledError):
+        with suppress(UnrolledError, UncompilableError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
             return compiled(rolled)
     return compiled(source)
 

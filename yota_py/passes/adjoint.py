@@ -23,7 +23,7 @@ from ..registry.partials import Pullback, Wanted
 from ..registry.registry import Primitive, primitive_of
 from ..registry.tangents import zeros_like
 from ..reverse.verbs import backprop, differentiable, to_rrules
-from ..tape.loop import Loop, element
+from ..tape.loop import Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
@@ -66,12 +66,16 @@ def _recorded(loop: Loop, args: Sequence[Any]) -> Recorder:
 
 def _lowered(loop: Loop, *args: Any) -> Any:
     """The loop with a body that kernels run."""
-    body = _settled(optimise(lower(_recorded(loop, args)).tape))
+    body = _settled(optimise(lower(_recorded(loop, args)).tape), loop)
     return primitive_loop(replace(loop, body=body, lowered=True))(*args)
 
 
-def _settled(tape: Tape) -> Tape:
-    """A tape none of whose results is an array of its own."""
+def _settled(tape: Tape, loop: Loop) -> Tape:
+    """A body none of whose results is an array of its own. Raises ``UnrolledError`` if rules have taken decisions: they
+    may be others in other turns."""
+    known = sum(isinstance(op, Guard) and op.number < 0 for op in loop.body.ops)
+    if sum(isinstance(op, Guard) and op.number < 0 for op in tape.ops) > known:
+        raise UnrolledError
     out = replace(tape, ops=[*tape.ops])
     out.results = [out.append(Constant(x, typeof(x))) if isinstance(x, np.ndarray) else x for x in tape.results]
     return out
@@ -146,7 +150,7 @@ def _pair(loop: Loop, wanted: Wanted, args: Sequence[Any]) -> _Pair:
         out.tape.leaves = []
         out.tape.results = [*primal, *(cotangents.get(body.inputs[i]) for i in active)]
 
-    low = _settled(optimise(replayed(body, play)[1].tape))
+    low = _settled(optimise(replayed(body, play)[1].tape), loop)
     return _Cut(loop, low, outputs, active).pair()
 
 

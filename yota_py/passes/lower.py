@@ -46,6 +46,7 @@ class _Lowering(Trace):
     """
 
     __slots__ = ("decision", "exact", "unknown")
+    keeps_loops = True
 
     def __init__(self, tape: Tape, *, exact: bool) -> None:
         super().__init__(tape)

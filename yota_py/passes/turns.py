@@ -52,10 +52,10 @@ class _Turns:
         carried = self.aligned.carried
         for place, leaves in enumerate(self.aligned.leaves):
             op = self.rolling.op(self.aligned.var(place, 0))
-            if place in carried or isinstance(op, Guard):
+            if isinstance(op, Constant):
+                self._constant(place, op, is_carried=place in carried)
+            elif place in carried or isinstance(op, Guard):
                 self.body.append(place)
-            elif isinstance(op, Constant):
-                self._constant(place, op)
             elif self._is_same(op, leaves):
                 args = [self.outside(leaf) for leaf in leaves]
                 self.same[place] = self.rolling.append(_with(op, iter(args)), self.value(place, 0))
@@ -70,11 +70,16 @@ class _Turns:
     def values(self, place: int) -> list[Any]:
         return [self.value(place, turn) for turn in range(self._run.turns)]
 
-    def _constant(self, place: int, op: Constant) -> None:
+    def _constant(self, place: int, op: Constant, *, is_carried: bool) -> None:
         values = self.values(place)
-        if all(x is values[0] or np.array_equal(x, values[0], equal_nan=True) for x in values):
-            self.same[place] = self.rolling.append(op, op.value)
+        if all(x is values[0] or _bits(x) == _bits(values[0]) for x in values):
+            if is_carried:
+                self.body.append(place)
+            else:
+                self.same[place] = self.rolling.append(op, op.value)
             return
+        if is_carried:
+            raise UnfitError(self.aligned)
         stack = original(np.stack)(values)
         self._stacks[place] = self.rolling.append(replace(op, value=stack, type=typeof(stack)), stack)
 
@@ -110,8 +115,10 @@ class _Turns:
         places = _leaves_of_parts(parts, leaves[1:])
         varying = [i for i, part in enumerate(places) if any(isinstance(leaf, Each) for leaf in part)]
         shape = self.rolling.type_of(base).shape
-        if any(len(places[i]) > 1 for i in varying) or not varying:  # bounds of slices
+        if not varying:
             return None
+        if any(len(places[i]) > 1 for i in varying):  # bounds of slices
+            return self._windows(op, base, parts, places)
         parts, places, varying = _written_out(parts, places, varying, len(shape))
         extents, dims = [], iter(shape)
         for part in parts:
@@ -128,6 +135,20 @@ class _Turns:
             return None
         arrays = {i: self.rolling.constant(np.array(k)) for i, k in indices.items()}
         return self.rolling.call(operator.getitem, base, tuple(arrays.get(i, p) for i, p in enumerate(parts)), like=op)
+
+    def _windows(self, op: Call, base: Variable, parts: list[Any], places: list[list[Leaf]]) -> Variable | None:
+        """The slices of an array that the turns take out of it, ``x[t - 2 : t + 1]``."""
+        n = self.rolling.type_of(base).shape[0]
+        if len(places[0]) != 3 or any(part not in (slice(None), Ellipsis) for part in parts[1:]):
+            return None
+        bounds = [leaf.values if isinstance(leaf, Each) else [getattr(leaf, "value", leaf)] * self._run.turns
+                  for leaf in places[0]]  # fmt: skip
+        if not all(isinstance(x, int | None) for column in bounds for x in column):
+            return None
+        windows = [range(n)[slice(*three)] for three in zip(*bounds, strict=True)]
+        if not windows[0] or len({len(window) for window in windows}) > 1:
+            return None
+        return self.rolling.call(operator.getitem, base, self.rolling.constant(np.array(windows)), like=op)
 
     def _elementwise(self, op: Operation, leaves: Sequence[Leaf]) -> Variable | None:
         """What an elementwise operation gives in all turns, if it depends on none before."""
@@ -251,6 +272,8 @@ class _Body:
                 return
             self._invariants[self._turns.outside(leaf)] = None
         elif not isinstance(leaf, Static) and leaf not in self._stacked:
+            if isinstance(leaf, Each) and is_integer(leaf.values[0]) and not _is_elementwise(op):
+                raise UnfitError(self._aligned)  # it decides a shape, perhaps
             if (stack := self._turns.stack(leaf, op)) is not None:
                 self._stacked[leaf] = stack
             elif isinstance(leaf, Each):
@@ -295,6 +318,15 @@ class _Body:
             return self._turns.value(leaf.place, 0)
         assert isinstance(leaf, Each)
         return leaf.values[0] if leaf.numbers else self._rolling.value(leaf.values[0])
+
+
+def _is_elementwise(op: Operation) -> bool:
+    entry = primitive_of(op.fn) if isinstance(op, Call) else None
+    return entry is not None and isinstance(entry.kernel, kernels.Map)
+
+
+def _bits(x: Any) -> Any:
+    return np.asarray(x).tobytes()
 
 
 def _nothing(t: Any) -> Any:

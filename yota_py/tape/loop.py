@@ -43,8 +43,9 @@ class Loop:
     values: tuple[Any, ...] | None = None
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Run it turn by turn, with NumPy; on traced values it is one operation."""
-        if (traced := find_traced(args)) is not None:
+        """Run it turn by turn, with NumPy; on values that are traced to be lowered, it is one operation."""
+        traced = find_traced(args)
+        if traced is not None and getattr(traced._ledger, "keeps_loops", False):
             return traced.__yota_record__(self, args, {})  # type: ignore[no-any-return]
         carry, (xs, invariants) = list(args[: self.carried]), self.parted(args[self.carried :])
         types = self.types[self.carried :]
@@ -54,7 +55,7 @@ class Loop:
             carry = results[: self.carried]
             for output, value in zip(outputs, results[self.carried :], strict=True):
                 output.append(value)
-        stack = original(np.stack)
+        stack = original(np.stack) if traced is None else np.stack
         return (*carry, *(stack(output[:: -1 if self.backward else 1]) for output in outputs))
 
     def parted(self, others: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -91,7 +92,7 @@ class Loop:
 def element(x: Any, k: int, t: ArrayType) -> Any:
     """One element of a stack, as what it is in the body."""
     y = x[k, ...] if t.kind == "array" else x[k]
-    return y.item() if t.kind == "python" else y
+    return y.item() if t.kind == "python" and isinstance(y, np.generic) and find_traced((y,)) is None else y
 
 
 def _of_type(t: ArrayType) -> Any:
