@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -85,10 +86,25 @@ def _of_numbers(fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any
             return None
         if type(value) not in _DOUBLE:
             return None
-        site = trace.site or (None if frame is None else site_of(frame.f_code, frame.f_lineno))
-        var = trace.append(Call(fn, tuple(names), {}, typeof(value), site), value)
         status = max([trace.status(x) for x in names if type(x) is Variable])
-        return trace.wrap(var, value, status)
+        return _noted(trace, fn, tuple(names), value, frame, status)
+
+
+def element_of(x: Tracer, index: int) -> Any:
+    """``x[index]`` of a vector in double precision on which nothing else has to be looked up; ``None`` of others."""
+    trace, value = x._ledger, x._value
+    if x._noted is not None or x._look is not None or type(value) is not np.ndarray or value.dtype != np.float64:
+        return None
+    if value.ndim != 1 or not -len(value) <= index < len(value) or not trace.is_plain or not x._is_here():
+        return None
+    frame = users_frame(sys._getframe(1))
+    return _noted(trace, operator.getitem, (x._var, index), value[index], frame, trace.status(x._var))
+
+
+def _noted(trace: Any, fn: Any, names: tuple[Any, ...], value: Any, frame: FrameType | None, status: Any) -> Any:
+    """The tracer of a number, whose computation is recorded."""
+    site = trace.site or (None if frame is None else site_of(frame.f_code, frame.f_lineno))
+    return trace.wrap(trace.append(Call(fn, names, {}, typeof(value), site), value), value, status)
 
 
 def _is_quick(entry: Primitive | None) -> bool:
