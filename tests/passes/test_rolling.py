@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,6 +27,7 @@ from yota_py.tape.tape import Tape
 from yota_py.tape.verify import verify
 
 R = np.random.default_rng(0)
+SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "60"))
 
 
 @pytest.fixture
@@ -420,7 +422,7 @@ def test_a_window_that_moves_is_one_of_each() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=SEQUENCES, deadline=None)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
@@ -430,7 +432,7 @@ def test_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=max(12, SEQUENCES // 5), deadline=None)
 @given(st.integers(0, 10**6))
 def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS[:-2])
@@ -444,7 +446,7 @@ def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=max(20, SEQUENCES // 5), deadline=None)
 @given(st.integers(0, 10**6))
 def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
     """The gradient of a rolled tape's gradient, which differentiates loops twice."""

@@ -276,6 +276,22 @@ def _random_programs(seed: int, programs: int, calls: int) -> Iterator[Any]:
         yield None
 
 
+def _random_loops(seed: int, count: int, each: int) -> Iterator[Any]:
+    """Calls of gradients of functions with loops, rolled up."""
+    import loops
+
+    from yota_py import grad
+    from yota_py.passes import repeats, roll
+
+    repeats.LEAST_TURNS, repeats.LEAST_SAVED, roll.LEAST_SAVED = 3, 12, 12
+    for number in range(count * seed, count * (seed + 1)):
+        f, turns = loops.function(loops.text(number)), random.Random(number).choice(loops.LENGTHS)
+        grad.compile(f, *loops.arguments(number, turns))
+        for call in range(each):
+            yield grad(f, *loops.arguments(number + call, turns))
+        yield None
+
+
 def run(calls: int) -> tuple[int, int]:
     """So many calls at least; how many there were, and of how many programs. Raises if memory was written outside."""
     from yota_py import config
@@ -287,7 +303,9 @@ def run(calls: int) -> tuple[int, int]:
     each = 5 if calls < 10_000 else 100
     with np.errstate(all="ignore"):
         for seed in itertools.count():
-            for result in itertools.chain(_of_all_dtypes(seed, each), _random_programs(seed, 2, each)):
+            for result in itertools.chain(
+                _of_all_dtypes(seed, each), _random_programs(seed, 2, each), _random_loops(seed, 2, each)
+            ):
                 made += result is not None
                 if result is None:
                     programs += look_at_gaps()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from yota_py import Tape, gradtape, trace
+from yota_py import Tape, config, gradtape, trace
 from yota_py.base.types import OpaqueType, typeof
 from yota_py.errors import GuardError, VerifyError
 from yota_py.registry.tangents import getfield
@@ -333,8 +333,9 @@ def test_opaque_values_may_be_called() -> None:
 # ------------------------------------------------------------------------------------------------ long and deep
 
 
-def test_twenty_thousand_operations_deep() -> None:
+def test_twenty_thousand_operations_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing walks a tape by recursion: each operation reads the one before it."""
+    monkeypatch.setattr(config, "roll", False)
 
     def chain(x: Any) -> Any:
         y = x

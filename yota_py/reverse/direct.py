@@ -78,7 +78,7 @@ class _Sweep:
         """Whether an operation needs no pullback: of numbers, where partial derivatives are known, or an index that
         takes a view."""
         y, args, entry = self.values[i], op.args, primitive_of(op.fn)
-        if entry is None or entry.users_rule or op.kwargs:
+        if entry is None or entry.users or entry.users_rule or op.kwargs:
             return False
         if op.fn is operator.getitem:
             x = self.values[args[0].id] if type(args[0]) is Variable else None
