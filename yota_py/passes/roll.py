@@ -14,6 +14,7 @@ from .repeats import LEAST_SAVED, Run, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
 
+MAX_WORK = 10  # times that the operations of a tape are looked at, at most
 MAX_PEELED = 2  # turns that are done before the loop, where the first read otherwise than the rest
 
 
@@ -22,7 +23,9 @@ def roll(source: Recorder) -> Recorder:
     if not config.roll or len(source.tape) < LEAST_SAVED:
         return source
     chosen = _chosen(source)
-    while chosen:
+    for _ in range(MAX_WORK):
+        if not chosen:
+            break
         try:
             return Rolling(source, chosen, roll).run(write_loop)
         except UnfitError as error:
@@ -33,8 +36,11 @@ def roll(source: Recorder) -> Recorder:
 def _chosen(source: Recorder) -> list[Aligned]:
     """Runs that are loops and do not overlap, in their order."""
     chosen: list[Aligned] = []
+    work = MAX_WORK * len(source.tape)
     for run in runs(source.tape):
         go_on()
+        if work < 0:
+            break
         if any(run.start < other.run.stop and other.run.start < run.stop for other in chosen):
             continue
         if any(value is None or is_large(value) for value in source.values[run.start + 1 : run.start + run.period + 1]):
@@ -43,6 +49,7 @@ def _chosen(source: Recorder) -> list[Aligned]:
             rest = Run(run.start + peeled * run.period, run.period, run.turns - peeled)
             if not pays(rest.turns, rest.period):
                 break
+            work -= rest.stop - rest.start
             try:
                 chosen.append(align(source.tape, rest))
                 break
