@@ -11,13 +11,14 @@ import loops
 import numpy as np
 import optree
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from yota_py import config, explain, grad, gradtape, primitive, rrule, trace
 from yota_py.base.refusal import Decision, Refusal
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_gradient
+from yota_py.engine.plan import repeat
 from yota_py.errors import GuardError
 from yota_py.passes import repeats, roll
 from yota_py.passes.lower import lower_gradient
@@ -28,6 +29,7 @@ from yota_py.tape.verify import verify
 
 R = np.random.default_rng(0)
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "60"))
+SAME = "YOTA_SEQUENCES" not in os.environ  # programs each time: of others, chaos may be mistaken for a fault
 
 
 @pytest.fixture
@@ -36,6 +38,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "LEAST_TURNS", 3)
     for module in (repeats, roll):
         monkeypatch.setattr(module, "LEAST_SAVED", 12)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is carried lies in memory as if it were large."""
+    monkeypatch.setattr(repeat, "SMALL_BYTES", 0)
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
@@ -54,6 +62,16 @@ def loops_of(tape: Tape) -> Iterator[Any]:
         if (loop := as_loop(op)) is not None:
             yield loop
             yield from loops_of(loop.body)
+
+
+def defined(f: Callable[..., Any], *calls: tuple[Any, ...]) -> None:
+    """Random functions may come to systems of equations that have no solution."""
+    for args in calls:
+        try:
+            with np.errstate(all="ignore"):
+                f(*args)
+        except np.linalg.LinAlgError:
+            reject()
 
 
 def check(f: Callable[..., Any], *args: Any, others: tuple[tuple[Any, ...], ...] = ()) -> Tape | None:
@@ -422,21 +440,32 @@ def test_a_window_that_moves_is_one_of_each() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=SEQUENCES, deadline=None)
+@settings(max_examples=SEQUENCES, deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
-    f = loops.function(loops.text(seed))
-    others = tuple(loops.arguments(seed + k, n) for k in (1, 2))
-    check(f, *loops.arguments(seed, n), others=others)
+    f, calls = loops.function(loops.text(seed)), [loops.arguments(seed + k, n) for k in range(3)]
+    defined(f, *calls)
+    check(f, *calls[0], others=tuple(calls[1:]))
+
+
+@pytest.mark.usefixtures("eager", "large")
+@settings(max_examples=max(20, SEQUENCES // 5), deadline=None, derandomize=SAME)
+@given(st.integers(0, 10**6))
+def test_random_loops_agree_where_nothing_is_stacked(seed: int) -> None:
+    n = random.Random(seed).choice(loops.LENGTHS)
+    f, calls = loops.function(loops.text(seed)), [loops.arguments(seed + k, n) for k in range(2)]
+    defined(f, *calls)
+    check(f, *calls[0], others=tuple(calls[1:]))
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=max(12, SEQUENCES // 5), deadline=None)
+@settings(max_examples=max(12, SEQUENCES // 5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS[:-2])
     f = loops.function(loops.text(seed))
+    defined(f, loops.arguments(seed, n))
 
     def g(x: Any, y: Any, p: Any, w: Any) -> Any:
         _, (dx, _, dp, dw) = grad(f, x, y, p, w)
@@ -446,12 +475,13 @@ def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=max(20, SEQUENCES // 5), deadline=None)
+@settings(max_examples=max(20, SEQUENCES // 5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
     """The gradient of a rolled tape's gradient, which differentiates loops twice."""
     n = random.Random(seed).choice(loops.LENGTHS[3:-2])
     f, args = loops.function(loops.text(seed)), loops.arguments(seed, n)
+    defined(f, args)
     source = record_call(f, args, {})
     if (rolled := roll.roll(source)) is source:
         return

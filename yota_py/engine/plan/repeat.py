@@ -205,13 +205,15 @@ class _Loop:
 
     def _end_turn(self) -> None:
         """Copy what is not yet where it belongs: what replaces something that is carried at last, and by way of another
-        place, since it may be made of that."""
+        place if it may be a part of that."""
         inner, later = self._inner, []
+        computed = {var for step in self._step.schedule.steps for var in written(step)}
         for result, target, is_carried in self._copies:
             source = self._result(result, target)
             if is_carried and source.size:
-                source, given = inner.temporary(source.shape, source.dtype), source
-                inner.copy(given, source)
+                if result not in computed:
+                    source, given = inner.temporary(source.shape, source.dtype), source
+                    inner.copy(given, source)
                 later.append((source, target))
             elif source.size:
                 inner.copy(source, target)
