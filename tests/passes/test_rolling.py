@@ -494,3 +494,75 @@ def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
         return gradients
 
     close(grad(g(rolled.tape), *args), grad(g(source.tape), *args))
+
+
+def test_rows_of_what_is_too_large_to_be_kept() -> None:
+    def read(x: Any) -> Any:
+        rows = np.outer(np.arange(1.0, 61.0), x)
+        s = x * 0.5
+        for t in range(60):
+            s = np.tanh(s) * rows[t] + 0.1 * rows[t] - 0.01 * np.sin(s) * s
+        return np.sum(s)
+
+    def summed(x: Any) -> Any:
+        rows, s = np.outer(np.arange(1.0, 61.0), x), 0.0
+        for t in range(60):
+            s = s * 0.5 + np.sum(rows[t] * rows[t]) * 0.1 + np.sin(s)
+        return s
+
+    x = np.linspace(0, 1, 3000)
+    for f in (read, summed):
+        close(trace(f, x).play(x), f(x))
+        close(gradtape(f, x).play(x), grad(f, x))
+        grad.compile(f, x)
+        for k in range(3):
+            close(grad(f, x + 0.01 * k)[0], f(x + 0.01 * k))
+        assert explain(f)[0].calls >= 2
+
+
+def collected(x: Any) -> Any:
+    states = []
+    for _ in range(60):
+        x = np.tanh(x) * 1.1 + 0.1
+        states.append(x)
+        x = x - 0.01 * np.cos(x) * x
+    return sum(np.sum(state * state) for state in states[::2])
+
+
+def test_states_that_are_read_one_by_one_are_not_collected() -> None:
+    """The cotangent of each would be as large as all of them."""
+    x = np.linspace(-1, 1, 5)
+    assert not any(loop.turns == 60 for loop in loops_of(trace(collected, x)))
+    close(trace(collected, x).play(x), collected(x))
+
+
+@pytest.mark.parametrize(("size", "rolled"), [(4, True), (40, False)])
+def test_lists_of_large_arrays_are_not_copied(size: int, rolled: bool) -> None:
+    ws = [R.normal(size=(size, size)) / size for _ in range(40)]
+    assert any(loops_of(trace(layers, ws, R.normal(size=size)))) is rolled
+
+
+def test_windows_that_would_take_much_memory_are_not_copied() -> None:
+    def f(u: Any, w: Any) -> Any:
+        s = 0.0
+        for t in range(100):
+            s = s * 0.9 + np.dot(u[t : t + 500], w) * 0.001 + np.sin(s)
+        return s
+
+    assert not any(loops_of(trace(f, R.normal(size=600), R.normal(size=500))))
+
+
+def test_the_price_is_that_of_loops_only_where_there_are_some() -> None:
+    def alternating(x: Any, d: Any) -> Any:
+        s = x[0]
+        for each in d:
+            s = s * 0.99 + np.sin(s) * each if each > 0 else np.tanh(s) + each
+        return s
+
+    x = np.ones(2)
+    counts = [
+        repeats.saved_by_loops(record_call(f, args, {}).tape)
+        for f, args in ((alternating, (x, R.normal(size=600))), (euler, (np.ones(3), 2.0)))
+    ]
+    assert counts[0] < 0.5 * len(record_call(alternating, (x, R.normal(size=600)), {}).tape)
+    assert counts[1] > 1000

@@ -17,6 +17,7 @@ from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
+from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
 from ..tape.operations import Input, Variable
@@ -25,8 +26,6 @@ from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .arguments import Structure
 from .entry import Compiled, Writer, contained
-
-TURNS = 3  # of a loop, that take about as long to compile as the loop
 
 
 class Request:
@@ -98,12 +97,12 @@ class TracedCall:
     @property
     def operations(self) -> int | None:
         """The length of the tape, where each traced item of a list counts as well: it becomes an operation. Of what is
-        done again and again, a few turns count."""
+        done again and again, one turn counts."""
         if self.source is None:
             return None
-        different = {(getattr(op, "fn", None), op.site) for op in self.source.tape.ops}
-        if config.roll and TURNS * len(different) < len(self.source.tape) / 2:
-            return TURNS * len(different)
+        saved = saved_by_loops(self.source.tape) if config.roll else 0
+        if saved:
+            return len(self.source.tape) - saved
         lists = [x for op in self.source.tape.ops for x in getattr(op, "args", ()) if isinstance(x, list | tuple)]
         return len(self.source.tape) + sum(isinstance(item, Variable) for x in lists for item in x)
 

@@ -50,6 +50,17 @@ def runs(tape: Tape) -> Iterator[Run]:
     yield from found[:MAX_RUNS]
 
 
+def saved_by_loops(tape: Tape) -> int:
+    """About how many operations a tape has more than it would have with its runs as loops."""
+    if len(tape) < LEAST_SAVED:
+        return 0
+    taken: list[Run] = []
+    for run in runs(tape):
+        if not any(run.start < other.stop and other.start < run.stop for other in taken):
+            taken.append(run)
+    return sum((run.turns - 1) * run.period for run in taken)
+
+
 def pays(turns: int, period: int) -> bool:
     """Whether a loop is better than its turns side by side."""
     return turns >= LEAST_TURNS and (turns - 1) * period >= LEAST_SAVED

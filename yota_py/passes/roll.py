@@ -6,14 +6,19 @@ arrays in front of the loop, what is the same in all turns comes once, and the r
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ..base.settings import config
 from ..base.unwinding import go_on
-from ..tape.recorder import Recorder, is_large
+from ..tape.recorder import Recorder
 from .align import Aligned, UnalignedError, align
 from .repeats import LEAST_SAVED, Run, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
 
+LONG_BYTES = 2**18
 MAX_WORK = 10  # times that the operations of a tape are looked at, at most
 MAX_PEELED = 2  # turns that are done before the loop, where the first read otherwise than the rest
 
@@ -33,6 +38,11 @@ def roll(source: Recorder) -> Recorder:
     return source
 
 
+def _is_long(value: Any) -> bool:
+    """Whether what is computed with a value takes long beside what a loop saves."""
+    return value is None or (isinstance(value, np.ndarray) and value.nbytes > LONG_BYTES)
+
+
 def _chosen(source: Recorder) -> list[Aligned]:
     """Runs that are loops and do not overlap, in their order."""
     chosen: list[Aligned] = []
@@ -43,8 +53,8 @@ def _chosen(source: Recorder) -> list[Aligned]:
             break
         if any(run.start < other.run.stop and other.run.start < run.stop for other in chosen):
             continue
-        if any(value is None or is_large(value) for value in source.values[run.start + 1 : run.start + run.period + 1]):
-            continue  # such operations are long beside what a loop saves
+        if any(map(_is_long, source.values[run.start + 1 : run.start + run.period + 1])):
+            continue
         for peeled in range(MAX_PEELED + 1):
             rest = Run(run.start + peeled * run.period, run.period, run.turns - peeled)
             if not pays(rest.turns, rest.period):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,8 @@ from ..tape.operations import Call, Guard, Operation, Variable, operands, paths,
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .align import Aligned
+
+MAX_SINGLE = 8  # elements of a stack that are read one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Rolling:
         tape = source.tape
         self._out = Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec))
         self._env: dict[int, Variable | Element] = {}
+        self._current: Aligned | None = None  # that is being written
+        self._single: Counter[Variable] = Counter()  # so many elements that are taken out of stacks alone
         self._uses = self._used()
 
     def _used(self) -> dict[int, dict[int, set[int]]]:
@@ -64,7 +69,9 @@ class Rolling:
         following = next(chosen, None)
         while i < len(self._tape):
             if following is not None and i == following.run.start:
+                self._current = following
                 write_loop(self, following)
+                self._current = None
                 i, following = following.run.stop, next(chosen, None)
                 continue
             i += 1
@@ -87,7 +94,9 @@ class Rolling:
         return self._out.append(op, value)
 
     def call(self, fn: Any, *args: Any, like: Operation | None = None) -> Variable:
-        """Add a call and compute it."""
+        """Add a call and compute it. Raises ``UnfitError`` if a value is not known any more, which is large."""
+        for _, var in paths(args):
+            self.value_of(var)
         with Quiet():
             return self._out.call(fn, args, site=getattr(like, "site", None))
 
@@ -96,11 +105,14 @@ class Rolling:
         return self._out.constant(value)
 
     def variable(self, var: Variable) -> Variable:
-        """The new variable of an old one. Raises ``UnfitError`` for a number of Python's that is in a stack."""
+        """The new variable of an old one. Raises ``UnfitError`` for a number of Python's that is in a stack, and where
+        many elements of one are wanted alone: the cotangent of each is a stack."""
         new = self._env[var.id]
         if isinstance(new, Element):
             op = self._tape[var]
-            if isinstance(op.type, ArrayType) and op.type.kind == "python":
+            self._single[new.stack] += 1
+            many = self._single[new.stack] > MAX_SINGLE
+            if many or (isinstance(op.type, ArrayType) and op.type.kind == "python"):
                 raise UnfitError(next(a for a in self._chosen if a.run.start < var.id <= a.run.stop))
             op = Call(operator.getitem, (new.stack, new.index), {}, op.type, op.site)
             new = self._env[var.id] = self.append(op, self._source.values[var.id])
@@ -158,13 +170,20 @@ class Rolling:
         """Its value."""
         return self._source[old]
 
+    def is_element(self, old: Variable) -> bool:
+        """Whether an old variable is an element of a stack."""
+        return isinstance(self._env[old.id], Element)
+
     def type_of(self, new: Variable) -> Any:
         """The type of a new variable."""
         return self._out.tape[new].type
 
     def value_of(self, new: Variable) -> Any:
-        """Its value."""
-        return self._out[new]
+        """Its value; raises ``UnfitError`` if that is not known."""
+        value = self._out[new]
+        if value is None and self._current is not None:
+            raise UnfitError(self._current)
+        return value
 
 
 def _is_stack(op: Call) -> bool:

@@ -26,6 +26,7 @@ from .repeats import refilled
 from .rolling import Element, Rolling, UnfitError
 
 MAX_BYTES = 2**26  # of what is computed for all turns in front of a loop
+MAX_WINDOW, MAX_COPIED = 64, 256  # elements of overlapping slices, and of listed arrays, which are copied to a stack
 
 
 def write_loop(rolling: Rolling, aligned: Aligned) -> None:
@@ -146,7 +147,7 @@ class _Turns:
         if not all(isinstance(x, int | None) for column in bounds for x in column):
             return None
         windows = [range(n)[slice(*three)] for three in zip(*bounds, strict=True)]
-        if not windows[0] or len({len(window) for window in windows}) > 1:
+        if not 0 < len(windows[0]) <= MAX_WINDOW or len({len(window) for window in windows}) > 1:
             return None
         return self.rolling.call(operator.getitem, base, self.rolling.constant(np.array(windows)), like=op)
 
@@ -190,6 +191,9 @@ class _Turns:
         if leaf.numbers:
             array = np.array(leaf.values)
             return self.rolling.constant(array) if array.dtype.kind in "fi" else None
+        t = self.rolling.op(leaf.values[0]).type
+        if isinstance(t, ArrayType) and t.size > MAX_COPIED and not all(map(self.rolling.is_element, leaf.values)):
+            return None
         return self.rolling.stacked([*leaf.values], like)
 
     # -- the loop

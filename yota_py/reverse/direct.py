@@ -82,7 +82,9 @@ class _Sweep:
             return False
         if op.fn is operator.getitem:
             x = self.values[args[0].id] if type(args[0]) is Variable else None
-            return y is not None and type(x) is np.ndarray and x.dtype == np.float64 and is_basic(args[1])
+            if y is None or type(x) is not np.ndarray or x.ndim == 0:  # sums of 0-d arrays are numbers
+                return False
+            return bool(x.dtype == np.float64 and is_basic(args[1]))
         partials = getattr(entry.rule, "partials", ())
         if type(y) not in _NUMBERS or len(partials) != len(args):
             return False
