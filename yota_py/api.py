@@ -233,7 +233,7 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     heed_habits(f, args, kwargs, "gradtape")
     source = record_call(f, args, kwargs)
     require_active(source.tape, f, args, kwargs)
-    with suppress(UnrolledError, YotaError):
+    with suppress(UnrolledError, YotaError):  # of a rule, in a loop's body: turn by turn, it may do
         return differentiate(roll(source), with_floats(seed)).tape
     return differentiate(source, with_floats(seed)).tape
 

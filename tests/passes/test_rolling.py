@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from yota_py import config, explain, grad, gradtape, primitive, rrule, trace
+from yota_py import config, explain, grad, gradtape, jit, primitive, rrule, trace
 from yota_py.base.refusal import Decision, Refusal
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_gradient
@@ -494,6 +494,35 @@ def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
         return gradients
 
     close(grad(g(rolled.tape), *args), grad(g(source.tape), *args))
+
+
+def test_loops_of_other_lengths_and_other_functions_after_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "always")
+    monkeypatch.setattr(config, "check", True)
+    for n in (90, 60, 1, 90, 0, 61, 90, 60):
+        xs, p = R.normal(size=n), R.normal(size=3)
+        for f, args in ((autoregression, (p, xs)), (deciding, (xs,)), (residuals, (p[:2], xs, xs + 1.0))):
+            if n or f is not deciding:  # of no turns, that is a number which depends on nothing
+                close(grad(f, *args)[0], f(*args))
+
+
+def test_an_index_out_of_bounds_in_a_loop_is_not_dropped() -> None:
+    """Nothing reads what the turns gather, but NumPy raises."""
+
+    def f(x: Any, i: Any) -> Any:
+        s, y = 0.0, x
+        for _ in range(60):
+            y = x[i] * 2.0
+            s = np.tanh(s + x[0])
+            i = i + 1 - 1
+        return s + 0.0 * y[0]
+
+    x = np.ones(5)
+    run = jit(f)
+    run.compile(x, np.array([1, 2]))
+    close(run(x, np.array([3, 4])), f(x, np.array([3, 4])))
+    with pytest.raises(IndexError):
+        run(x, np.array([3, 5]))
 
 
 def test_rows_of_what_is_too_large_to_be_kept() -> None:

@@ -72,6 +72,7 @@ def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     for something in a loop, or a rule decides in it."""
     rolled = roll(source)
     if rolled is not source:
+        # A rule may refuse a traced number in a body, which is plain in each turn, in any of these ways.
         with suppress(UnrolledError, UncompilableError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
             return compiled(rolled)
     return compiled(source)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import original, shadow
-from ..base.types import ArrayType, is_basic, typeof
+from ..base.types import is_basic, typeof
 from ..base.unwinding import quietly
 from ..registry import kernels
 from ..registry.partials import Pullback, Wanted
@@ -27,24 +27,17 @@ from ..tape.loop import Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
-from .dce import dce
+from .dce import dce, may_raise
 from .lower import lower, replayed
 from .pipeline import optimise
 
 
 def primitive_loop(loop: Loop) -> Loop:
     """A loop that is a primitive, with a rule."""
-    fails = any(isinstance(op, Guard) or _may_fail(op) for op in loop.body.ops)
+    fails = any(isinstance(op, Guard) or may_raise(op) for op in loop.body.ops)
     lowering = None if loop.lowered else partial(_lowered, loop)
-    loop.entry = Primitive(
-        loop, _Rule(loop), kernels.Repeat(), lowering, fails=fails, selective=True, known=True
-    )  # fmt: skip
+    loop.entry = Primitive(loop, _Rule(loop), lowering=lowering, fails=fails, selective=True, known=True)
     return loop
-
-
-def _may_fail(op: Any) -> bool:
-    entry = primitive_of(op.fn) if isinstance(op, Call) else None
-    return isinstance(op, Call) and (entry is None or entry.fails)
 
 
 @quietly
@@ -115,22 +108,15 @@ class _Rule:
         types = loop.output_types
 
         def pullback(dy: Any) -> tuple[Any, ...]:
-            given = [_zeros(types[i]) if dy[i] is None else dy[i] for i in pair.seeds]
+            given = [zeros_like(types[i]) if dy[i] is None else dy[i] for i in pair.seeds]
             carried = sum(i < loop.carried for i in pair.seeds)
-            sums = [_zeros(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
+            sums = [zeros_like(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
             others = [*(args[i] for i in pair.stacks), *(args[i] for i in pair.invariants)]
-            others[: len(pair.stacks)]
-            dxs = pair.backward(
-                *given[:carried], *sums, *given[carried:], *kept, *others
-            )
+            dxs = pair.backward(*given[:carried], *sums, *given[carried:], *kept, *others)
             known = dict(zip(pair.targets, dxs, strict=True))
             return tuple(known.get(i) for i in range(len(args)))
 
         return y, pullback
-
-
-def _zeros(t: ArrayType) -> Any:
-    return zeros_like(t) if t.kind == "array" else t.dtype.type(0)
 
 
 def _pair(loop: Loop, wanted: Wanted, args: Sequence[Any]) -> _Pair:

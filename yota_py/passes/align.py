@@ -67,7 +67,7 @@ Leaf: TypeAlias = Static | Local | Carried | Invariant | Each
 
 @dataclass(slots=True)
 class Aligned:
-    """A run, with the leaves of each operation of a turn; of constants, ``Each`` of their values."""
+    """A run, with the leaves of each operation of a turn; constants have none."""
 
     run: Run
     leaves: list[list[Leaf]] = field(default_factory=list)
@@ -75,14 +75,6 @@ class Aligned:
     def var(self, place: int, turn: int) -> Variable:
         """The variable of an operation on the tape."""
         return Variable(self.run.start + turn * self.run.period + place + 1)
-
-    def place_of(self, var: Variable) -> tuple[int, int] | None:
-        """Where a variable is computed: its place and turn; ``None`` if it is elsewhere."""
-        at = var.id - 1 - self.run.start
-        if not 0 <= at < self.run.period * self.run.turns:
-            return None
-        turn, place = divmod(at, self.run.period)
-        return place, turn
 
     @property
     def carried(self) -> set[int]:

@@ -16,7 +16,7 @@ def dce(tape: Tape) -> Tape:
     live = {var for _, var in paths(tape.results)}
     for i in range(len(tape), 0, -1):
         var, op = Variable(i), tape[i]
-        if isinstance(op, Guard | Input) or (isinstance(op, Constant) and op.captured is not None) or _may_raise(op):
+        if isinstance(op, Guard | Input) or (isinstance(op, Constant) and op.captured is not None) or may_raise(op):
             live.add(var)
         if var in live:
             live.update(operands(op))
@@ -28,7 +28,7 @@ def dce(tape: Tape) -> Tape:
     return rewrite(tape, visit)
 
 
-def _may_raise(op: Operation) -> bool:
+def may_raise(op: Operation) -> bool:
     """Whether an exception depends on values: of a function that says so, or an index that is computed."""
     if not isinstance(op, Call) or isinstance(op.fn, Variable):
         return False

@@ -6,16 +6,15 @@ import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import original
-from ..base.types import ArrayType, is_basic, is_integer, typeof
+from ..base.types import ArrayType, is_basic, is_inexact, is_integer, typeof
 from ..registry import kernels
 from ..registry.registry import primitive_of
-from ..registry.tangents import getfield
+from ..registry.tangents import getfield, zeros_like
 from ..tape.loop import Loop
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.recorder import Recorder
@@ -153,7 +152,7 @@ class _Turns:
 
     def _elementwise(self, op: Operation, leaves: Sequence[Leaf]) -> Variable | None:
         """What an elementwise operation gives in all turns, if it depends on none before."""
-        if not isinstance(op, Call) or op.kwargs or not _is_double(op.type, or_bool=True):
+        if not isinstance(op, Call) or op.kwargs or not _is_double(op.type):
             return None
         entry, fn = primitive_of(op.fn), original(op.fn)
         if entry is None or not isinstance(entry.kernel, kernels.Map):
@@ -161,7 +160,7 @@ class _Turns:
         if not (isinstance(fn, np.ufunc) or getattr(fn, "__module__", "") == "_operator" or fn is original(np.where)):
             return None
         assert isinstance(op.type, ArrayType)
-        if self._run.turns * prod(op.type.shape) * 8 > MAX_BYTES:
+        if self._run.turns * op.type.size * 8 > MAX_BYTES:
             return None
         args, some = [], False
         for leaf in leaves:
@@ -169,12 +168,12 @@ class _Turns:
                 args.append(leaf.value)
             elif self._is_outside(leaf) and isinstance(var := self.outside(leaf), Variable):
                 t = self.rolling.type_of(var)
-                if not _is_double(t, or_bool=True) or t.shape not in ((), op.type.shape):
+                if not _is_double(t) or t.shape not in ((), op.type.shape):
                     return None
                 args.append(var)
             elif (stack := self.stack(leaf, op)) is not None:
                 t = self.rolling.type_of(stack)
-                if not (_is_double(t, or_bool=True) or t.dtype.kind == "i") or t.shape[1:] != op.type.shape:
+                if not (_is_double(t) or t.dtype.kind == "i") or t.shape[1:] != op.type.shape:
                     return None
                 some = True
                 args.append(stack)
@@ -288,15 +287,15 @@ class _Body:
         carried = {}
         for place, lag in self._carried:
             value = self._rolling.value_of(self._carried[place, lag])
-            carried[place, lag] = recorder.input(value, "", active=_is_inexact(value))
+            carried[place, lag] = recorder.input(value, "", active=is_inexact(value))
         stacked = {}
         for leaf, stack in self._stacked.items():
             value = self._first(leaf, stack)
-            stacked[leaf] = recorder.input(value, "", active=_is_inexact(value))
+            stacked[leaf] = recorder.input(value, "", active=is_inexact(value))
         same = {}
         for var in self._invariants:
             value = self._rolling.value_of(var)
-            same[var] = recorder.input(value, "", active=_is_inexact(value))
+            same[var] = recorder.input(value, "", active=is_inexact(value))
         local = {place: recorder.append(op, op.value) for place, op in self._constants.items()}
 
         def found(leaf: Leaf) -> Any:
@@ -335,14 +334,8 @@ def _bits(x: Any) -> Any:
 
 def _nothing(t: Any) -> Any:
     """A value that nobody reads."""
-    if t.kind == "array":
-        return original(np.zeros)(t.shape, t.dtype)
-    return t.dtype.type(0) if t.kind == "scalar" else t.dtype.type(0).item()
-
-
-def _is_inexact(value: Any) -> bool:
-    t = typeof(value)
-    return isinstance(t, ArrayType) and t.inexact
+    zero = zeros_like(t)
+    return zero.item() if t.kind == "python" else zero
 
 
 def _leaves_of_parts(parts: Sequence[Any], leaves: Sequence[Leaf]) -> list[list[Leaf]]:
@@ -375,8 +368,9 @@ def _evenly(indices: list[int]) -> slice | None:
     return slice(indices[0], stop if stop >= 0 else None, step)
 
 
-def _is_double(t: Any, *, or_bool: bool = False) -> bool:
-    return isinstance(t, ArrayType) and (t.dtype == np.float64 or (or_bool and t.dtype == np.bool_))
+def _is_double(t: Any) -> bool:
+    """Whether a type is one of double precision, or of truth values."""
+    return isinstance(t, ArrayType) and t.dtype in (np.float64, np.bool_)
 
 
 def _with(op: Operation, leaves: Iterator[Any]) -> Operation:

@@ -95,14 +95,7 @@ class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """The steps of a loop's body, as often as it says."""
-
-
-Kernel: TypeAlias = (
-    Map | Reduce | Scan | View | Index | Unindex | Assign | Product | Lapack | Join | Concatenate | Repeat
-)
+Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Assign | Product | Lapack | Join | Concatenate
 
 _emitters: dict[str, Emitter] = {}
 

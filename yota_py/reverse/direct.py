@@ -142,7 +142,6 @@ class _Sweep:
             del dy, dxs, pullback  # nobody reads them again
         return cotangents
 
-
     def _through_numbers(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
         """The cotangents of plain numbers; whether there is nothing else."""
         values, partials, factors = self.values, self._partials.get(i), []

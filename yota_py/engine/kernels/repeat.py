@@ -15,6 +15,25 @@ from .emit import ERROR_SLOT, KERNEL, NO_FAULT
 PARTS = 4  # words of an address
 
 
+def _is_good(w: Writer, frame: Value) -> Value:
+    """Whether no fault is reported."""
+    return w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
+
+
+def run_table(w: Writer, frame: Value, table: Value, length: Value) -> None:
+    """Run the kernels of a table, one after the other, until one reports a fault."""
+    at = w.variable(const(0))
+
+    def more() -> Value:
+        return w.b.and_(_is_good(w, frame), w.b.icmp_signed("<", w.word(at, 0), length))
+
+    with w.repeated(more):
+        record = w.at(table, w.word(at, 0))
+        kernel = w.b.inttoptr(w.word(record, 1), KERNEL.as_pointer())
+        w.b.call(kernel, [frame, w.at(record, 2), const(0), w.word(record, 2)])
+        w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
+
+
 def emit_repeat(module: ir.Module, name: str) -> None:
     """Add the kernel; it ends after the turn in which another one reports a fault."""
     function = ir.Function(module, KERNEL, name)
@@ -23,25 +42,12 @@ def emit_repeat(module: ir.Module, name: str) -> None:
     turns, number, count, length = (w.word(words, i) for i in range(PARTS))
     addresses = w.at(words, PARTS)
     table = w.at(addresses, w.b.mul(count, const(PARTS)))
-    at = w.variable(const(0))
-
-    def good() -> Value:
-        return w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
-
-    def more() -> Value:
-        return w.b.and_(good(), w.b.icmp_signed("<", w.word(at, 0), length))
-
     with w.loop(count) as i:
         slot, base, offset, _ = (w.word(w.at(addresses, w.b.mul(i, const(PARTS))), k) for k in range(PARTS))
         w.b.store(w.b.add(w.word(frame, base), offset), w.at(frame, slot))
-    with w.loop(turns, also=good) as turn:
+    with w.loop(turns, also=lambda: _is_good(w, frame)) as turn:
         w.b.store(turn, w.at(frame, number))
-        w.b.store(const(0), at)
-        with w.repeated(more):
-            record = w.at(table, w.word(at, 0))
-            kernel = w.b.inttoptr(w.word(record, 1), KERNEL.as_pointer())
-            w.b.call(kernel, [frame, w.at(record, 2), const(0), w.word(record, 2)])
-            w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
+        run_table(w, frame, table, length)
         with w.loop(count) as i:
             address = w.at(addresses, w.b.mul(i, const(PARTS)))
             moved = w.at(frame, w.word(address, 0))

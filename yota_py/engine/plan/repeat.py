@@ -82,6 +82,7 @@ class _Loop:
         self._inner = inner(self._counter)
         self._body = step.loop.body
         self._inputs = self._body.inputs
+        self._computed = {var for part in step.schedule.steps for var in written(part)}  # not looked at, or given
         self._addresses: list[tuple[int, int, int, int]] = []
         self._copies: list[tuple[Any, Place, bool]] = []  # at the end of a turn; whether of something that is carried
         self._found: list[Place] = []  # of the results
@@ -132,7 +133,6 @@ class _Loop:
         loop, inner = self._loop, self._inner
         results = self._body.results
         after, outputs = results[: loop.carried], results[loop.carried :]
-        computed = {var for step in self._step.schedule.steps for var in written(step)}
         modes = [self._mode(i, outputs) for i in range(loop.carried)]
         shared: dict[int, tuple[int, int]] = {}  # outputs that are the stacks of what is carried
         for k, output in enumerate(outputs):
@@ -161,7 +161,7 @@ class _Loop:
                 moving = self._moving(place, begin)
                 inner.places[self._inputs[i]] = moving
                 stride = -place.strides[0] if loop.backward else place.strides[0]
-                self._leave(after[i], replace(moving, offset=stride), computed)
+                self._leave(after[i], replace(moving, offset=stride))
                 self._found.append(_of(place, end))
             else:
                 self._outer.copy(begins[i], place)
@@ -179,12 +179,12 @@ class _Loop:
                                            shape=(count, *stack.shape[1:])))  # fmt: skip
                 continue
             place = _array(offsets[loop.carried + k], t.shape, t)
-            self._leave(output, self._moving(place, count - 1 if loop.backward else 0), computed)
+            self._leave(output, self._moving(place, count - 1 if loop.backward else 0))
             self._found.append(place)
 
-    def _leave(self, result: Any, place: Place, computed: set[Variable]) -> None:
+    def _leave(self, result: Any, place: Place) -> None:
         """Have a result of the body written to a place that is another one in each turn."""
-        if isinstance(result, Variable) and result in computed and result not in self._inner.reserved:
+        if isinstance(result, Variable) and result in self._computed and result not in self._inner.reserved:
             self._inner.reserved[result] = place
         else:
             self._copies.append((result, place, False))
@@ -198,20 +198,19 @@ class _Loop:
         readers = [var for var, op in self._body if x in operands(op)]
         alone = readers == [result] and not any(var == x for _, var in paths(self._body.results))
         op = self._body[result] if isinstance(result, Variable) else None
-        once = [*self._body.results].count(result) == 1
-        if alone and once and isinstance(op, Call) and isinstance(kernel_for(op), Map) and op.args.count(x) == 1:
-            return "sum" if op.type == self._body[x].type else "copied"
-        return "copied"
+        once = self._body.results.count(result) == 1 and isinstance(op, Call) and op.args.count(x) == 1
+        if not (alone and once and isinstance(op, Call) and isinstance(kernel_for(op), Map)):
+            return "copied"
+        return "sum" if op.type == self._body[x].type else "copied"
 
     def _end_turn(self) -> None:
         """Copy what is not yet where it belongs: what replaces something that is carried at last, and by way of another
         place if it may be a part of that."""
         inner, later = self._inner, []
-        computed = {var for step in self._step.schedule.steps for var in written(step)}
         for result, target, is_carried in self._copies:
             source = self._result(result, target)
             if is_carried and source.size:
-                if result not in computed:
+                if result not in self._computed:
                     source, given = inner.temporary(source.shape, source.dtype), source
                     inner.copy(given, source)
                 later.append((source, target))

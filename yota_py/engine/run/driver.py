@@ -37,7 +37,8 @@ from ...base.dispatch import original
 from ...base.types import ArrayType
 from ..kernels import disk
 from ..kernels.codegen import compile_module, new_module
-from ..kernels.emit import ERROR_SLOT, KERNEL, NO_FAULT
+from ..kernels.emit import ERROR_SLOT, NO_FAULT
+from ..kernels.repeat import run_table
 from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
 from ..plan.layout import NEXT_SLOT
 from .objects import (
@@ -77,17 +78,7 @@ def _emit_run(module: ir.Module) -> ir.Function:
     w = PythonWriter(kernels)
     frame, table, length = kernels.args
     w.b.store(const(NO_FAULT), w.at(frame, ERROR_SLOT))
-    at = w.variable(const(0))
-
-    def more() -> Value:
-        good = w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
-        return w.b.and_(good, w.b.icmp_signed("<", w.word(at, 0), length))
-
-    with w.repeated(more):
-        record = w.at(table, w.word(at, 0))
-        kernel = w.b.inttoptr(w.word(record, 1), KERNEL.as_pointer())
-        w.b.call(kernel, [frame, w.at(record, 2), const(0), w.word(record, 2)])
-        w.b.store(w.b.add(w.word(at, 0), w.word(record, 0)), at)
+    run_table(w, frame, table, length)
     w.b.ret_void()
 
     function = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64, I64]), "run")
