@@ -21,7 +21,7 @@ from llvmlite import ir
 from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.expansions import two_sum
-from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, const
+from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
 from .ir import DTYPES, KernelSpec, Output
 from .memory import Memory, MemoryEmitter
 from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
@@ -33,6 +33,18 @@ ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
 OUT_OF_BOUNDS = NO_FAULT - 1
 KERNEL = ir.FunctionType(VOID, [PTR, PTR, I64, I64])
+
+
+def is_good(w: Writer, frame: Value) -> Value:
+    """Whether no fault is reported."""
+    return w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
+
+
+def report(w: Writer, frame: Value, fault: Value) -> None:
+    """Note a fault, if none that is less is noted."""
+    known = w.word(frame, ERROR_SLOT)
+    least = w.b.select(w.b.icmp_signed("<", fault, known), fault, known)
+    w.b.store(least, w.at(frame, ERROR_SLOT))
 
 
 def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
@@ -236,7 +248,7 @@ class _Emitter(MemoryEmitter):
             index = self.math.select(self.math.lt(index, zero), self.b.add(index, extent), index)
             good = self.b.icmp_unsigned("<", index, extent)
             with self._if_any(self.b.and_(self.b.not_(good), mask)):
-                self._report(const(OUT_OF_BOUNDS))
+                report(self, self.frame, const(OUT_OF_BOUNDS))
             byte = self.b.mul(self.math.select(good, index, zero), stride)
             total = byte if total is None else self.b.add(total, byte)
         return total
@@ -245,7 +257,7 @@ class _Emitter(MemoryEmitter):
         with self._if_any(bad):
             if self.spec.rank == 0:
                 self._store(value, "zero", m, None, bad)
-            self._report(self.b.sub(self.b.ptrtoint(m.base, I64), self.b.ptrtoint(self.frame, I64)))
+            report(self, self.frame, self.b.sub(self.b.ptrtoint(m.base, I64), self.b.ptrtoint(self.frame, I64)))
 
     @contextmanager
     def _if_any(self, bad: Value) -> Iterator[None]:
@@ -254,11 +266,6 @@ class _Emitter(MemoryEmitter):
             bad = self.call(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, bad)
         with self.b.if_then(bad, likely=False):
             yield
-
-    def _report(self, fault: Value) -> None:
-        known = self.word(self.frame, ERROR_SLOT)
-        least = self.b.select(self.b.icmp_signed("<", fault, known), fault, known)
-        self.b.store(least, self.at(self.frame, ERROR_SLOT))
 
     # -- reductions and scatters
 

@@ -10,14 +10,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..maths.llvm import Value, Writer, const
-from .emit import ERROR_SLOT, KERNEL, NO_FAULT
+from .emit import KERNEL, is_good
 
 PARTS = 4  # words of an address
-
-
-def _is_good(w: Writer, frame: Value) -> Value:
-    """Whether no fault is reported."""
-    return w.b.icmp_signed("==", w.word(frame, ERROR_SLOT), const(NO_FAULT))
 
 
 def run_table(w: Writer, frame: Value, table: Value, length: Value) -> None:
@@ -25,7 +20,7 @@ def run_table(w: Writer, frame: Value, table: Value, length: Value) -> None:
     at = w.variable(const(0))
 
     def more() -> Value:
-        return w.b.and_(_is_good(w, frame), w.b.icmp_signed("<", w.word(at, 0), length))
+        return w.b.and_(is_good(w, frame), w.b.icmp_signed("<", w.word(at, 0), length))
 
     with w.repeated(more):
         record = w.at(table, w.word(at, 0))
@@ -45,7 +40,7 @@ def emit_repeat(module: ir.Module, name: str) -> None:
     with w.loop(count) as i:
         slot, base, offset, _ = (w.word(w.at(addresses, w.b.mul(i, const(PARTS))), k) for k in range(PARTS))
         w.b.store(w.b.add(w.word(frame, base), offset), w.at(frame, slot))
-    with w.loop(turns, also=lambda: _is_good(w, frame)) as turn:
+    with w.loop(turns, also=lambda: is_good(w, frame)) as turn:
         w.b.store(turn, w.at(frame, number))
         run_table(w, frame, table, length)
         with w.loop(count) as i:

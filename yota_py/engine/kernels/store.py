@@ -14,8 +14,9 @@ from . import disk
 from .blas import emit_product
 from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
-from .ir import KernelSpec
+from .ir import KernelSpec, Node
 from .lapack import emit_lapack
+from .registers import Operation, RegistersSpec, emit_registers
 from .repeat import emit_repeat
 from .small import emit_small_product
 
@@ -51,7 +52,7 @@ class RepeatSpec:
     """A loop over a table of kernels."""
 
 
-Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | RepeatSpec
+Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | RepeatSpec | RegistersSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -72,7 +73,8 @@ def addresses(specs: Iterable[Spec]) -> dict[Spec, int]:
 
 def _key(spec: Spec) -> str | None:
     """The same in all processes, and another for each structure; ``None`` if what writes it may be another there."""
-    names = [node.emit for node in spec.nodes if node.emit] if isinstance(spec, KernelSpec) else []
+    nodes = spec.nodes if isinstance(spec, KernelSpec | RegistersSpec) else ()
+    names = [node.emit for node in nodes if isinstance(node, Node | Operation) and node.emit]
     texts = [text_of(name) for name in names if not is_unchanged(name)]
     return None if None in texts else repr((spec, texts))
 
@@ -87,6 +89,8 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
             go_on()
             if isinstance(spec, KernelSpec):
                 emit_kernel(module, name, spec, vector_bytes())
+            elif isinstance(spec, RegistersSpec):
+                emit_registers(module, name, spec)
             elif isinstance(spec, RepeatSpec):
                 emit_repeat(module, name)
             elif isinstance(spec, LapackSpec):

@@ -1,4 +1,5 @@
 """A loop in memory: its body's steps are planned once, and where they read and write advances from turn to turn.
+(Where its values fit into registers, ``registers.py`` makes one kernel of it.)
 
 What is carried lies in a stack of its own, one element for each turn and one for what it begins with: a turn reads
 one and writes the next, so that nothing is copied, and what an adjoint wants to know of all turns is there. Where that
@@ -20,6 +21,7 @@ from ..schedule.classify import kernel_for
 from ..schedule.steps import Repeat, written
 from .copies import Room
 from .layout import ARENA_SLOT, Arena, Place, aligned, c_strides, memory_dtype
+from .registers import in_registers
 
 SMALL_BYTES = 2**18  # of a stack that nobody wants
 
@@ -72,7 +74,11 @@ class Planning(Room, Protocol):
 
 def repeat(planner: Planning, step: Repeat, inner: Callable[[int], Planning]) -> None:
     """Plan a loop; ``inner`` makes what plans its body, given the word that counts its turns."""
-    _Loop(planner, step, inner).write()
+    kernel = in_registers(planner, step, inner)
+    if kernel is not None:
+        planner.emit(*kernel)
+    else:
+        _Loop(planner, step, inner).write()
 
 
 class _Loop:
