@@ -153,8 +153,19 @@ def _bell(k: Any, x: Any) -> Any:
     return k.div(small, k.square(k.add(k.const(1, x), small)))
 
 
+@primitive
+def sech2(x: Any) -> Any:
+    """The slope of tanh, ``1 / cosh(x)**2``, which ``1 - y * y`` is not where y is nearly one."""
+    return np.square(np.reciprocal(np.cosh(x)))
+
+
+def _sech2(k: Any, x: Any) -> Any:
+    return k.mul(k.const(4, x), _bell(k, k.mul(k.const(2, x), x)))
+
+
 elementwise(sigmoid, lambda y, x: bell(x), kernel="expit", on=[REAL])
 elementwise(bell, lambda y, x: -y * np.tanh(x / 2), kernel=_bell, on=[REAL])
+elementwise(sech2, lambda y, x: -2 * y * np.tanh(x), kernel=_sech2, on=[REAL])
 
 
 # ------------------------------------------------------------------------ trigonometry, hyperbolic functions
@@ -183,7 +194,7 @@ elementwise(np.sinh, lambda y, x: np.cosh(x), kernel="sinh", on=[REAL], python="
             complex=parts.sinh)  # fmt: skip
 elementwise(np.cosh, lambda y, x: np.sinh(x), kernel="cosh", on=[REAL], python="cosh", raises=of_error,
             complex=parts.cosh)  # fmt: skip
-elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else 4 * bell(2 * x), kernel="tanh", on=[UNIT],
+elementwise(np.tanh, lambda y, x: 1 - y * y if np.iscomplexobj(x) else sech2(x), kernel="tanh", on=[UNIT],
             python="tanh", complex=True)  # fmt: skip
 elementwise(np.arcsinh, lambda y, x: np.divide(1, np.sqrt(1 + x * x)), kernel="arcsinh", on=[UNIT], python="asinh",
             complex=True)  # fmt: skip

@@ -26,6 +26,8 @@ from .support import (
 
 def adjoint(a: Any) -> Any:
     """Conjugate transpose of the last two axes."""
+    if type(a) is np.ndarray:
+        return conj(a.swapaxes(-1, -2) if a.ndim > 1 else a)
     return conj(np.swapaxes(a, -1, -2) if len(shape_of(a)) > 2 else np.transpose(a))
 
 

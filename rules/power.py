@@ -156,6 +156,6 @@ def _number_cases(s: Sample) -> Iterable[Case]:
 
 
 vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, parts=parts.power, raises=by_power,
-     decides=kind_of_power,
+     decides=kind_of_power, unasked=True,
      cases=_number_cases)  # fmt: skip
 vjps(patch(math, "pow"), _base, _exponent, kernel="pow", lowering=_lowered_math, raises=of_error, cases=_number_cases)

@@ -137,6 +137,8 @@ def dispatching(fn: F) -> F:
 
     @wraps(fn)
     def primitive(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and NUMBERS.issuperset(map(type, args)):
+            return fn(*args)
         traced = find_traced(args)
         if traced is None and kwargs:
             traced = find_traced(kwargs.values())

@@ -30,9 +30,14 @@ def at_users_line(
         return fn(*args, **kwargs)
     if frame is None and (frame := users_frame(sys._getframe(1))) is None:
         return fn(*args, **kwargs)
+    return calling_from(frame)(fn, args, kwargs)
+
+
+def calling_from(frame: FrameType) -> Callable[..., Any]:
+    """``(fn, args, kwargs) -> fn(*args, **kwargs)`` with the file, the line and the global names of a frame."""
     line: int | None = frame.f_lineno  # code that was made without lines has none
     code = _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)
-    return FunctionType(code, frame.f_globals)(fn, args, kwargs)
+    return FunctionType(code, frame.f_globals)
 
 
 @lru_cache(maxsize=4096)

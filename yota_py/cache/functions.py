@@ -241,7 +241,7 @@ class FunctionCache:
         )
         if not at_once:
             recording.result()
-        account.interpreted(perf_counter() - start, recording.operations)
+        account.interpreted(perf_counter() - start, recording)
         if force or at_once or account.due:
             with Holding(locks.compiling, WAIT_SECONDS if force else 0.0) as alone:
                 if alone:

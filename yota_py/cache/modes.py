@@ -95,6 +95,11 @@ class TracedCall:
         return self.captures is not None and self.captures.stores
 
     @property
+    def length(self) -> int | None:
+        """That of the tape."""
+        return None if self.source is None else len(self.source.tape)
+
+    @property
     def operations(self) -> int | None:
         """The length of the tape, where each traced item of a list counts as well: it becomes an operation. Of what is
         done again and again, one turn counts."""

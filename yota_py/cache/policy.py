@@ -12,6 +12,7 @@ import sys
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Protocol
 
 from ..base.settings import config
 from ..engine.kernels.disk import is_filled
@@ -53,21 +54,35 @@ def _counted(operations: int) -> float:
 price = _Price()
 
 
+class Measured(Protocol):
+    """A traced call."""
+
+    @property
+    def length(self) -> int | None:
+        """That of its tape, if there is one."""
+
+    @property
+    def operations(self) -> int | None:
+        """So many operations as a program would be made of."""
+
+
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "job", "operations", "pause")
+    __slots__ = ("balance", "failures", "job", "length", "operations", "pause")
 
     def __init__(self) -> None:
         self.balance = 0.0
         self.job: Job | None = None  # while another thread compiles
+        self.length: int | None = None
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
 
-    def interpreted(self, seconds: float, operations: int | None = None) -> None:
-        """A call was interpreted; it had so many operations, if that is known."""
+    def interpreted(self, seconds: float, call: Measured | None = None) -> None:
+        """A call was interpreted, and traced perhaps; tapes of one length are taken for the same."""
         self.balance += seconds
-        self.operations = self.operations if operations is None else operations
+        if call is not None and call.length != self.length:
+            self.length, self.operations = call.length, call.operations or self.operations
         self.pause = max(0, self.pause - 1)
 
     def failed(self) -> None:

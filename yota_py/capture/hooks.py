@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import nullcontext
+from sys import setprofile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -222,23 +223,21 @@ class _Pause:
     change."""
 
     def __init__(self, hearing: Hearing | None = None, profile: Any = None) -> None:
-        self._hearing, self._profile = hearing, profile
-        self._is_on = False  # nor is it if the traced function has set another
+        self._hearing, self.profile = hearing, profile  # the latter until the traced function sets another
 
     def __enter__(self) -> None:
-        self._is_on = self._profile is not None and sys.getprofile() is self._profile
-        if self._is_on:
-            sys.setprofile(None)
-        if self._hearing is not None:
+        if self.profile is not None:
+            setprofile(None)
+        if self._hearing is not None and self._hearing.hears:
             self._hearing.pause()
         state.unwatched = _NOTHING
 
     def __exit__(self, *error: object) -> None:
         state.unwatched = self
-        if self._hearing is not None:
+        if self._hearing is not None and self._hearing.hears:
             self._hearing.go_on()
-        if self._is_on:
-            sys.setprofile(self._profile)
+        if self.profile is not None:
+            setprofile(self.profile)
 
 
 class _Heeding(Passing):
@@ -254,11 +253,11 @@ class _Heeding(Passing):
             _note(self._captures, self._fn)
         state.unwatched = self._pause
         if self._profile is not None:
-            sys.setprofile(self._profile)
+            setprofile(self._profile)
 
     def end(self) -> None:
         if self._profile is not None and sys.getprofile() is self._profile:
-            sys.setprofile(self._profiled)
+            setprofile(self._profiled)
         state.unwatched = self._unwatched
 
 
@@ -273,6 +272,8 @@ class _Profiled(Passing):
                 if id(frame.f_code) not in ours and not is_ours(frame):
                     _follow(captures, hearing, frame)
             elif event == "c_call" and id(frame.f_code) not in ours:
+                if arg is setprofile or arg.__name__ == "enable":
+                    state.unwatched.profile = None  # type: ignore[attr-defined]
                 _note(captures, arg)
 
         def heed(frame: types.FrameType, event: str, arg: Any) -> None:
@@ -284,11 +285,11 @@ class _Profiled(Passing):
     def begin(self) -> None:
         state.unwatched, pause = _Pause(self._hearing, self._profile), _Pause(profile=self._heed)
         state.heeding = lambda fn: _Heeding(self._captures, fn, pause, self._heed)
-        sys.setprofile(self._profile)
+        setprofile(self._profile)
 
     def end(self) -> None:
         if sys.getprofile() is self._profile:
-            sys.setprofile(None)
+            setprofile(None)
         elif not self._captures.given_up:
             self._captures.problems.append("it sets a profiler of its own")
         state.unwatched, state.heeding = _NOTHING, nullcontext

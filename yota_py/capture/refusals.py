@@ -135,6 +135,7 @@ class Hearing(Passing):
 
     def __init__(self) -> None:
         self._is_free = sys.gettrace() is None
+        self.hears = False  # whether it has ever followed a frame
 
     def follow(self, frame: FrameType, compares: bool) -> bool:
         """Hear of exceptions in a frame, if its code may catch any, and of each step if it ``compares``. Returns
@@ -146,6 +147,7 @@ class Hearing(Passing):
                 frame.f_trace = _hear
             elif getattr(frame.f_trace, "__module__", "") != __name__:  # a generator's frame comes again
                 frame.f_trace = _both(frame.f_trace)
+            self.hears = True
             self.go_on()
             frame.f_trace_opcodes |= compares
         return not compares or isinstance(sys.gettrace(), FunctionType | MethodType)

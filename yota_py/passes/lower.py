@@ -47,6 +47,7 @@ class _Lowering(Trace):
 
     __slots__ = ("decision", "exact", "unknown")
     keeps_loops = True
+    quick = False
 
     def __init__(self, tape: Tape, *, exact: bool) -> None:
         super().__init__(tape)

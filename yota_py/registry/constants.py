@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,6 @@ from .contents import is_sparse_class
 
 _NO_VALUE = type(np._NoValue)  # type: ignore[attr-defined]
 _PLAIN = {int, float, complex, bool, str, type(None), slice, type(...), range, _NO_VALUE}
-
-
-def called_with(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """What comes of a call of a function that is known to do nothing but compute."""
-    with state.unwatched:
-        return made_of_numbers(fn(*args), args)
 
 
 def made_of_numbers(result: Any, given: Any) -> Any:

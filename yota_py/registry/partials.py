@@ -67,6 +67,7 @@ def rule_of_vjps(fn: Callable[..., Any], vjps: Sequence[Any], *, users: bool) ->
         return y, pullback
 
     rule.__signature__ = takes  # type: ignore[attr-defined]
+    rule.vjps = () if users else tuple(vjps)  # type: ignore[attr-defined]
     return rule
 
 

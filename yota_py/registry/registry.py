@@ -54,7 +54,8 @@ class Primitive:
 
     Where functions of Python numbers raise exceptions, machine code gives NaN or infinity: ``raises(y, *args)`` is a
     number that is true if they do, on which every trace decides after a call. ``decides(*args)`` is one before it, of
-    the kind of number that they give. What is called ``instead`` may give ``NotImplemented``.
+    the kind of number that they give. With ``unasked`` neither is asked where a number of NumPy's is among the
+    arguments. What is called ``instead`` may give ``NotImplemented``.
     """
 
     fn: Callable[..., Any]
@@ -65,6 +66,7 @@ class Primitive:
     cases: list[Cases] = field(default_factory=list)
     raises: Callable[..., Any] | None = None
     decides: Callable[..., Any] | None = None
+    unasked: bool = False
     instead: Callable[..., Any] | None = None
     nondiff: bool = False
     immediate: bool = False
@@ -76,6 +78,7 @@ class Primitive:
     users_rule: bool = False
     selective: bool = False
     known: bool = False
+    quick: bool | None = None  # whether its calls are recorded on a short way; unknown yet
 
     @property
     def name(self) -> str:
@@ -154,6 +157,7 @@ def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -
     fn = original(_function(fn, "what is to get a rule"))
     users = _is_users(fn)
     entry = entries.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
+    entry.quick = None
     for name in (fn, *map(original, aliases)):
         entries[name] = entry
     return entry
@@ -195,6 +199,7 @@ def describe(
     of_ufunc: tuple[np.ufunc, str] | None = None,
     raises: Callable[..., Any] | None = None,
     decides: Callable[..., Any] | None = None,
+    unasked: bool = False,
     instead: Callable[..., Any] | None = None,
 ) -> Primitive:
     """Say what the engine may do with ``fn``, without a rule.
@@ -225,7 +230,7 @@ def describe(
     if of_ufunc is not None:
         ufunc_methods[of_ufunc] = fn
     entry.raises, entry.decides = raises or entry.raises, decides or entry.decides
-    entry.instead = instead or entry.instead
+    entry.instead, entry.unasked = instead or entry.instead, unasked or entry.unasked
     return entry
 
 

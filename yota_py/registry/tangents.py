@@ -108,13 +108,14 @@ def stacked(rows: Sequence[Any]) -> Any:
 
 def conj(x: Any) -> Any:
     """Complex conjugate; the value itself if it is real."""
-    return np.conj(x) if typeof(x).dtype.kind == "c" else x  # type: ignore[union-attr]
+    dtype = x.dtype if type(x) is np.ndarray else typeof(x).dtype  # type: ignore[union-attr]
+    return np.conj(x) if dtype.kind == "c" else x
 
 
 def unbroadcast(dx: Any, x: Any) -> Any:
     """The cotangent ``dx`` of a broadcast ``x``, brought back to the shape, dtype and realness of ``x``."""
     if isinstance(x, list | tuple):
-        return _fitted(dx, outline(x))
+        return fitted_to(dx, outline(x))
     have, want = typeof(dx), typeof(x)
     if have is want:
         return dx
@@ -137,7 +138,7 @@ def fitted(name: str, dxs: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
     A rule has no formula for those that it leaves out.
     """
     try:
-        return tuple([_fitted(dx, x) for dx, x in zip(chain(dxs, repeat(MISSING)), args, strict=False)])
+        return tuple([fitted_to(dx, x) for dx, x in zip(chain(dxs, repeat(MISSING)), args, strict=False)])
     except ValueError as error:
         raise RuleError(f"a cotangent that the pullback of {name} gave does not fit its argument: {error}") from None
 
@@ -152,8 +153,8 @@ def outline(x: Any) -> Any:
     return x if items_of(x) is not None else None
 
 
-def _fitted(dx: Any, x: Any) -> Any:
-    """A cotangent as its argument is: the real part, the dtype, broadcasting undone."""
+def fitted_to(dx: Any, x: Any) -> Any:
+    """A cotangent as its argument, of this ``outline``, is: the real part, the dtype, broadcasting undone."""
     if dx is None or x is None:
         return None
     if isinstance(x, ArrayType):
@@ -166,7 +167,7 @@ def _fitted(dx: Any, x: Any) -> Any:
         return None if dx is MISSING else dx
     if isinstance(typeof(dx), ArrayType):  # of a list that was used as an array
         dx = unbroadcast(dx, operand(x))
-    return tuple([_fitted(MISSING if dx is MISSING else dx[i], outline(item)) for i, item in enumerate(x)])
+    return tuple([fitted_to(MISSING if dx is MISSING else dx[i], outline(item)) for i, item in enumerate(x)])
 
 
 def like(dx: Any, x: Any) -> Any:

@@ -7,8 +7,8 @@ compiles or extends it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..tape.tape import Tape
 from ..tape.trees import unflatten
 from .results import of_numbers, of_value, settle
 from .seeds import differentiated, seed_variables
+from .short import NUMBERS, Way, way_of
 from .verbs import check_cotangents, check_type, check_value, flows, linearize, part, positions, select
 
 
@@ -47,7 +48,10 @@ def value_and_gradients(
 
 
 class _Sweep:
-    """The way forward, which runs rules, and the way back, which calls their pullbacks."""
+    """The way forward, which runs the rules of what is large or the user's, and the way back, which calls pullbacks.
+
+    Where all values are at hand and the derivative is known as a formula, it needs no pullback (``short.py``).
+    """
 
     def __init__(self, source: Recorder) -> None:
         self.ops: list[Operation] = source.tape.ops
@@ -55,17 +59,31 @@ class _Sweep:
         self.active, self.sources = flows(source.tape)
         self.values = list(source.values)
         self._pullbacks: dict[int, Callable[[Any], Any]] = {}
-        self._partials: dict[int, Sequence[Any]] = {}
         self._owned: set[int] = set()  # cotangents that are arrays of our own
+        self._ways: dict[int, Way | None] = {}  # by the identity of a function
+        values, kept = self.values, True
+        for i in self.sources:
+            if values[i] is None:
+                kept = False
+                break
         for i in self.sources:
             op = self.ops[i - 1]
-            assert isinstance(op, Call) and not isinstance(op.fn, Variable)
-            if not self._is_short(i, op):
-                self.values[i], self._pullbacks[i] = self._linearized(i, op)
+            assert isinstance(op, Call)
+            if not (kept and self._is_known(op.fn)):
+                values[i], self._pullbacks[i] = self._linearized(i, op)
         results = {x.id for _, x in paths(self.tape.results)}
         for i in self._pullbacks.keys() - results:  # pullbacks hold what they need
-            if type(self.values[i]) not in _NUMBERS:
-                self.values[i] = None
+            if type(values[i]) not in NUMBERS:
+                values[i] = None
+
+    def _is_known(self, fn: Any) -> bool:
+        """Whether a rule gives the value that is known already: the library's do."""
+        key = id(fn)
+        if key not in self._ways:
+            entry = primitive_of(fn)
+            known = entry is not None and not (entry.users or entry.users_rule)
+            self._ways[key] = way_of(entry) if entry is not None and known else None
+        return self._ways[key] is not None
 
     def _linearized(self, i: int, op: Call) -> tuple[Any, Callable[[Any], Any]]:
         args = tuple([self._given(arg) for arg in op.args])
@@ -73,26 +91,6 @@ class _Sweep:
         y, pullback = linearize(op.fn, args, kwargs, positions(self.sources[i]))  # type: ignore[arg-type]
         check_value(op, typeof(y))
         return y, pullback
-
-    def _is_short(self, i: int, op: Call) -> bool:
-        """Whether an operation needs no pullback: of numbers, where partial derivatives are known, or an index that
-        takes a view."""
-        y, args, entry = self.values[i], op.args, primitive_of(op.fn)
-        if entry is None or entry.users or entry.users_rule or op.kwargs:
-            return False
-        if op.fn is operator.getitem:
-            x = self.values[args[0].id] if type(args[0]) is Variable else None
-            if y is None or type(x) is not np.ndarray or x.ndim == 0:  # sums of 0-d arrays are numbers
-                return False
-            return bool(x.dtype == np.float64 and is_basic(args[1]))
-        partials = getattr(entry.rule, "partials", ())
-        if type(y) not in _NUMBERS or len(partials) != len(args):
-            return False
-        for x in args:
-            if type(self.values[x.id] if type(x) is Variable else x) not in _ARGUMENTS:
-                return False
-        self._partials[i] = partials
-        return True
 
     def _given(self, arg: Any) -> Any:
         if type(arg) is Variable:
@@ -119,67 +117,53 @@ class _Sweep:
         for z, dz in zip(results, seeds, strict=True):
             if dz is not None and isinstance(z, Variable) and self.active[z.id]:
                 _accumulate(cotangents, z.id, dz)
+        ops, values = self.ops, self.values
         for i in reversed(self.sources):
             if (dy := cotangents[i]) is None:
                 continue
-            op = self.ops[i - 1]
+            op, sources = ops[i - 1], self.sources[i]
             assert isinstance(op, Call)
             cotangents[i] = None
             self._owned.discard(i)
             pullback = self._pullbacks.pop(i, None)
             if pullback is None:
-                if self._through_numbers(op, i, dy, cotangents) or self._into_view(op, i, dy, cotangents):
+                if op.fn is getitem and self._into_view(op, i, dy, cotangents):
                     continue
+                way = self._ways[id(op.fn)]
+                if way is not None and not op.kwargs:
+                    args = [values[x.id] if type(x) is Variable else x for x in op.args]
+                    if way(dy, values[i], args, sources, cotangents):
+                        continue
                 pullback = self._linearized(i, op)[1]
             dxs = pullback(dy)
             check_cotangents(op, dxs)
-            for k, path, j in self.sources[i]:
+            for k, path, j in sources:
                 dx = dxs[k] if not path and dxs[k] is not MISSING else _part(op, dxs, (k, *path))
                 if dx is not None:
-                    if (have := typeof(dx)) is not (want := self.ops[j - 1].type):
+                    if (have := typeof(dx)) is not (want := ops[j - 1].type):
                         check_type(op, have, want)
                     _accumulate(cotangents, j, dx)
             del dy, dxs, pullback  # nobody reads them again
         return cotangents
 
-    def _through_numbers(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
-        """The cotangents of plain numbers; whether there is nothing else."""
-        values, partials, factors = self.values, self._partials.get(i), []
-        if partials is None or type(dy) not in _NUMBERS:
-            return False
-        args: Sequence[Any] = ()
-        for k, _, j in self.sources[i]:
-            if callable(partial := partials[k]):
-                args = args or tuple([values[x.id] if type(x) is Variable else x for x in op.args])
-                partial = partial(values[i], *args)
-            if partial is not None:
-                if type(partial) not in _ARGUMENTS:
-                    return False
-                factors.append((j, float(partial)))
-        for j, factor in factors:
-            dx = np.float64(0.0 if dy == 0 else float(dy) * factor)
-            known = cotangents[j]
-            cotangents[j] = dx if known is None else known + dx
-        return True
-
     def _into_view(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
         """Add the cotangent of what an index takes to that of the array; whether both are plain."""
-        if i in self._partials or type(dy) not in _PLAIN:
+        if op.kwargs or type(op.args[0]) is not Variable or type(dy) not in _PLAIN or not is_basic(op.args[1]):
             return False
         j, index = op.args[0].id, op.args[1]
-        known, t = cotangents[j], self.ops[j - 1].type
+        x = self.values[j]
+        if type(x) is not np.ndarray or x.ndim == 0 or x.dtype != np.float64:  # sums of 0-d arrays are numbers
+            return False
+        known = cotangents[j]
         if j not in self._owned:
             if known is not None and type(known) is not np.ndarray:
                 return False
-            assert isinstance(t, ArrayType)
-            known = cotangents[j] = np.zeros(t.shape) if known is None else np.array(known)
+            known = cotangents[j] = np.zeros(x.shape) if known is None else np.array(known)
             self._owned.add(j)
         known[index] += dy
         return True
 
 
-_NUMBERS = frozenset([np.float64, float])
-_ARGUMENTS = frozenset([np.float64, float, int])
 _PLAIN = frozenset([np.float64, float, np.ndarray])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.containers import LEAVES, NAMESPACE, item
+from ..base.containers import LEAVES, NAMESPACE, NUMBERS, item
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
@@ -100,24 +100,29 @@ def flows(tape: Tape) -> tuple[list[bool], dict[int, list[Source]]]:
     those that have a rule to run, by their numbers."""
     forward = [False] * (len(tape.ops) + 1)
     sources: dict[int, list[Source]] = {}
+    stops: dict[int, bool] = {}  # by the identity of a function, whether nothing flows back through it
     for i, op in enumerate(tape.ops, 1):
         if isinstance(op, Input):
             forward[i] = op.active
         elif isinstance(op, Call):
             found: list[Source] = []
             for k, arg in enumerate(op.args):
-                if type(arg) is Variable:
+                if (cls := type(arg)) is Variable:
                     if forward[arg.id]:
                         found.append((k, (), arg.id))
-                elif type(arg) not in LEAVES or type(arg) is slice:
+                elif cls not in NUMBERS and (cls not in LEAVES or cls is slice):
                     found += [(k, path, x.id) for path, x in paths(arg) if forward[x.id]]
-            if (found or (op.kwargs and any(forward[x.id] for x in operands(op)))) and differentiable(op):
-                forward[i], sources[i] = True, found
+            if found or (op.kwargs and any(forward[x.id] for x in operands(op))):
+                if (stop := stops.get(id(op.fn))) is None:
+                    stop = stops[id(op.fn)] = _is_nondiff(op.fn)
+                if not stop and (not isinstance(op.type, ArrayType) or op.type.inexact):
+                    forward[i], sources[i] = True, found
     needed = {x.id for _, x in paths(tape.results) if forward[x.id]}
     for i in range(len(tape.ops), 0, -1):
         if i in sources:
             if i in needed:
-                needed.update([j for _, _, j in sources[i]])
+                for _, _, j in sources[i]:
+                    needed.add(j)
             else:
                 del sources[i]
     return [flow and i in needed for i, flow in enumerate(forward)], sources
@@ -130,10 +135,12 @@ def positions(sources: Sequence[Source]) -> tuple[int, ...]:
 
 def differentiable(op: Call) -> bool:
     """Whether a derivative flows through a call."""
-    entry = primitive_of(op.fn)
-    if entry is not None and entry.nondiff:
-        return False
-    return not isinstance(op.type, ArrayType) or op.type.inexact
+    return not _is_nondiff(op.fn) and (not isinstance(op.type, ArrayType) or op.type.inexact)
+
+
+def _is_nondiff(fn: Any) -> bool:
+    entry = primitive_of(fn)
+    return entry is not None and entry.nondiff
 
 
 @quietly  # tracing has warned already

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import FrameType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import mapped, with_items
 from ..base.dispatch import are_plain, decided, find_held, find_traced, shadow
-from ..base.floating import at_users_line
-from ..base.ownership import in_rules, is_library, named_module, users_frame
+from ..base.ownership import in_rules, is_library, named_module
 from ..base.signatures import signature_of
-from ..base.types import typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MissingRuleError
 from ..registry.applied import missing_rule
 from ..registry.constants import as_constant
-from ..registry.kernels import Map
 from ..registry.registry import Primitive, primitive_of
-from ..tape.operations import Call, Variable, site_of, user_site
+from ..tape.operations import user_site
 from ..tape.show import name_of
 from .foreign import Foreign, foreigners, innermost, meet
+from .quick import quickly
 from .selections import applied
 from .stand_ins import suspended
-from .tracer import Tracer, heed_layout, kind_of_tracer, leaked, tracers_in, tracers_of
-
-_DOUBLE = frozenset([np.float64, float])
-_TRACERS = frozenset(map(tracers_of, _DOUBLE))
-_PLAIN = frozenset([np.float64, float, int])
+from .tracer import Tracer, heed_layout, kind_of_tracer, leaked, tracers_in
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Record a call with traced arguments in the innermost trace among them."""
-    entry = primitive_of(fn)
-    if not kwargs and (result := _of_numbers(fn, entry, args)) is not None:
-        return result
-    plain = are_plain(args)
+    if not kwargs:
+        with state.unwatched:
+            result = quickly(fn, args, sys._getframe(1))
+        if result is not None:
+            return result
+    return at_length(fn, args, kwargs)
+
+
+def at_length(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """``record``, where the short way is not to be gone."""
+    entry, plain = primitive_of(fn), are_plain(args)
     if not plain:
         with state.unwatched:
             result = applied(fn, args, kwargs)
@@ -57,63 +57,6 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         return entry.body(*args, **kwargs)
     with state.unwatched:
         return _record(fn, entry, args, kwargs, plain=plain and not kwargs)
-
-
-def _of_numbers(fn: Callable[..., Any], entry: Primitive | None, args: tuple[Any, ...]) -> Any:
-    """What a recorded call gives, if it is of numbers in double precision that belong to one trace, and of a function
-    of which there is nothing to ask; ``None`` for all others, and where it raises."""
-    trace, names, values = None, [], []
-    for x in args:
-        if (cls := type(x)) in _TRACERS:
-            if trace is None:
-                trace = x._ledger
-            if x._ledger is not trace or x._look is not None or type(x._value) not in _DOUBLE:
-                return None
-            names.append(x._var)
-            values.append(x._value)
-        elif cls in _PLAIN:
-            names.append(x)
-            values.append(x)
-        else:
-            return None
-    if trace is None or not trace.is_plain or not _is_quick(entry) or trace.thread != threading.get_ident():
-        return None
-    frame = users_frame(sys._getframe(1))
-    with state.unwatched:
-        try:
-            value = at_users_line(fn, values, frame=frame) if state.traces and state.traces[0] is trace else fn(*values)
-        except Exception:  # any: it is raised again on the long way
-            return None
-        if type(value) not in _DOUBLE:
-            return None
-        status = max([trace.status(x) for x in names if type(x) is Variable])
-        return _noted(trace, fn, tuple(names), value, frame, status)
-
-
-def element_of(x: Tracer, index: int) -> Any:
-    """``x[index]`` of a vector in double precision on which nothing else has to be looked up; ``None`` of others."""
-    trace, value = x._ledger, x._value
-    if x._noted is not None or x._look is not None or type(value) is not np.ndarray or value.dtype != np.float64:
-        return None
-    if value.ndim != 1 or not -len(value) <= index < len(value) or not trace.is_plain or not x._is_here():
-        return None
-    frame = users_frame(sys._getframe(1))
-    return _noted(trace, operator.getitem, (x._var, index), value[index], frame, trace.status(x._var))
-
-
-def _noted(trace: Any, fn: Any, names: tuple[Any, ...], value: Any, frame: FrameType | None, status: Any) -> Any:
-    """The tracer of a number, whose computation is recorded."""
-    site = trace.site or (None if frame is None else site_of(frame.f_code, frame.f_lineno))
-    return trace.wrap(trace.append(Call(fn, names, {}, typeof(value), site), value), value, status)
-
-
-def _is_quick(entry: Primitive | None) -> bool:
-    """Whether a call of a function is to be recorded and nothing else."""
-    return (
-        entry is not None and entry.known and type(entry.kernel) is Map and entry.rule is not None
-        and entry.decides is None and entry.raises is None and entry.instead is None and entry.body is None
-        and not (entry.inline or entry.users or entry.nondiff)
-    )  # fmt: skip
 
 
 def _record(

@@ -8,11 +8,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from sys import _getframe
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import decided, find_traced, shadow
+from ..base.unwinding import state
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
@@ -45,10 +48,14 @@ def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Calla
     """The methods of an operator: itself, its reflection and its form in place."""
 
     def forward(self: Operators, other: Any) -> Any:
-        return self._ledger.forward(op, self, other)
+        with state.unwatched:
+            result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
+        return self._ledger.forward(op, self, other) if result is None else result
 
     def reflected(self: Operators, other: Any) -> Any:
-        return self._ledger.reflected(op, self, other)
+        with state.unwatched:
+            result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
+        return self._ledger.reflected(op, self, other) if result is None else result
 
     def in_place(self: Operators, other: Any) -> Any:
         return self._ledger.in_place(op, self, other)
@@ -86,6 +93,10 @@ class Operators:
 
     def __yota_record__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return self._ledger.operation(fn, args, kwargs)
+
+    def __yota_quickly__(self, fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> Any:
+        """What a call gives on the short way; ``None`` if that is not to be gone."""
+        return self._ledger.quickly(fn, args, frame)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return self._ledger.ufunc(ufunc, method, inputs, kwargs)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,12 @@ from ..registry.writes import asked, copied, spare
 from ..tape.show import name_of
 from . import hints, ufuncs
 from . import readings as _readings  # noqa: F401 - arrays are asked for them
-from .calls import record
+from .calls import at_length, record
 from .foreign import Foreign, kind_of, meet
 from .libraries import with_sparse, written_by_library
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .operators import Operator, both_python, is_python
+from .quick import quickly
 from .tracer import Tracer, lost, tracers_of, unsupported
 
 _INCOMPARABLE = (type(None), str, dict)  # with which arrays are compared element by element
@@ -87,11 +89,16 @@ def _position_of_out(fn: Any) -> int | None:
     return places[0] if places else None
 
 
+def operated(op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: FrameType) -> Any:
+    """What an operator gives, where it is its ufunc and the short way can be gone; ``None`` elsewhere."""
+    return quickly(op.ufunc, operands, frame) if _is_ufunc(op, type(x), type(other)) else None
+
+
 def forward(op: Operator, x: Any, other: Any) -> Any:
     """``x + other``."""
     with state.unwatched:
         if _is_ufunc(op, type(x), type(other)):
-            return record(op.ufunc, (x, other), {})
+            return at_length(op.ufunc, (x, other), {})
         if not _defers(x, other) and not _repeats(x, other, op.python) and not (
             type(other) not in _NUMBERS and is_python(x) and overrides(type(other), op.answer)
         ):
@@ -105,7 +112,7 @@ def reflected(op: Operator, x: Any, other: Any) -> Any:
     """``other + x``, of which ``x`` is asked."""
     with state.unwatched:
         if _is_ufunc(op, type(x), type(other)):
-            return record(op.ufunc, (other, x), {})
+            return at_length(op.ufunc, (other, x), {})
         if not _defers(x, other) and not _repeats(x, other, op.python):
             return op.ufunc(other, x) if _has_own_ufuncs(type(other)) else _apply(op, other, x)
     return _of_duration(op.python, x, other, other, x)

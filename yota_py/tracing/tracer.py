@@ -52,9 +52,6 @@ class Tracer(Operators):
     _version: int
 
     def __init__(self, trace: Any, var: Variable, value: Any) -> None:
-        if isinstance(value, ndarray) and value.dtype.hasobject:
-            raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
-                                      "Use a numeric dtype, or a list or dict as container.")
         set_ledger, set_look, set_noted, set_owner, set_value, set_var, set_version = _SETTERS  # past ``__setattr__``
         set_ledger(self, trace)
         set_var(self, var)
@@ -342,6 +339,9 @@ def tracers_of(cls: type) -> type[Tracer]:
 
 def make_tracer(trace: Any, var: Variable, value: Any) -> Tracer:
     """A tracer of the kind that the value needs."""
+    if isinstance(value, ndarray) and value.dtype.hasobject:
+        raise LostDerivativeError(f"{user_site()}: an array of Python objects (dtype=object) cannot be traced. "
+                                  "Use a numeric dtype, or a list or dict as container.")
     cls: Any = value.__class__  # of a traced value, that of what it stands for
     return tracers_of(cls)(trace, var, value)
 

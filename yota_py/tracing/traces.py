@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy import ndarray, ufunc
@@ -39,7 +39,8 @@ from .calls import extents, is_flag, record
 from .elements import noted_at, put_noted, select
 from .foreign import refused
 from .libraries import torch_function
-from .protocols import array_function, array_ufunc, assigned, forward, in_place, reflected
+from .protocols import array_function, array_ufunc, assigned, forward, in_place, operated, reflected
+from .quick import quickly
 from .stand_ins import suspended
 from .tracer import Tracer, make_tracer, tracers_in
 from .views import follow_views
@@ -76,9 +77,12 @@ class Trace(Recorder):
         "unsettled", "writes",
     )  # fmt: skip
 
+    quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
+
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
     operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
     forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
+    operated, quickly = staticmethod(operated), staticmethod(quickly)
     torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
     select, put_noted, noted_at = staticmethod(select), staticmethod(put_noted), staticmethod(noted_at)
 
@@ -138,11 +142,6 @@ class Trace(Recorder):
     def refuse(self, what: str) -> None:
         """Note what nobody can follow: this trace is not to be used."""
         self.refused = self.refused or YotaError(f"{user_site()}: {what}, cannot be followed")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all is recorded as it comes, and there is nothing to be asked of it."""
-        return self.alive and not self.sets_errors and type(self) is Trace
 
     def status(self, var: Variable) -> Status:
         """What the value depends on."""

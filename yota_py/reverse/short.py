@@ -1,0 +1,123 @@
+"""Cotangents by the formulas of a rule, without a pullback: of numbers and arrays of real floating-point numbers.
+
+They are those that the rule's pullback gives. Whoever asks has seen to it that NumPy does not warn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy import count_nonzero, ndarray
+
+from ..registry.registry import Primitive
+from ..registry.tangents import MISSING, fitted_to, outline, unbroadcast
+
+NUMBERS = frozenset([np.float64, float])
+_ARGUMENTS = NUMBERS | {int}
+FEW = 256  # elements, of which it is soon counted how many are zero
+
+# ``(dy, y, args, sources, cotangents)`` adds what flows to each source to its cotangent; or it does nothing and returns
+# False, where values are of other kinds.
+Way: TypeAlias = Callable[[Any, Any, Sequence[Any], Sequence[Any], list[Any]], bool]
+
+
+def way_of(entry: Primitive) -> Way:
+    """How cotangents come of the rule of a function of the library."""
+    rule: Any = entry.rule
+    if (partials := getattr(rule, "partials", None)) is not None:
+        return partial(_by_partials, partials)
+    if (vjps := getattr(rule, "vjps", None)) is not None:
+        return partial(_by_vjps, vjps)
+    return _nowhere
+
+
+def _nowhere(*given: Any) -> bool:
+    return False
+
+
+def _by_partials(
+    partials: Sequence[Any], dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]
+) -> bool:
+    """Of an elementwise function."""
+    numbers = True
+    for x in args:
+        if (cls := type(x)) is ndarray:
+            if x.dtype.kind != "f":
+                return False
+            numbers = False
+        elif cls not in _ARGUMENTS:
+            return False
+    if len(partials) != len(args):
+        return False
+    if numbers:
+        return _of_numbers(partials, dy, y, args, sources, cotangents)
+    if type(y) is not ndarray or type(dy) is not ndarray or y.ndim == 0:
+        return False
+    for k, _, j in sources:
+        if (slope := partials[k]) is None:
+            continue
+        if callable(slope):
+            dx = _scaled(dy, slope(y, *args))
+        else:
+            dx = dy if slope == 1 else -dy if slope == -1 else _scaled(dy, slope)
+        x = args[k]
+        if type(x) is not ndarray or dx.shape != x.shape or dx.dtype != x.dtype:
+            dx = unbroadcast(dx, x)
+        known = cotangents[j]
+        cotangents[j] = dx if known is None else known + dx
+    return True
+
+
+def _scaled(dy: np.ndarray, slope: Any) -> Any:
+    """``strong_multiply`` of arrays."""
+    dx = dy * slope
+    if dy.size <= FEW:
+        return dx if count_nonzero(dy) == dy.size else np.where(dy == 0, 0, dx)
+    zeros = dy == 0
+    return np.where(zeros, 0, dx) if zeros.any() else dx
+
+
+def _of_numbers(
+    partials: Sequence[Any], dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]
+) -> bool:
+    if type(y) not in NUMBERS or type(dy) not in NUMBERS:
+        return False
+    slopes = [partials[k](y, *args) if callable(partials[k]) else partials[k] for k, _, _ in sources]
+    for slope in slopes:
+        if slope is not None and type(slope) not in _ARGUMENTS:
+            return False
+    for (_, _, j), slope in zip(sources, slopes, strict=True):
+        if slope is not None:
+            dx = np.float64(0.0 if dy == 0 else float(dy) * float(slope))
+            known = cotangents[j]
+            cotangents[j] = dx if known is None else known + dx
+    return True
+
+
+def _by_vjps(
+    vjps: Sequence[Any], dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]
+) -> bool:
+    """Of a function with a formula per argument."""
+    if type(y) is not ndarray and type(y) not in NUMBERS:
+        return False
+    for x in args:
+        if type(x) is ndarray:
+            if x.dtype.kind != "f":
+                return False
+        elif type(x) not in _ARGUMENTS:
+            return False
+    for k, _, _ in sources:
+        if k >= len(vjps) or vjps[k] is MISSING:
+            return False
+    for k, _, j in sources:
+        vjp, x = vjps[k], args[k]
+        dx = None if vjp is None else vjp(dy, y, *args)
+        if type(dx) is not ndarray or type(x) is not ndarray or dx.shape != x.shape or dx.dtype != x.dtype:
+            dx = fitted_to(dx, outline(x))
+        if dx is not None:
+            known = cotangents[j]
+            cotangents[j] = dx if known is None else known + dx
+    return True

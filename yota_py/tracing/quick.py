@@ -1,0 +1,140 @@
+"""The short way to the tape, for calls of which nothing has to be asked: functions that are one operation, of numbers
+and arrays of real floating-point numbers that are up to date, on a trace that records all as it comes.
+
+It gives what ``Trace.record`` gives; ``None`` stands for everything else, also for what raises: the long way raises it.
+"""
+
+from __future__ import annotations
+
+import operator
+from _thread import get_ident
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..base import locks
+from ..base.floating import calling_from
+from ..base.ownership import users_frame
+from ..base.types import typeof
+from ..base.unwinding import state
+from ..registry.kernels import Map, Product, Reduce
+from ..registry.registry import Primitive, entries
+from ..tape.operations import Call, Site, site_of, variable
+from ..tape.recorder import LARGE_BYTES
+from .tracer import Tracer, tracers_of
+
+_NUMBERS = frozenset([np.float64, float])
+_CLASSES = {cls: tracers_of(cls) for cls in (ndarray, *_NUMBERS)}
+_TRACERS = frozenset(_CLASSES.values())
+_PLAIN = _NUMBERS | {int}
+_KERNELS = (Map, Product, Reduce)
+MAX_SPOTS = 2**16
+
+Spot = tuple[CodeType, Any, Callable[..., Any], Site]  # code, global names, what calls from there, as it is printed
+_spots: dict[tuple[int, int], Spot] = {}  # by the identity of the code and the instruction
+
+
+def quickly(fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> Any:
+    """What a recorded call without keywords gives; ``frame`` is the user's, or one that the user's has called."""
+    entry = entries.get(fn)
+    if entry is None or not (_is_quick(entry) if entry.quick is None else entry.quick):
+        return None
+    trace, names, values, status = None, [], [], 0
+    for x in args:
+        if (cls := type(x)) in _TRACERS:
+            if trace is None:
+                trace = x._ledger
+                statuses = trace._status
+            if x._ledger is not trace or x._noted is not None or (x._look is not None and is_stale(x)):
+                return None
+            value, name = x._value, x._var
+            if (cls := type(value)) is ndarray:
+                if value.dtype.kind != "f":
+                    return None
+            elif cls not in _NUMBERS:
+                return None
+            names.append(name)
+            values.append(value)
+            if (own := statuses.get(name.id, 0)) > status:
+                status = own
+        elif cls in _PLAIN:
+            names.append(x)
+            values.append(x)
+        else:
+            return None
+    if trace is None or not trace.quick or not trace.alive or trace.sets_errors or trace.thread != get_ident():
+        return None
+    if entry.unasked and np.float64 not in map(type, values):
+        return None
+    return _recorded(trace, fn, tuple(names), values, status, frame)
+
+
+def element_of(x: Any, index: int, frame: FrameType) -> Any:
+    """``x[index]`` of a vector."""
+    trace, value = x._ledger, x._value
+    if type(x) not in _TRACERS or x._noted is not None or x._look is not None or type(value) is not ndarray:
+        return None
+    if value.dtype != np.float64 or value.ndim != 1 or not -len(value) <= index < len(value):
+        return None
+    if not trace.quick or not trace.alive or trace.sets_errors or trace.thread != get_ident():
+        return None
+    return _recorded(trace, operator.getitem, (x._var, index), (value, index), trace.status(x._var), frame)
+
+
+def is_stale(view: Tracer) -> bool:
+    """Whether something has been assigned to the array at which a view looks, since it did so."""
+    root = view if view._owner is None else view._owner
+    return view._version != root._version
+
+
+def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: Any, frame: FrameType) -> Any:
+    """The tracer of a result, whose computation is recorded."""
+    spot = _spots.get((id(frame.f_code), frame.f_lasti))
+    if (spot is None or spot[1] is not frame.f_globals) and (spot := _spot_of(frame)) is None:
+        return None
+    try:
+        traces = state.traces
+        value = spot[2](fn, values, {}) if traces and traces[0] is trace else fn(*values)
+    except Exception:  # any: it is raised again on the long way
+        return None
+    if (cls := type(value)) is ndarray:
+        if value.dtype.kind != "f" or value.base is not None:
+            return None
+    elif cls not in _NUMBERS:
+        return None
+    op = Call(fn, names, {}, typeof(value), trace.site or spot[3])
+    with locks.tables:
+        ops = trace.tape.ops
+        ops.append(op)
+        trace.values.append(value if cls is not ndarray or value.nbytes <= LARGE_BYTES or status != 2 else None)
+        var = variable(len(ops))
+        trace._status[var.id] = status
+    return _CLASSES[cls](trace, var, value)
+
+
+def _spot_of(frame: FrameType) -> Spot | None:
+    """Where the user's code is."""
+    users = users_frame(frame)
+    if users is None:
+        return None
+    key, line = (id(users.f_code), users.f_lasti), users.f_lineno
+    spot = _spots.get(key)
+    if spot is None or spot[1] is not users.f_globals:
+        if len(_spots) >= MAX_SPOTS:
+            _spots.clear()
+        _spots[key] = spot = users.f_code, users.f_globals, calling_from(users), site_of(users.f_code, line)
+    return spot
+
+
+def _is_quick(entry: Primitive) -> bool:
+    """Whether a call of a function is to be recorded and nothing else; its entry remembers it."""
+    entry.quick = (
+        entry.known and isinstance(entry.kernel, _KERNELS) and entry.rule is not None
+        and ((entry.decides is None and entry.raises is None) or entry.unasked)
+        and entry.instead is None and entry.body is None
+        and not (entry.inline or entry.users or entry.nondiff or entry.immediate)
+    )  # fmt: skip
+    return entry.quick
