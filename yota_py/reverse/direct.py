@@ -142,6 +142,8 @@ class _Sweep:
                 if dx is not None:
                     if (have := typeof(dx)) is not (want := ops[j - 1].type):
                         check_type(op, have, want)
+                        if type(dx) is np.ndarray and dx.ndim == 0 and type(values[j]) in NUMBERS:
+                            dx = dx[()]
                     _accumulate(cotangents, j, dx)
             del dy, dxs, pullback  # nobody reads them again
         return cotangents

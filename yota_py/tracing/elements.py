@@ -20,7 +20,7 @@ from ..base.unwinding import state
 from ..registry.tangents import astype
 from ..registry.writes import setitem
 from . import selections
-from .quick import element_of
+from .quick import taken
 from .tracer import Tracer, heed_layout, make_tracer
 from .views import Look
 
@@ -30,7 +30,7 @@ Key = tuple[int, ...]
 def select(x: Tracer, index: Any) -> Any:
     """``x[index]``."""
     with state.unwatched:
-        if type(index) is int and (element := element_of(x, index, sys._getframe(2))) is not None:
+        if (element := taken(x, index, sys._getframe(2))) is not None:
             return element
         if x._noted is not None and (key := _key(x, index)) is not None and _length(x._noted) == len(key):
             if (known := noted_at(x, index)) is not None:

@@ -25,10 +25,12 @@ from ..registry.registry import Primitive, entries
 from ..tape.operations import Call, Site, site_of, variable
 from ..tape.recorder import LARGE_BYTES
 from .tracer import Tracer, tracers_of
+from .views import Look
 
 _NUMBERS = frozenset([np.float64, float])
 _CLASSES = {cls: tracers_of(cls) for cls in (ndarray, *_NUMBERS)}
-_TRACERS = frozenset(_CLASSES.values())
+_TRACERS, _ARRAYS = frozenset(_CLASSES.values()), _CLASSES[ndarray]
+_BOUNDS = frozenset([int, type(None)])  # of slices
 _PLAIN = _NUMBERS | {int}
 _KERNELS = (Map, Product, Reduce)
 MAX_SPOTS = 2**16
@@ -72,16 +74,32 @@ def quickly(fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> 
     return _recorded(trace, fn, tuple(names), values, status, frame)
 
 
-def element_of(x: Any, index: int, frame: FrameType) -> Any:
-    """``x[index]`` of a vector."""
+def taken(x: Any, index: Any, frame: FrameType) -> Any:
+    """``x[index]`` of an array, by whole numbers and slices."""
     trace, value = x._ledger, x._value
-    if type(x) not in _TRACERS or x._noted is not None or x._look is not None or type(value) is not ndarray:
+    if type(x) not in _TRACERS or x._noted is not None or (x._look is not None and is_stale(x)):
         return None
-    if value.dtype != np.float64 or value.ndim != 1 or not -len(value) <= index < len(value):
+    if type(value) is not ndarray or value.dtype.kind != "f":
+        return None
+    if type(index) is not int and not _is_fixed(index):
         return None
     if not trace.quick or not trace.alive or trace.sets_errors or trace.thread != get_ident():
         return None
-    return _recorded(trace, operator.getitem, (x._var, index), (value, index), trace.status(x._var), frame)
+    y = _recorded(trace, operator.getitem, (x._var, index), (value, index), trace.status(x._var), frame)
+    if type(y) is _ARRAYS:
+        y._look_at(Look(x, operator.getitem, (index,), {}))
+    return y
+
+
+def _is_fixed(index: Any) -> bool:
+    """Whether an index is made of Python's own whole numbers and slices of such."""
+    for part in index if type(index) is tuple else (index,):
+        if (cls := type(part)) is slice:
+            if not (type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS):
+                return False
+        elif cls is not int:
+            return False
+    return True
 
 
 def is_stale(view: Tracer) -> bool:
@@ -101,7 +119,7 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
     except Exception:  # any: it is raised again on the long way
         return None
     if (cls := type(value)) is ndarray:
-        if value.dtype.kind != "f" or value.base is not None:
+        if value.dtype.kind != "f" or (value.base is not None and (fn is not operator.getitem or not value.size)):
             return None
     elif cls not in _NUMBERS:
         return None
