@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache, wraps
-from sys import _getframe
 from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import are_plain, find_traced
+from yota_py.base.dispatch import find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
-from yota_py.base.unwinding import state
-from yota_py.registry.constants import made_of_numbers
+from yota_py.registry.constants import called_with, made_of_numbers
 from yota_py.registry.patches import makers
 from yota_py.registry.registry import primitive_of
 from yota_py.registry.tangents import listed, said, says
@@ -144,19 +142,12 @@ class _Ufunc:
         self.__name__ = ufunc.__name__
         entry = primitive_of(ufunc)
         self._is_known = entry is not None and entry.known  # one of np.frompyfunc calls the user's code
-        self._is_itself = call is ufunc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self._is_known and len(args) <= self._ufunc.nin:
-            with state.unwatched:
-                if self._is_itself:
-                    for x in args:
-                        if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
-                            if (result := quickly(x, self._ufunc, args, _getframe(1))) is not None:
-                                return result
-                            break
-                if are_plain(args):
-                    return made_of_numbers(self._call(*args), args)
+            result = called_with(self._call, args, itself=self._call is self._ufunc)
+            if result is not NotImplemented:
+                return result
         return self._of_others(*args, **kwargs)
 
     @_followed

@@ -18,7 +18,7 @@ import numpy as np
 from ..base.dispatch import is_traced, originals
 from ..registry.registry import methods
 from ..registry.tangents import astype
-from ..tracing.stand_ins import shown_for
+from ..tracing.showing import shown_for
 from ..tracing.traces import LARGE
 from .bytecode import names_of, nested
 from .places import Builtin, Exchange, Item, Spot

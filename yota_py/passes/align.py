@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ..base.types import ArrayType, Type
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
-from .repeats import Run, leaves_of
+from .repeats import CONTAINERS, Run, leaves_of
 
 MAX_LAG = 4
 
@@ -111,7 +111,7 @@ def _leaves(op: Operation) -> list[Any]:
     if isinstance(op, Constant):
         return []
     assert isinstance(op, Call)
-    out = leaves_of(op.args, [])
+    out = leaves_of(op.args, []) if not CONTAINERS.isdisjoint(map(type, op.args)) else [*op.args]
     return leaves_of(dict(op.kwargs), out) if op.kwargs else out
 
 

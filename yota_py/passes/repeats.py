@@ -80,22 +80,40 @@ def _periods(tokens: np.ndarray) -> list[int]:
 def _tokens(tape: Tape) -> np.ndarray:
     """A number per operation: that of its kind, or one of its own for what cannot be in a loop."""
     known: dict[Any, int] = {}
+    number = _Numbers()
     out = np.empty(len(tape), np.int64)
     for i, op in enumerate(tape.ops):
-        key = _token(op)
+        key = _token(op, number)
         out[i] = -i - 1 if key is None else known.setdefault(key, len(known))
     return out
 
 
-def _token(op: Operation) -> Any:
+class _Numbers(dict[int, int]):
+    """A number for each type and site, by the identity of the object, of which there are few: their hashes take
+    long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._equal: dict[Any, int] = {}
+
+    def of(self, x: Any) -> int:
+        """The same for what is equal."""
+        known = self.get(id(x))
+        if known is None:
+            known = self[id(x)] = self._equal.setdefault(x, len(self._equal))
+        return known
+
+
+def _token(op: Operation, number: _Numbers) -> Any:
     if isinstance(op, Guard):
-        return "guard", op.test, repr(op.expected), op.site
+        return "guard", op.test, repr(op.expected), number.of(op.site)
     if isinstance(op, Constant) and op.captured is None:
-        return "constant", op.type, op.site
+        return "constant", number.of(op.type), number.of(op.site)
     if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Draw) or not _is_of_numbers(op.type):
         return None
+    shapes = shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None
     try:
-        hash(key := (op.fn, op.type, op.site, shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None))
+        hash(key := (op.fn, number.of(op.type), number.of(op.site), *shapes))
     except TypeError:  # of a function, or an argument
         return None
     return key
@@ -113,7 +131,7 @@ def shape_of(x: Any) -> Any:
     if cls is Variable:
         return Variable
     if cls is tuple or cls is list:
-        return cls, tuple([shape_of(item) for item in x])
+        return cls, tuple([Variable if type(item) is Variable else shape_of(item) for item in x])
     if cls is dict:
         return dict, tuple([(key, shape_of(item)) for key, item in x.items()])
     if cls is slice:
@@ -124,6 +142,9 @@ def shape_of(x: Any) -> Any:
 def is_number(cls: type) -> bool:
     """Whether values of a class may be others in each turn."""
     return cls in (int, float) or (issubclass(cls, np.generic) and cls is not np.bool_)
+
+
+CONTAINERS = frozenset([tuple, list, dict, slice])
 
 
 def leaves_of(x: Any, out: list[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from ..tape.operations import Call, Guard, Operation, Variable, operands, paths,
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .align import Aligned
+from .repeats import Run
 
 MAX_SINGLE = 8  # elements of a stack that are read one by one
 
@@ -37,6 +38,13 @@ class UnfitError(Exception):
         self.aligned = aligned
 
 
+def _note_use(uses: dict[int, dict[int, set[int]]], homes: Sequence[Run], var: Variable) -> None:
+    for run in homes:
+        if run.start < var.id <= run.stop:
+            turn, place = divmod(var.id - 1 - run.start, run.period)
+            uses[run.start].setdefault(place, set()).add(turn)
+
+
 class Rolling:
     """One tape written anew; ``roll`` does the same for the bodies of loops."""
 
@@ -54,13 +62,17 @@ class Rolling:
         """Of each run, by its start: by places, the turns of which something is read outside."""
         homes = [aligned.run for aligned in self._chosen]
         uses: dict[int, dict[int, set[int]]] = {run.start: {} for run in homes}
-        operations = ((i, operands(op)) for i, op in enumerate(self._tape.ops))
-        for i, read in (*operations, (len(self._tape), (var for _, var in paths(self._tape.results)))):
-            for var in read:
-                for run in homes:
-                    if run.start < var.id <= run.stop and not run.start <= i < run.stop:
-                        turn, place = divmod(var.id - 1 - run.start, run.period)
-                        uses[run.start].setdefault(place, set()).add(turn)
+        pending = iter(homes)
+        current = next(pending, None)
+        for i, op in enumerate(self._tape.ops):
+            if current is not None and i >= current.stop:
+                current = next(pending, None)
+            inside = current.start if current is not None and i >= current.start else -1
+            for var in operands(op):
+                if not 0 <= inside < var.id:  # what a turn reads of its own run is inside
+                    _note_use(uses, homes, var)
+        for _, var in paths(self._tape.results):
+            _note_use(uses, homes, var)
         return uses
 
     def run(self, write_loop: Callable[[Rolling, Aligned], None]) -> Recorder:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from sys import _getframe
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import mapped
-from ..base.dispatch import is_traced
+from ..base.dispatch import are_plain, is_traced
 from ..base.unwinding import state
 from .contents import is_sparse_class
 
 _NO_VALUE = type(np._NoValue)  # type: ignore[attr-defined]
 _PLAIN = {int, float, complex, bool, str, type(None), slice, type(...), range, _NO_VALUE}
+
+
+def called_with(fn: Any, args: tuple[Any, ...], *, itself: bool) -> Any:
+    """What comes of a call of a ufunc that does nothing but compute, from a stand-in that the user's code has called;
+    ``NotImplemented`` if somebody has to look into its arguments. It may be recorded at once, if it is ``itself``."""
+    with state.unwatched:
+        if itself:
+            for x in args:
+                if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
+                    if (result := quickly(x, fn, args, _getframe(2))) is not None:
+                        return result
+                    break
+        return made_of_numbers(fn(*args), args) if are_plain(args) else NotImplemented
 
 
 def made_of_numbers(result: Any, given: Any) -> Any:

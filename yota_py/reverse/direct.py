@@ -71,10 +71,11 @@ class _Sweep:
             assert isinstance(op, Call)
             if not (kept and self._is_known(op.fn)):
                 values[i], self._pullbacks[i] = self._linearized(i, op)
-        results = {x.id for _, x in paths(self.tape.results)}
-        for i in self._pullbacks.keys() - results:  # pullbacks hold what they need
-            if type(values[i]) not in NUMBERS:
-                values[i] = None
+        if not kept:  # pullbacks hold what they need
+            results = {x.id for _, x in paths(self.tape.results)}
+            for i in self._pullbacks.keys() - results:
+                if type(values[i]) not in NUMBERS:
+                    values[i] = None
 
     def _is_known(self, fn: Any) -> bool:
         """Whether a rule gives the value that is known already: the library's do."""

@@ -207,9 +207,9 @@ def operands(op: Operation) -> Iterator[Variable]:
         if isinstance(op.fn, Variable):
             yield op.fn
         for arg in op.args:
-            if isinstance(arg, Variable):
+            if (cls := type(arg)) is Variable:
                 yield arg
-            elif (cls := type(arg)) is slice or (cls not in LEAVES and items_of(arg) is not None):
+            elif cls not in NUMBERS and (cls is slice or (cls not in LEAVES and items_of(arg) is not None)):
                 yield from (var for _, var in paths(arg))
         if op.kwargs:
             yield from (var for _, var in paths(dict(op.kwargs)))

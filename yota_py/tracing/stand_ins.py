@@ -16,14 +16,13 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
-from sys import _getframe
-from types import FrameType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from types import FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..base import locks
-from ..base.callsites import METHODS, called_of, calls
+from ..base.callsites import calls
 from ..base.dispatch import find_traced, is_traced, original, originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, state
@@ -36,12 +35,10 @@ from ..registry.patches import (
     makes_constants,
     open_modules,
     patched,
-    show,
-    shown,
-    shown_always,
 )
 from ..registry.registry import entries, listeners, methods
 from .disguise import BY_ORIGINAL
+from .showing import Showing, is_plain
 
 Owner: TypeAlias = ModuleType | type
 
@@ -67,69 +64,6 @@ class _Suspended:
 
 
 suspended = _Suspended()
-
-
-def _is_plain(frame: FrameType) -> bool:
-    """Whether a frame runs a library's code that is not traced through."""
-    return is_library_frame(frame) and not (state.through and frame.f_globals["__name__"] in open_modules)
-
-
-_attribute = ModuleType.__getattribute__
-
-
-class Showing(ModuleType):
-    """A module while a trace runs. It is asked for every name that anybody reads in it, and a profile function may hear
-    of all that it calls: so it calls little."""
-
-    def __getattribute__(self, name: str) -> Any:
-        value = _attribute(self, name)
-        key = id(value)
-        stand_in = shown[key][1] if key in shown and shown[key][0] is value else None
-        is_gate = key in originals
-        if (stand_in is None and type(value) not in makers and not is_gate) or name[:2] == "__":
-            return value
-        if not state.traces or state.suspended:
-            return originals[key] if is_gate else value
-        frame = _getframe(1)
-        try:
-            of, namespace, answer, _ = _answers[id(frame.f_code), frame.f_lasti]
-            if of is value and namespace is frame.f_globals:
-                return answer
-        except KeyError:
-            pass
-        if _is_plain(frame):
-            return originals[key] if is_gate else value
-        if stand_in is None:
-            stand_in = shown_for(value)
-        if stand_in is None or id(stand_in) in shown_always:
-            return value if stand_in is None else stand_in
-        called = called_of(frame)
-        shows = called == () or (called and called[0] in METHODS and hasattr(stand_in, called[0]))
-        if len(_answers) >= MAX_ANSWERS:
-            _answers.clear()
-        answer = stand_in if shows else value
-        if not state.through:  # the user's code
-            _answers[id(frame.f_code), frame.f_lasti] = value, frame.f_globals, answer, frame.f_code
-        return answer
-
-
-MAX_ANSWERS = 2**16
-# What the user's code was shown for a value, by the identity of the code and the instruction that asks.
-_answers: dict[tuple[int, int], tuple[Any, Any, Any, Any]] = {}
-listeners.append(_answers.clear)
-
-
-def shown_for(value: Any) -> Any:
-    """What is shown for a value where it is called; ``None`` if it is shown itself."""
-    known = shown.get(id(value))
-    if known is not None and known[0] is value:
-        return known[1]
-    make = makers.get(type(value))
-    if make is None:
-        return None
-    stand_in = make(value, value)
-    show(value, stand_in)
-    return stand_in
 
 
 class Installed(Passing):
@@ -359,7 +293,7 @@ def _gate(fn: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., A
         if anywhere:
             return traced(*args, **kwargs)
         frame = sys._getframe(1)
-        if _is_plain(frame):
+        if is_plain(frame):
             return fn(*args, **kwargs)
         if in_math:
             return traced(*args, **kwargs)
