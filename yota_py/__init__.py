@@ -47,6 +47,8 @@ from .errors import (
     VerifyError,
     YotaError,
 )
+from .loops.batching import vmap
+from .loops.carrying import scan, while_loop
 from .registry.patches import patch
 from .registry.registry import case, nondiff, primitive, primitives, rrule, scalar_rule
 from .tape.tape import Tape
@@ -96,9 +98,12 @@ __all__ = [
     "pullback",
     "rrule",
     "scalar_rule",
+    "scan",
     "stop_gradient",
     "trace",
     "value_and_grad",
+    "vmap",
+    "while_loop",
 ]
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Bottom to top: a room, which is a folder or a file of ``yota_py``, imports from itself and from those before it.
 ROOMS = [
     "errors", "base", "tape", "registry", "tracing", "capture", "reverse", "passes",
-    "engine/maths", "engine/kernels", "engine/schedule", "engine/plan", "engine/run", "engine", "cache", "api",
+    "engine/maths", "engine/kernels", "engine/schedule", "engine/plan", "engine/run", "engine", "cache", "loops", "api",
 ]  # fmt: skip
 FLOOR = {name: i for i, name in enumerate(ROOMS)}
 MAX_FLOORS = 12  # of the longest way down, through rooms and rules

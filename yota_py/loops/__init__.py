@@ -1,0 +1,1 @@
+"""Loops and batches that users say themselves: ``scan``, ``while_loop``, ``vmap``."""
