@@ -15,8 +15,9 @@ from ..errors import YotaError
 from ..passes.lower import lower, lower_gradient
 from ..passes.pipeline import optimise
 from ..passes.roll import roll
+from ..passes.unroll import unrolled
 from ..reverse.results import result_types
-from ..tape.loop import UnrolledError
+from ..tape.loop import UnrolledError, as_loop
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .kernels.disk import clear
@@ -69,13 +70,16 @@ def compile_recorded(
 
 def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     """What is compiled of a recorded call with its loops rolled up; or of the call as it is, where a kernel is missing
-    for something in a loop, or a rule decides in it."""
+    for something in a loop, or a rule decides in it; then what is a loop on its tape is unrolled, too."""
     rolled = roll(source)
-    if rolled is not source:
+    if rolled is not source or any(as_loop(op) is not None for op in source.tape.ops):
         # A rule may refuse a traced number in a body, which is plain in each turn, in any of these ways.
         with suppress(UnrolledError, UncompilableError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
             return compiled(rolled)
-    return compiled(source)
+    try:
+        return compiled(unrolled(source))
+    except UnrolledError:
+        raise UncompilableError("a loop of many turns does something for which there is no kernel") from None
 
 
 def _program(tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collection[int] = ()) -> Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from ..base.containers import items_of, keys_of
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, is_integer, typeof
+from ..base.unwinding import state
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, outline, unflatten
 from .leaves import Spec, Stacks, blank, described, extent, name_of_leaf, row
+from .once import traced_once
 
 
 @folded
@@ -60,12 +62,15 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         examples = _Examples(who, in_axes, args, kwargs)
         out = Stacks(who, "the result")
         for k in range(examples.count) if examples.count else (None,):
+            if k == 1 and state.traces and _at_once(f, examples, out):
+                break
             given, named = examples.one(k)
             out.add(f(*given, **named))
         assert out.spec is not None
         axes = _out_axes(who, out_axes, out)
         return unflatten(out.spec, out.leaves(axes, none=examples.count == 0))
 
+    batched.__yota_batched__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
     return batched
 
 
@@ -99,12 +104,41 @@ class _Examples:
                              "which axis the examples lie")
         self.count = extent(named, who)
 
-    def one(self, k: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def one(self, k: int | None) -> Any:
         """The arguments for an example; without a number, for one that there is not."""
-        def taken(x: Any) -> Any:
-            return blank(x) if k is None else row(x, k)
+        return self.of([blank(x) if k is None else row(x, k) for x in self.mapped()], self.others())
 
-        return unflatten(self._spec, [taken(x) if mapped else x for x, mapped in self._leaves])  # type: ignore[no-any-return]
+    def mapped(self) -> list[Any]:
+        """The arrays that are taken apart, with the examples along their first axes."""
+        return [x for x, is_mapped in self._leaves if is_mapped]
+
+    def others(self) -> list[Any]:
+        """The leaves that all examples share."""
+        return [x for x, is_mapped in self._leaves if not is_mapped]
+
+    def of(self, mapped: Sequence[Any], others: Sequence[Any]) -> Any:
+        """Arguments with these leaves."""
+        parts = iter(mapped), iter(others)
+        return unflatten(self._spec, [next(parts[0 if is_mapped else 1]) for _, is_mapped in self._leaves])
+
+
+def _at_once(f: Any, examples: _Examples, out: Stacks) -> bool:
+    """Let all examples but the first be one operation, if they can."""
+
+    def turn(given: Any, carried: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
+        f, *others = given
+        args, kwargs = examples.of(elements, others)
+        one = Stacks("vmap", "the result")
+        one.add(f(*args, **kwargs))
+        return one.one_more(out)
+
+    arrays, others = examples.mapped(), examples.others()
+    once = traced_once(turn, [f, *others], [examples.of(arrays, others)], [], arrays, 1, examples.count - 1)
+    results = None if once is None else once.run([], [x[1:] for x in arrays], examples.count - 1)
+    if results is None:
+        return False
+    out.give(results)
+    return True
 
 
 def _check_axes(axes: Any, what: str, *, none: bool) -> None:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, typeof
+from ..base.unwinding import state
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, outline, unflatten
-from .leaves import Stacks, blank, described, extent, fitted, name_of_leaf, row, settled_leaves, whole_number
+from .leaves import (
+    Stacks,
+    blank,
+    described,
+    extent,
+    fitted,
+    name_of_leaf,
+    refilled,
+    row,
+    settled_leaves,
+    there,
+    whole_number,
+)  # fmt: skip
+from .once import traced_once
 
 C = TypeVar("C")
 
@@ -22,6 +37,12 @@ class Carry:
         self.leaves, self.spec = settled_leaves(init, "init", who)
         self.types = [typeof(x) for x in self.leaves]
         self._who, self._body = who, body
+
+    def with_leaves(self, leaves: list[Any]) -> Carry:
+        """The same with other leaves."""
+        other = copy(self)
+        other.leaves = leaves
+        return other
 
     def tree(self) -> Any:
         """The container."""
@@ -77,17 +98,16 @@ def scan(
     >>> grad(filtered, 0.5, np.array([1.0, 2.0, 4.0]))
     (np.float64(2.703125), (-14.3125, array([-0.21875,  0.0625 ,  1.375  ])))
     """
-    carry = Carry(init, "scan", step)
-    leaves, spec = flatten(xs)
-    n = _turns(leaves, spec, length)
-    ys = Stacks("scan", "y")
-    for k in range(n)[:: -1 if reverse else 1]:
-        carry_on(step, carry, unflatten(spec, [row(x, k) for x in leaves]), ys)
-    if n == 0:
-        probe = Carry(init, "scan", step)
-        carry_on(step, probe, unflatten(spec, [blank(x) for x in leaves]), ys)
+    carry, xs = Carry(init, "scan", step), Elements(xs, length)
+    ys, order = Stacks("scan", "y"), range(xs.turns)[:: -1 if reverse else 1]
+    for done, k in enumerate(order):
+        if done == 1 and state.traces and _at_once(step, carry, xs, ys, reverse=reverse):
+            break
+        carry_on(step, carry, xs.tree(k), ys)
+    if not order:
+        carry_on(step, Carry(init, "scan", step), xs.tree(None), ys)
     assert ys.spec is not None
-    stacks = ys.leaves([0] * ys.spec.num_leaves, turned=reverse, none=n == 0)
+    stacks = ys.leaves([0] * ys.spec.num_leaves, turned=reverse, none=not order)
     return carry.tree(), unflatten(ys.spec, stacks)
 
 
@@ -99,6 +119,46 @@ def carry_on(step: Callable[[Any, Any], Any], carry: Carry, x: Any, ys: Stacks) 
         raise TypeError(f"{user_site()}: scan: {name_of(step)} is to return a pair, (carry, y); it returned {given}")
     carry.take(pair[0])
     ys.add(pair[1])
+
+
+def _at_once(step: Any, carry: Carry, xs: Elements, ys: Stacks, *, reverse: bool) -> bool:
+    """Let all turns but the first be one operation, if they can."""
+    k = xs.turns - 2 if reverse else 1
+
+    def turn(step: Any, carried: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
+        one, out = carry.with_leaves(refilled(carry.leaves, carried)), Stacks("scan", "y")
+        carry_on(step, one, xs.with_leaves(refilled(xs.leaves, elements)), out)
+        return [*there(one.leaves), *out.one_more(ys)]
+
+    carried, stacked = there(carry.leaves), there(xs.leaves)
+    once = traced_once(turn, step, [carry.tree(), xs.with_leaves(xs.leaves)], carried, stacked, k, xs.turns - 1)
+    rest = slice(None, -1) if reverse else slice(1, None)
+    results = None if once is None else once.run(carried, [x[rest] for x in stacked], xs.turns - 1, backward=reverse)
+    if results is None:
+        return False
+    carry.leaves = refilled(carry.leaves, results[: len(carried)])
+    ys.give(results[len(carried) :])
+    return True
+
+
+class Elements:
+    """Arrays of which each turn gets one element."""
+
+    def __init__(self, xs: Any, length: int | None) -> None:
+        self.leaves, self._spec = flatten(xs)
+        self.turns = _turns(self.leaves, self._spec, length)
+
+    def row(self, k: int | None) -> list[Any]:
+        """The leaves for one turn; without a number, for one that there is not."""
+        return [blank(x) if k is None else row(x, k) for x in self.leaves]
+
+    def with_leaves(self, leaves: Sequence[Any]) -> Any:
+        """The container, with these leaves."""
+        return unflatten(self._spec, leaves)
+
+    def tree(self, k: int | None) -> Any:
+        """What one turn gets."""
+        return self.with_leaves(self.row(k))
 
 
 def _turns(leaves: Sequence[Any], spec: Any, length: int | None) -> int:

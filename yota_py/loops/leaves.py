@@ -92,6 +92,17 @@ def whole_number(value: Any, what: str) -> int:
     return n
 
 
+def there(leaves: Sequence[Any]) -> list[Any]:
+    """Leaves but for those that are ``None``."""
+    return [x for x in leaves if x is not None]
+
+
+def refilled(leaves: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Leaves with others in the places of those that are not ``None``."""
+    rest = iter(others)
+    return [None if x is None else next(rest) for x in leaves]
+
+
 def row(x: Any, k: int) -> Any:
     """One element of an array along its first axis, which is not a view; ``None`` of ``None``."""
     if x is None:
@@ -107,6 +118,7 @@ class Stacks:
         self._who, self._what = who, what
         self.spec: Spec | None = None
         self._columns: list[list[Any]] = []
+        self._rest: list[Any] | None = None
 
     def add(self, tree: Any) -> None:
         """One turn more. Raises ``TypeError`` if it gives something else than the first."""
@@ -126,22 +138,33 @@ class Stacks:
         """The leaves that the first turn gave."""
         return [column[0] for column in self._columns]
 
+    def one_more(self, like: Stacks) -> list[Any]:
+        """The leaves of one turn, but for ``None``. Raises ``TypeError`` if they are not of the types of another's."""
+        if self.spec != like.spec or [*map(typeof, self.firsts())] != [*map(typeof, like.firsts())]:
+            raise TypeError("a turn gives another type than the first")
+        return there(self.firsts())
+
+    def give(self, stacks: Sequence[Any]) -> None:
+        """What all other turns give is known: an array for each leaf but ``None``."""
+        self._rest = refilled(self.firsts(), stacks)
+
     def leaves(self, axes: Sequence[int], *, turned: bool = False, none: bool = False) -> list[Any]:
         """The stacks, along these axes, the last element first if they are ``turned``; empty ones with ``none``."""
         out: list[Any] = []
-        for column, axis in zip(self._columns, axes, strict=True):
+        for i, (column, axis) in enumerate(zip(self._columns, axes, strict=True)):
             if column[0] is None:
                 out.append(None)
-            elif none:
+                continue
+            if none:
                 t: Any = typeof(column[0])
-                shape = [*t.shape]
-                shape.insert(axis if axis >= 0 else axis + t.ndim + 1, 0)
-                out.append(_constant(original(np.zeros)(shape, t.dtype)))
+                stack = _constant(original(np.zeros)((0, *t.shape), t.dtype))
             elif any(map(is_traced, column)):
                 stack = np.stack(column[:: -1 if turned else 1])  # which is found to be what a loop collects
-                out.append(np.moveaxis(stack, 0, axis) if axis else stack)
             else:
-                out.append(_constant(original(np.stack)(column[:: -1 if turned else 1], axis)))
+                stack = _constant(original(np.stack)(column[:: -1 if turned else 1]))
+            if self._rest is not None:
+                stack = np.concatenate([stack, self._rest[i]][:: -1 if turned else 1])
+            out.append(np.moveaxis(stack, 0, axis) if axis else stack)
         return out
 
 

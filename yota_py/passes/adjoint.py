@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import original, shadow
+from ..base.dispatch import find_traced, original, shadow
 from ..base.types import is_basic, typeof
 from ..base.unwinding import quietly
+from ..errors import YotaError
 from ..registry import kernels
+from ..registry.composites import rule_of_body
 from ..registry.partials import Pullback, Wanted
 from ..registry.registry import Primitive, primitive_of
 from ..registry.tangents import zeros_like
@@ -100,7 +102,13 @@ class _Rule:
     def __call__(self, wanted: Wanted, *args: Any) -> tuple[tuple[Any, ...], Pullback]:
         loop = self.loop
         if wanted not in self.pairs:
-            self.pairs[wanted] = _pair(loop, wanted, args)
+            try:
+                self.pairs[wanted] = _pair(loop, wanted, args)
+            except (UnrolledError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
+                traced = find_traced(args)
+                if traced is not None and getattr(traced._ledger, "keeps_loops", False):
+                    raise
+                return rule_of_body(loop.turn_by_turn, args, {}, wanted)  # a rule decides otherwise in each turn
         pair = self.pairs[wanted]
         results = pair.forward(*args)
         count = len(loop.body.results)

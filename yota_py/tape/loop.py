@@ -43,10 +43,14 @@ class Loop:
     values: tuple[Any, ...] | None = None
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Run it turn by turn, with NumPy; on values that are traced to be lowered, it is one operation."""
+        """Run it turn by turn, with NumPy; on traced values, it is one operation."""
         traced = find_traced(args)
-        if traced is not None and getattr(traced._ledger, "keeps_loops", False):
+        if traced is not None:
             return traced.__yota_record__(self, args, {})  # type: ignore[no-any-return]
+        return self.turn_by_turn(*args)
+
+    def turn_by_turn(self, *args: Any) -> tuple[Any, ...]:
+        """Run it turn by turn."""
         carry, (xs, invariants) = list(args[: self.carried]), self.parted(args[self.carried :])
         types = self.types[self.carried :]
         outputs: list[list[Any]] = [[] for _ in self.body.results[self.carried :]]
@@ -55,7 +59,7 @@ class Loop:
             carry = results[: self.carried]
             for output, value in zip(outputs, results[self.carried :], strict=True):
                 output.append(value)
-        stack = original(np.stack) if traced is None else np.stack
+        stack = original(np.stack) if find_traced(args) is None else np.stack
         return (*carry, *(stack(output[:: -1 if self.backward else 1]) for output in outputs))
 
     def parted(self, others: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -13,6 +13,7 @@ from ..engine.compile import compile_tape
 from ..engine.schedule.classify import checkable
 from ..passes.lower import lower
 from ..passes.pipeline import optimise
+from ..tape.loop import UnrolledError
 from ..tape.operations import Constant, Input
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
@@ -36,7 +37,10 @@ def lowered(gradient: Recorder, low: Tape) -> Evaluate:
 def compiled(gradient: Recorder, low: Tape) -> Evaluate:
     """The compiled program; the tape where a matrix is singular to LAPACK, since such calls are interpreted."""
     tape = gradient.tape
-    program = compile_tape(low, [tape.type_of(result) for result in tape.results])
+    try:
+        program = compile_tape(low, [tape.type_of(result) for result in tape.results])
+    except UnrolledError:  # of a loop, whose turns are compiled instead
+        return lowered(gradient, low)
     captured = {op.captured: op.value for op in tape.ops if isinstance(op, Constant) and op.captured is not None}
     values = [captured[number] for number in sorted(captured)]
 

@@ -1,0 +1,277 @@
+"""Functions of which it is known that they do nothing but compute, and how they are called with other captures.
+
+Such a function is traced once for all turns of a loop. Whatever it could do besides its result is looked for in its
+code, and in all that its code may reach: what cannot be told for certain makes it *open*, and it is called in each
+turn.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..base.containers import items_of, with_items
+from ..base.dispatch import is_traced, original
+from ..base.ownership import is_library, named_module
+from ..cache.compilable import Compilable
+from ..registry.patches import patched
+from ..registry.registry import primitive_of
+from ..tracing.stopping import stop_gradient
+
+MAX_DEPTH = 12  # of what holds one another
+MAX_ITEMS = 1000  # of a container that is looked through
+
+# Statements that reach further than to the locals of a call, that run code of objects, or that catch exceptions.
+_FORBIDDEN = frozenset("""
+    STORE_GLOBAL DELETE_GLOBAL STORE_NAME DELETE_NAME STORE_ATTR DELETE_ATTR DELETE_DEREF IMPORT_NAME IMPORT_FROM
+    IMPORT_STAR LOAD_BUILD_CLASS LOAD_NAME LOAD_LOCALS LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF LOAD_SUPER_ATTR
+    BEFORE_WITH BEFORE_ASYNC_WITH SETUP_WITH LOAD_SPECIAL PUSH_EXC_INFO GET_AWAITABLE GET_AITER ASYNC_GEN_WRAP
+    PRINT_EXPR CALL_INTRINSIC_2
+""".split())
+_GENERATING = frozenset(["YIELD_VALUE", "RETURN_GENERATOR", "SEND"])
+_FAR = frozenset(["tofile", "dump", "setflags", "newbyteorder", "cache_clear"])  # methods that do more than compute
+_BUILTINS = frozenset(map(id, [
+    abs, all, any, bool, complex, dict, divmod, enumerate, float, int, isinstance, len, list, map, max, min, pow, range,
+    reversed, round, slice, sum, tuple, zip, filter, NotImplemented,
+]))  # fmt: skip
+_OF_OURS = frozenset(["scan", "while_loop", "vmap", "grad", "value_and_grad", "gradient"])
+_NUMBERS = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, slice, range, type(...), CodeType)
+
+
+class OpenError(Exception):
+    """Nobody can tell that a function does nothing but compute."""
+
+
+class Closing:
+    """What a function captures, with ``taken`` in the place of each array and traced value."""
+
+    def __init__(self, taken: Callable[[Any], Any]) -> None:
+        self._taken = taken
+        self._functions: dict[int, Any] = {}
+        self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
+        self._known: list[Any] = []  # originals, whose identities are not to be used again
+        self._names: set[str] = set()  # of attributes that are read
+        self._classes: dict[type, None] = {}
+
+    def function(self, fn: Any, depth: int = 0) -> Any:
+        """The function, with other captures. Raises ``OpenError``."""
+        if depth > MAX_DEPTH:
+            raise OpenError
+        if type(fn) is Compilable:
+            transform, (f, *options) = fn._transform
+            return transform(self.function(f, depth + 1), *options)
+        if (made := batched_of(fn)) is not None:
+            return made[1](self.function(made[0], depth + 1))
+        if type(fn) is partial and not fn.__dict__:
+            args, keywords = self.value(fn.args, depth), self.value(fn.keywords, depth)
+            return partial(self.function(fn.func, depth + 1), *args, **keywords)
+        if type(fn) is FunctionType and not is_library(fn.__globals__.get("__name__")):
+            if id(fn) not in self._functions:
+                self._known.append(fn)
+                self._functions[id(fn)] = self._closed(fn, depth)
+            return self._functions[id(fn)]
+        if not _computes(fn):
+            raise OpenError
+        return fn
+
+    def _closed(self, fn: Any, depth: int) -> Any:
+        names, cells = {"__name__": fn.__globals__.get("__name__")}, [CellType() for _ in fn.__closure__ or ()]
+        new = FunctionType(fn.__code__, names, fn.__name__, None, tuple(cells) if cells else None)
+        self._functions[id(fn)] = new  # which may call itself
+        for cell, held in zip(cells, fn.__closure__ or (), strict=True):
+            try:
+                value = held.cell_contents
+            except ValueError:
+                raise OpenError from None
+            cell.cell_contents = value if isinstance(value, ModuleType) else self.value(value, depth)
+        new.__defaults__ = None if fn.__defaults__ is None else self.value(fn.__defaults__, depth)
+        new.__kwdefaults__ = None if fn.__kwdefaults__ is None else self.value(fn.__kwdefaults__, depth)
+        names["__builtins__"] = fn.__globals__.get("__builtins__", builtins)
+        self._names |= _attributes(fn.__code__)
+        free = dict(zip(fn.__code__.co_freevars, cells, strict=True))
+        for is_global, name, path in _reads(fn.__code__):
+            if not is_global and name not in free:
+                continue
+            if known := is_global and name in fn.__globals__:
+                value = fn.__globals__[name]
+            elif is_global:
+                value = vars(builtins).get(name)
+            else:
+                value = free[name].cell_contents
+            if isinstance(value, ModuleType):
+                _check_module(value, path)
+            elif is_global and not (known and name in names):
+                value = self.value(value, depth)
+            if known:
+                names.setdefault(name, value)
+        return new
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """What stands for a value that is captured."""
+        if is_traced(value) or isinstance(value, np.ndarray):
+            if is_traced(value) or (type(value) is np.ndarray and value.dtype.kind in "fciub"):
+                return self._taken(value)
+            raise OpenError
+        if isinstance(value, _NUMBERS):
+            if not (is_library(type(value).__module__) or type(value).__module__ == "builtins"):
+                raise OpenError
+            return value
+        if isinstance(value, type):
+            if not (issubclass(value, np.generic | np.ndarray | BaseException) or id(original(value)) in _BUILTINS):
+                self._class(value, made=False)
+            return value
+        if (items := items_of(value)) is not None:
+            self._class(type(value))
+            if depth > MAX_DEPTH or len(items) > MAX_ITEMS:
+                raise OpenError
+            copy = with_items(value, [self.value(item, depth + 1) for item in items])
+            self._containers.append((copy, [*(items_of(copy) or ())]))
+            return copy
+        return self.function(value, depth + 1)
+
+    def see(self, *trees: Any) -> None:
+        """Look at the classes of containers that it is given."""
+        for tree in trees:
+            if (items := items_of(tree)) is not None:
+                self._class(type(tree))
+                self.see(*items)
+
+    def _class(self, cls: type, *, made: bool = True) -> None:
+        """Note a class of containers, or one that may make some."""
+        if not (is_tuple_or_dataclass(cls) or (made and is_library(cls.__module__))):
+            raise OpenError
+        self._classes[cls] = None
+
+    def check(self) -> None:
+        """Raise ``OpenError`` if classes have methods that may be called, of which nobody knows what they do."""
+        for cls in self._classes:
+            for base in cls.__mro__:
+                if base is object or is_library(base.__module__):
+                    continue
+                for name, method in vars(base).items():
+                    if _is_users(method) and (name in self._names or name.startswith("__")):
+                        raise OpenError
+
+    def has_changed(self) -> bool:
+        """Whether a container that it captures has other items than before."""
+        for copy, before in self._containers:
+            items = items_of(copy) or ()
+            if len(items) != len(before) or any(a is not b for a, b in zip(items, before, strict=True)):
+                return True
+        return False
+
+
+def batched_of(fn: Any) -> Any:
+    """Of what ``vmap`` has made: the function, and what makes the same of another one."""
+    made = getattr(fn, "__yota_batched__", None)
+    return made if made is not None and _is_ours(fn) and made[0] is fn.__wrapped__ else None
+
+
+def is_tuple_or_dataclass(cls: type) -> bool:
+    """Whether a class is a container of the user's: a tuple with names, or a dataclass."""
+    return (issubclass(cls, tuple) and hasattr(cls, "_fields")) or hasattr(cls, "__dataclass_fields__")
+
+
+def _is_users(method: Any) -> bool:
+    """Whether a member of a class is code that the user has written: not what ``dataclass`` and its like have made."""
+    if isinstance(method, property):
+        return True
+    function = getattr(method, "__func__", method)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return hasattr(type(method), "__get__") and callable(method) and not is_library(named_module(method))
+    return not code.co_filename.startswith("<string>") and not is_library(function.__globals__.get("__name__"))
+
+
+def _is_ours(fn: Any) -> bool:
+    return type(fn) is FunctionType and str(fn.__globals__.get("__name__")).startswith("yota_py.")
+
+
+def _computes(fn: Any) -> bool:
+    """Whether a library's function does nothing but compute."""
+    fn = original(fn)
+    if id(fn) in _BUILTINS or fn is stop_gradient or isinstance(fn, np.ufunc):
+        return True
+    if _is_ours(fn) and fn.__name__ in _OF_OURS:
+        return True
+    entry = primitive_of(fn)
+    if entry is not None:
+        return not (entry.users or entry.users_rule or entry.body is not None)
+    module = str(named_module(fn))
+    if module.startswith("numpy.random") or not module.startswith(("numpy", "math", "cmath")):
+        return False
+    return id(fn) in _stand_ins(len(patched)) or (isinstance(fn, BuiltinFunctionType) and module in ("math", "cmath"))
+
+
+@lru_cache(maxsize=1)
+def _stand_ins(_: int) -> frozenset[int]:
+    """The identities of functions that have stand-ins."""
+    return frozenset(id(original(getattr(owner, name))) for owner, name in patched if isinstance(owner, ModuleType))
+
+
+def _check_module(module: ModuleType, path: list[str]) -> None:
+    """Raise ``OpenError`` unless what is read of a module is a number or computes."""
+    if not is_library(module.__name__) or module.__name__.startswith("numpy.random"):
+        raise OpenError
+    value: Any = module
+    for name in path:
+        value = vars(value).get(name)
+        if not isinstance(value, ModuleType):
+            break
+        if not is_library(value.__name__) or value.__name__.startswith("numpy.random"):
+            raise OpenError
+    is_class = isinstance(value, type) and (issubclass(value, np.generic | BaseException))
+    if not (is_class or (isinstance(value, _NUMBERS) and value is not None) or value is np.newaxis or (
+        callable(value) and _computes(value)
+    )):  # fmt: skip
+        raise OpenError
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
+
+
+@lru_cache(maxsize=1024)
+def _attributes(code: CodeType) -> frozenset[str]:
+    """The names of attributes that code reads. Raises ``OpenError`` for statements that reach too far."""
+    found = set()
+    for part in _codes(code):
+        for step in dis.get_instructions(part):
+            name = step.opname
+            if name in _FORBIDDEN or (name in _GENERATING and part.co_name != "<genexpr>"):
+                raise OpenError
+            if name == "STORE_DEREF" and step.argval in code.co_freevars:
+                raise OpenError
+            if name in ("LOAD_ATTR", "LOAD_METHOD"):
+                found.add(step.argval)
+    if found & _FAR:
+        raise OpenError
+    return frozenset(found)
+
+
+@lru_cache(maxsize=1024)
+def _reads(code: CodeType) -> list[tuple[bool, str, list[str]]]:
+    """Names that code reads: whether it is a global one or that of a cell, and which attributes are read of it."""
+    out = []
+    for part in _codes(code):
+        steps = [*dis.get_instructions(part)]
+        for i, step in enumerate(steps):
+            if step.opname not in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+                continue
+            path: list[str] = []
+            for after in steps[i + 1 :]:
+                if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                    path.append(after.argval)
+                elif after.opname not in ("CACHE", "EXTENDED_ARG"):
+                    break
+            out.append((step.opname == "LOAD_GLOBAL", step.argval, path))
+    return out

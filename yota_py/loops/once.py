@@ -1,0 +1,117 @@
+"""A turn that is traced once, for all turns of a loop, which is one operation on the tape.
+
+The first turn has run as it is, on the values of the traces around: whatever is read there has been heard of. Then the
+step is traced in a trace of its own, with what it captures as arguments; nothing that it does there is seen outside.
+Where that shows anything but a computation, all turns run as the first one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.dispatch import find_traced, is_traced, shadow
+from ..base.types import is_inexact, typeof
+from ..base.unwinding import Passing, Quiet, state
+from ..passes.adjoint import primitive_loop
+from ..passes.dce import dce
+from ..passes.repeats import pays
+from ..passes.roll import roll
+from ..tape.loop import Loop
+from ..tape.operations import Constant, Guard, Variable
+from ..tape.tape import Tape
+from ..tracing.traces import Trace
+from .closed import Closing, OpenError
+from .leaves import row
+
+Turn = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+class _Alone(Passing):
+    """A block in which there is one trace, and the code that runs is nobody's to watch."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._others, self._draws = trace, state.traces, state.draws
+
+    def begin(self) -> None:
+        state.traces = [self._trace]
+
+    def end(self) -> None:
+        self._trace.alive = False
+        state.traces = self._others
+
+
+class Once:
+    """One turn for all: its ``body``, and what this takes that is the same in all turns, ``captured``."""
+
+    def __init__(self, body: Tape, captured: Sequence[Any]) -> None:
+        self._body, self._captured = body, captured
+
+    def run(
+        self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False
+    ) -> Sequence[Any] | None:
+        """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first."""
+        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward))
+        args = (*carried, *stacked, *self._captured)
+        traced = find_traced(args)
+        try:
+            return traced.__yota_record__(loop, args, {})  # type: ignore[no-any-return]
+        except Exception:  # any: it comes again in the turn that raises it
+            return None
+
+
+def traced_once(
+    turn: Turn, step: Any, trees: Sequence[Any], carried: Sequence[Any], stacked: Sequence[Any], k: int,
+    turns: int,
+) -> Once | None:
+    """``turn(step, carried, elements)`` traced for what is carried and the elements ``k`` of arrays; ``None`` if
+    another turn may be another one, or if so many do not pay.
+
+    ``step`` is the function, or a list of it and what else it is given; ``trees`` are containers that it is given.
+    """
+    trace = Trace(Tape("turn"))
+    trace.derived = any(other.derived for other in state.traces)
+    captured: dict[int, tuple[Any, Any]] = {}
+
+    def take(value: Any) -> Any:
+        plain = shadow(value)
+        return trace.tracer(trace.input(plain, "", active=is_inexact(plain)))
+
+    def capture(value: Any) -> Any:
+        if id(value) not in captured:
+            captured[id(value)] = value, take(value)
+        return captured[id(value)][1]
+
+    given = [take(x) for x in carried], [take(row(shadow(x), k)) for x in stacked]
+    try:
+        closing = Closing(capture)
+        closing.see(*trees)
+        closed = closing.value(step)
+        closing.check()
+        if not any(map(is_traced, (*carried, *stacked, *(value for value, _ in captured.values())))):
+            return None
+        with state.unwatched, _Alone(trace), Quiet(warnings=False):
+            results = turn(closed, *given)
+            variables = [_variable(trace, x) for x in results]
+            trace.settle()
+    except OpenError:
+        return None
+    except Exception:  # any: the turn itself raises it again
+        return None
+    unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
+    guarded = any(isinstance(op, Guard) for op in trace.tape.ops)
+    written = any(root._is_written() for _, root in captured.values())
+    if unlike or guarded or closing.has_changed() or written or not variables:
+        return None
+    if not pays(turns, len(trace.tape)):
+        return None
+    trace.tape.results = variables
+    body = dce(roll(trace).tape)
+    return Once(body, [value for value, _ in captured.values()])
+
+
+def _variable(trace: Trace, x: Any) -> Variable:
+    """The variable of a result."""
+    if is_traced(x):
+        return x._current()[0]  # type: ignore[no-any-return]
+    return trace.append(Constant(x, typeof(x)), x)
