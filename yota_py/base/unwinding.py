@@ -134,6 +134,19 @@ class Quiet(Passing):
             self._errors.__exit__(None, None, None)
 
 
+class Apart(Passing):
+    """A block with traces of its own, perhaps none: those around hear nothing of what is computed."""
+
+    def __init__(self, traces: list[Any]) -> None:
+        self._traces, self._others = traces, state.traces
+
+    def begin(self) -> None:
+        state.traces = self._traces
+
+    def end(self) -> None:
+        state.traces = self._others
+
+
 class Uncollected(Passing):
     """A block in which Python's garbage collector does not run; blocks of several threads may overlap.
 

@@ -68,6 +68,11 @@ def compile_recorded(
     return _with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned), recorder)
 
 
+def compile_loop(recorder: Recorder) -> Program:
+    """A program for a tape that is one loop; raises ``UncompilableError`` or ``UnrolledError``."""
+    return _program(recorder.tape, lower(recorder).tape, None)
+
+
 def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     """What is compiled of a recorded call with its loops rolled up; or of the call as it is, where a kernel is missing
     for something in a loop, or a rule decides in it; then what is a loop on its tape is unrolled, too."""

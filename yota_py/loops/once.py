@@ -12,12 +12,13 @@ from typing import Any
 
 from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.types import is_inexact, typeof
-from ..base.unwinding import Passing, Quiet, state
+from ..base.unwinding import Apart, Quiet, state
+from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
-from ..tape.loop import Loop
+from ..tape.loop import Loop, players
 from ..tape.operations import Constant, Guard, Variable
 from ..tape.tape import Tape
 from ..tracing.traces import Trace
@@ -25,20 +26,7 @@ from .closed import Closing, OpenError
 from .leaves import row
 
 Turn = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
-
-
-class _Alone(Passing):
-    """A block in which there is one trace, and the code that runs is nobody's to watch."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace, self._others, self._draws = trace, state.traces, state.draws
-
-    def begin(self) -> None:
-        state.traces = [self._trace]
-
-    def end(self) -> None:
-        self._trace.alive = False
-        state.traces = self._others
+players.append(play)  # such loops are longer than those that Python has run through
 
 
 class Once:
@@ -90,10 +78,11 @@ def traced_once(
         closing.check()
         if not any(map(is_traced, (*carried, *stacked, *(value for value, _ in captured.values())))):
             return None
-        with state.unwatched, _Alone(trace), Quiet(warnings=False):
+        with state.unwatched, Apart([trace]), Quiet(warnings=False):
             results = turn(closed, *given)
             variables = [_variable(trace, x) for x in results]
             trace.settle()
+            trace.alive = False
     except OpenError:
         return None
     except Exception:  # any: the turn itself raises it again

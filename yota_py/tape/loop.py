@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ class UnrolledError(Exception):
     """A loop has steps that no kernel covers: its turns are to stand one after the other."""
 
 
+players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
+
+
 @dataclass(slots=True, eq=False)
 class Loop:
     """``loop(*carried, *stacked, *invariants) -> (*carried, *outputs)``.
@@ -27,7 +30,8 @@ class Loop:
     axis), and what is the same in all turns; its results are what is carried on, and one element of each output.
     A ``backward`` loop begins with the last elements. Of a loop that is ``lowered``, the body is made of primitives
     that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
-    primitive; ``values`` are its results where it was recorded, as long as they are wanted.
+    primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``quick`` is a body,
+    and what a player runs it with.
     """
 
     __name__ = "loop"
@@ -41,12 +45,16 @@ class Loop:
     lowered: bool = False
     entry: Any = None
     values: tuple[Any, ...] | None = None
+    quick: Any = None
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """Run it turn by turn, with NumPy; on traced values, it is one operation."""
         traced = find_traced(args)
         if traced is not None:
             return traced.__yota_record__(self, args, {})  # type: ignore[no-any-return]
+        for play in players:
+            if (results := play(self, args)) is not None:
+                return results
         return self.turn_by_turn(*args)
 
     def turn_by_turn(self, *args: Any) -> tuple[Any, ...]:

@@ -1,0 +1,107 @@
+"""Long loops that are interpreted: kernels run them, some turns at a time, if they give what NumPy gives.
+
+Whoever interprets a loop of many turns would wait for NumPy in each of them. The first turns are computed by both, and
+compared; what is left over at the end, less than is run at a time, is NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import original
+from ..base.floating import raises_errors
+from ..base.refusal import Refusal
+from ..base.settings import config
+from ..base.types import ArrayType, TupleType, typeof
+from ..base.unwinding import Apart, Quiet, state
+from ..passes.adjoint import primitive_loop
+from ..registry.tangents import getfield
+from ..tape.loop import Loop
+from ..tape.operations import Call, Guard
+from ..tape.recorder import Recorder
+from ..tape.tape import Tape
+from .compile import compile_loop
+
+TURNS = 256  # that are run at a time
+LEAST = 50_000  # operations in all turns, from which on kernels are made
+TOLERANCE = 1e-6  # of double precision; what rounding does to a sum in another order
+
+
+def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The results of a loop, for plain values; ``None`` if NumPy is to compute them."""
+    turns = loop.turns
+    if turns < 2 * TURNS or turns * len(loop.body) < LEAST or config.compile == "never" or raises_errors():
+        return None
+    known = loop.quick[1] if loop.quick is not None and loop.quick[0] is loop.body else None
+    if known is False or any(isinstance(op, Guard) for op in loop.body.ops):
+        return None
+    carry, (xs, invariants) = list(args[: loop.carried]), loop.parted(args[loop.carried :])
+    some = replace(loop, turns=TURNS, entry=None, values=None, quick=None)
+    outputs: list[list[Any]] = [[] for _ in loop.body.results[loop.carried :]]
+    for number in range(turns // TURNS):
+        start = turns - (number + 1) * TURNS if loop.backward else number * TURNS
+        given = [*carry, *(x[start : start + TURNS] for x in xs), *invariants]
+        program = _program(some, given) if known is None else known
+        results = None if program is None else _run(program, given)
+        agrees = results is not None and (number > 0 or _agree(results, some.turn_by_turn(*given)))
+        known = program if agrees else False
+        loop.quick = loop.body, known
+        if results is None or not agrees:
+            return None
+        carry = list(results[: loop.carried])
+        for output, value in zip(outputs, results[loop.carried :], strict=True):
+            output.append(value)
+    if rest := turns % TURNS:
+        part = slice(0, rest) if loop.backward else slice(turns - rest, None)
+        given = [*carry, *(x[part] for x in xs), *invariants]
+        results = replace(some, turns=rest).turn_by_turn(*given)
+        carry = list(results[: loop.carried])
+        for output, value in zip(outputs, results[loop.carried :], strict=True):
+            output.append(value)
+    order = slice(None, None, -1 if loop.backward else 1)
+    return (*carry, *(original(np.concatenate)(output[order]) for output in outputs))
+
+
+def _program(loop: Loop, args: Sequence[Any]) -> Any:
+    """A program that runs a loop; ``None`` if there are no kernels for something in it."""
+    recorder = Recorder(Tape("loop"))
+    with state.unwatched, Apart([]), Quiet(warnings=False):
+        try:
+            variables = [recorder.input(x, "") for x in args]
+            values = loop.outcome()
+            call = Call(primitive_loop(loop), tuple(variables), {}, TupleType(tuple(map(typeof, values))))
+            result = recorder.append(call, values)
+            recorder.tape.results = [
+                recorder.append(Call(getfield, (result, i), {}, typeof(value)), value) for i, value in enumerate(values)
+            ]
+            recorder.tape.leaves = [*variables]
+            return compile_loop(recorder)
+        except Exception:  # any: NumPy computes it
+            return None
+
+
+def _run(program: Any, args: Sequence[Any]) -> Sequence[Any] | None:
+    with state.unwatched, Apart([]):
+        results = program(*args)
+    return None if isinstance(results, Refusal) else results
+
+
+def _agree(have: Sequence[Any], want: Sequence[Any]) -> bool:
+    """Whether values are those that NumPy has computed, but for rounding."""
+    for x, y in zip(have, want, strict=True):
+        t = typeof(y)
+        if not isinstance(t, ArrayType) or typeof(x) != t:
+            return False
+        if not t.inexact:
+            if not original(np.array_equal)(x, y):
+                return False
+            continue
+        tolerance = TOLERANCE * float(np.finfo(t.dtype).eps / np.finfo(np.float64).eps) ** 0.5
+        size = np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
+        if not np.allclose(x, y, tolerance, tolerance * size, equal_nan=True):
+            return False
+    return True
