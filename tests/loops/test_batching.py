@@ -177,3 +177,72 @@ def test_mistakes(call: Callable[[], Any], error: type[Exception], said: str) ->
     with pytest.raises(error, match=re.escape(said)) as caught:
         call()
     assert "test_batching.py:" in str(caught.value)
+
+
+# -------------------------------------------------------------------------- programs for whole batches
+
+
+def scaled(x: Any, k: Any) -> Any:
+    return np.cumsum(x) * k + OFFSET[0]
+
+
+OFFSET = np.array([0.5])
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_axes_are_told_apart() -> None:
+    x = R.normal(size=(4, 4))
+    for _ in range(3):
+        np.testing.assert_allclose(vmap(scaled, in_axes=(0, None))(x, 2.0), 2 * np.cumsum(x, 1) + OFFSET)
+        np.testing.assert_allclose(vmap(scaled, in_axes=(1, None))(x, 2.0), 2 * np.cumsum(x.T, 1) + OFFSET)
+        np.testing.assert_allclose(vmap(scaled, in_axes=(1, None), out_axes=1)(x, 2.0), 2 * np.cumsum(x, 0) + OFFSET)
+        np.testing.assert_allclose(vmap(scaled, (0, 0))(x, x), np.cumsum(x, 1) * x + OFFSET)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_what_is_read_is_read_anew() -> None:
+    def made(rate: float, kept: np.ndarray) -> Callable[..., Any]:
+        return vmap(lambda x: rate * np.sin(x @ kept))
+
+    kept, x = np.ones(3), R.normal(size=(50, 3))
+    first, second = made(1.0, kept), made(2.0, kept)
+    for i in range(4):
+        kept[1] = i
+        np.testing.assert_allclose(first(x), np.sin(x @ kept))
+        np.testing.assert_allclose(second(x[: 10 * i + 2]), 2 * np.sin(x[: 10 * i + 2] @ kept))
+        OFFSET[0] = i
+        np.testing.assert_allclose(vmap(scaled)(x, x[:, 0]), np.cumsum(x, 1) * x[:, :1] + i)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_decisions_and_exceptions_of_examples() -> None:
+    def f(m: Any) -> Any:
+        return np.linalg.inv(m) if m[0, 0] > 0 else m
+
+    mapped, ms = vmap(f), np.stack([np.eye(2) * s for s in (1.0, -2.0, 4.0, 0.5) * 15])
+    for turned in (1.0, -1.0, 1.0):
+        np.testing.assert_allclose(mapped(turned * ms), np.stack([f(m) for m in turned * ms]))
+    ms[3, 1] = 0
+    for _ in range(3):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            mapped(ms)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_what_examples_do_besides() -> None:
+    seen: list[Any] = []
+    total = np.zeros(2)
+
+    def f(x: Any) -> Any:
+        seen.append(x)
+        total[:] += x
+        return x * np.random.normal()
+
+    mapped, x = vmap(f), np.ones((30, 2))
+    for i in range(1, 5):
+        np.random.seed(i)
+        expected = np.random.normal(size=30)
+        np.random.seed(i)
+        np.testing.assert_allclose(mapped(x)[:, 0], expected)
+        assert len(seen) == 30 * i
+        assert total.tolist() == [30 * i, 30 * i]

@@ -12,6 +12,8 @@ from ..base.containers import items_of, keys_of
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, is_integer, typeof
 from ..base.unwinding import state
+from ..cache.functions import FunctionCache, cache_for
+from ..cache.whole import Whole
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, outline, unflatten
@@ -31,6 +33,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     Each number and array in what ``f`` returns, in any nesting of containers, is stacked along the axis ``out_axes``,
     one for all or a container of the structure of the result, in an array of its dtype; ``None`` stays ``None``. For a
     batch without examples, ``f`` is called once, with zeros, to know what the results are to be empty arrays of.
+
+    When that pays, calls for batches of the same shapes run a program for the whole batch, as with ``jit`` (unless
+    ``in_axes`` or ``out_axes`` hold other containers than tuples, lists and dicts); what ``f`` does besides, it does.
 
     Raises ``TypeError`` for axes that are no integers, of another structure than their argument, or given for what is
     no array, and for results that differ in structure or shape; ``ValueError`` for an axis that an array has not, for
@@ -57,8 +62,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     who = f"vmap of {name_of(f)}"
 
     @wraps(f)
-    @folded
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def looped(*args: Any, **kwargs: Any) -> Any:
         examples = _Examples(who, in_axes, args, kwargs)
         out = Stacks(who, "the result")
         for k in range(examples.count) if examples.count else (None,):
@@ -70,8 +74,27 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         axes = _out_axes(who, out_axes, out)
         return unflatten(out.spec, out.leaves(axes, none=examples.count == 0))
 
+    cache = _cache_for(f, in_axes, out_axes)
+
+    @wraps(f)
+    @folded
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        return looped(*args, **kwargs) if state.traces or cache is None else cache(looped, args, kwargs, None)
+
     batched.__yota_batched__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
     return batched
+
+
+def _cache_for(f: Any, in_axes: Any, out_axes: Any) -> FunctionCache | None:
+    """The cache of a function for these axes, which are known by what they print; ``None`` if they are not."""
+    if not all(map(_is_plain, (in_axes, out_axes))):
+        return None
+    return cache_for(f, Whole(f"vmap(in_axes={in_axes!r}, out_axes={out_axes!r})"))
+
+
+def _is_plain(axes: Any) -> bool:
+    items = axes.items() if type(axes) is dict else axes if type(axes) in (tuple, list) else None
+    return type(axes) in (int, str, type(None)) if items is None else all(map(_is_plain, items))
 
 
 class _Examples:
