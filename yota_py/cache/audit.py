@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 
 from ..base import locks
+from ..base.generators import Draws
 from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
+from ..tape.trees import flatten
 from .check import Comparison, explained, largest, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
+from .times import without_times
 from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
@@ -138,7 +141,7 @@ class _Audit:
     def finding(self) -> Finding:
         """Interpret the call and compare."""
         result, error, guards = None, None, None
-        with Uncompiled(), Quiet(warnings=self.others):
+        with Uncompiled(), Quiet(warnings=self.others), Draws() as heard:
             try:
                 result, guards = self.mode.reference(self.call)
             except Exception as raised:
@@ -150,9 +153,14 @@ class _Audit:
             self.comparison.differ("the call", f"returns {has}, and should raise {said}")
         else:
             self.comparison.compare(self.rehearsal.result, result, "the result")
+        if error is None and not self.mode.effects:  # of a function that is called as it is, nobody hears them
+            self._compare_told(heard.told)
         if error is None:
             self._compare_effects()
             self.comparison.sharing()
+        self.comparison.differences = without_times(
+            self.comparison.differences, self.variant.program.tape, self.rehearsal.times, self.rehearsal.outputs
+        )
         if not self.comparison.differences or self._is_nobodys_fault():
             self.variant.audits.suspect = frozenset()
             return self._right(result, error)
@@ -209,6 +217,16 @@ class _Audit:
             for i, (have, want) in enumerate(zip(planned, of, strict=False)):
                 if have is not want:
                     self.comparison.compare(have, want, f"{path}[{i}]")
+
+    def _compare_told(self, told: list[tuple[Any, Any]]) -> None:
+        """What outputs would tell, with what they have told: values, whatever objects have them."""
+        (have, spec), (want, expected) = flatten([*self.rehearsal.told]), flatten(told)
+        if spec != expected:
+            said = reprlib.repr(self.rehearsal.told), reprlib.repr(told)
+            self.comparison.differ("what it prints", f"is {said[0]}, and should be {said[1]}")
+            return
+        for x, y in zip(have, want, strict=True):
+            self.comparison.compare_values(x, y, "what it prints")
 
     def _compare_contents(self) -> None:
         written = [target for target, _ in self.rehearsal.copies]

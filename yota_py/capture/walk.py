@@ -23,8 +23,8 @@ from ..errors import Abandoned
 from ..registry.contents import copy_of, is_known, parts_of, unchanged
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
-from ..tracing.draws import is_recordable
 from ..tracing.foreign import kind_of
+from ..tracing.shells import is_recordable
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
 from . import kinds
@@ -269,7 +269,7 @@ class Captures:
         self.exchange.look_after(namespace, names)
         if name in namespace:
             value, slot = original(namespace[name]), names.item(literal(name))
-            if kinds.problem_if_called(value):  # which is heard of
+            if kinds.problem_if_called(value) and stand_in_for(value) is None:  # which is heard of
                 self.guards.require_is(self.guards.local(slot, name, site), value)
             else:
                 self._read(namespace[name], slot, Item(namespace, name), name, site, name)

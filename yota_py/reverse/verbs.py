@@ -13,6 +13,7 @@ import numpy as np
 import optree
 
 from ..base.containers import LEAVES, NAMESPACE, item
+from ..base.impure import Impure
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
@@ -131,7 +132,7 @@ def positions(sources: Sequence[Source]) -> tuple[int, ...]:
 def differentiable(op: Call) -> bool:
     """Whether a derivative flows through a call."""
     entry = primitive_of(op.fn)
-    if entry is not None and entry.nondiff:
+    if isinstance(op.fn, Impure) if entry is None else entry.nondiff:
         return False
     return not isinstance(op.type, ArrayType) or op.type.inexact
 
