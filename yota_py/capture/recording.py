@@ -162,7 +162,8 @@ class Recording:
             raise trace.refused
         self.captures.comparisons.settle()
         self.captures.finish()
-        trace.problems += problems_of_decisions(trace)
+        if trace.draws or trace.clocks:
+            trace.problems += problems_of_decisions(trace)
         if not trace.effects:
             self._heed_identities()
         if (key := _traced_key(out)) is not None:

@@ -18,7 +18,7 @@ from ..base.ownership import is_library_frame, is_ours
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..registry.patches import patch
-from ..tape.operations import Call, Guard, Variable, operands, user_site
+from ..tape.operations import Call, Guard, Variable, operands
 from .traces import LARGE, Status, Trace
 
 FEW_DECISIONS = 2  # on whole numbers: with more, each call may take others
@@ -33,10 +33,8 @@ def _read(clock: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
     trace: Trace = state.traces[0]
     with state.unwatched:
         value = clock(*args, **kwargs)
-        by_library = is_library_frame(frame)
-        if by_library or (type(value) is int and value >= LARGE):
-            what = "a function of a library" if by_library else "it"
-            problem = f"{user_site()}: {what} calls {clock.__name__}, whose answer may differ next time"
+        if is_library_frame(frame) or (type(value) is int and value >= LARGE):
+            problem = f"it calls {clock.__name__}, whose answer may differ next time"
             if trace.effects and trace.give_up is not None:
                 trace.give_up(problem)
             trace.problems.append(problem)
@@ -68,8 +66,6 @@ def _last(trace: Trace) -> list[Variable] | None:
 def problems_of_decisions(trace: Trace) -> list[str]:
     """Why decisions that a function has taken on drawn numbers and times are none that other calls take; nothing if
     they may: they are true or false, or a few whole numbers."""
-    if not (trace.draws or trace.clocks):
-        return []
     varies: set[int] = set()
     values = []
     for var, op in trace.tape:

@@ -15,7 +15,7 @@ from ..base.impure import Line, Output
 from ..base.ownership import is_library_frame, is_ours
 from ..base.unwinding import state
 from ..registry.patches import patch
-from ..tape.operations import levels_to_user, user_site
+from ..tape.operations import user_site
 from .outputs import problem_of, record
 from .shells import recording, stand_in_class
 
@@ -58,9 +58,17 @@ def _unrecorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, 
             trace.give_up(problem)
         trace.problems.append(problem)
     if name in _FUNCTIONS:  # it says who has called it
-        kwargs = {**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + levels_to_user() - 1}
+        kwargs = {**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + _levels()}
     with state.unwatched:
         return _FUNCTIONS[name](*args, **kwargs) if of is None else getattr(of, name)(*args, **kwargs)
+
+
+def _levels() -> int:
+    """How many frames of ours a logger finds before it comes to those that call it: it does not count its own."""
+    levels, frame = 0, sys._getframe(1)
+    while is_ours(frame) and frame.f_back is not None:
+        levels, frame = levels + 1, frame.f_back
+    return levels
 
 
 def _get(name: Any = None) -> Any:

@@ -91,7 +91,7 @@ def _unrecorded(args: tuple[Any, ...], kwargs: Mapping[str, Any], problem: str) 
 def record(fn: Output, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Append an output to the outermost tape; it happens now, unless the trace has effects."""
     trace = state.traces[0]
-    shown = _changed(_labelled if trace.labels else shadow, args)
+    shown = _changed(_labelled if trace.labels and fn.do is printing else shadow, args)
     names, _ = trace.split(_changed(lambda tracer: _of(trace, tracer), args))
     trace.append(Call(fn, names, dict(kwargs), typeof(None), trace.origin()), None)
     if not trace.effects:
