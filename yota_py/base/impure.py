@@ -7,9 +7,30 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from string import Formatter
+from typing import Any, NamedTuple
 
 from .unwinding import state
+
+
+class Text(NamedTuple):
+    """A text that is made of ``values``, as by ``template.format(*values)``."""
+
+    template: str
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return self.template.format(*self.values)
+
+    def __repr__(self) -> str:
+        """As an f-string of the values."""
+        text, values = "", iter(self.values)
+        for part, field, spec, conversion in Formatter().parse(self.template):
+            text += part.replace("{", "{{").replace("}", "}}")
+            if field is not None:
+                converted = f"!{conversion}" if conversion else ""
+                text += f"{{{next(values)!r}{converted}{':' + spec if spec else ''}}}"
+        return f"f{text!r}"
 
 
 class Impure:
@@ -57,7 +78,7 @@ class Output(Impure):
         if state.untold:
             state.untold -= 1
         else:
-            self.do(of, *args, **kwargs)
+            self.do(of, *(str(x) if type(x) is Text else x for x in args), **kwargs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import copy
 import reprlib
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..base import locks
 from ..base.generators import Draws
+from ..base.impure import Text
 from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
@@ -221,6 +223,9 @@ class _Audit:
     def _compare_told(self, told: list[tuple[Any, Any]]) -> None:
         """What outputs would tell, with what they have told: values, whatever objects have them."""
         (have, spec), (want, expected) = flatten([*self.rehearsal.told]), flatten(told)
+        if spec != expected or [x for x in have if type(x) is str] != [x for x in want if type(x) is str]:
+            # a number may be a constant of a text, for one of them
+            (have, spec), (want, expected) = flatten(_as_texts(self.rehearsal.told)), flatten(_as_texts(told))
         if spec != expected:
             said = reprlib.repr(self.rehearsal.told), reprlib.repr(told)
             self.comparison.differ("what it prints", f"is {said[0]}, and should be {said[1]}")
@@ -262,6 +267,10 @@ class _Audit:
         if isinstance(again, Refusal):
             return True
         return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
+
+
+def _as_texts(told: Sequence[tuple[Any, Any]]) -> list[Any]:
+    return [(tuple(str(x) if type(x) is Text else x for x in args), kwargs) for args, kwargs in told]
 
 
 def _where(key: Any, item: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..base.impure import Output
+from ..base.impure import Output, Text
 from ..engine.compile import UncompilableError
 from ..tape.operations import Call, Variable, operands, paths
 from ..tracing.logs import LOGGERS
@@ -52,4 +52,6 @@ class Telling:
         if type(x) is dict:
             return f"{{{', '.join(f'{self._constant(key)}: {self._text(item, values)}' for key, item in x.items())}}}"
         items = "".join(f"{self._text(item, values)}, " for item in x)
+        if type(x) is Text:
+            return f"{self._constant(Text)}({items})"
         return f"({items})" if type(x) is tuple else f"[{items}]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 from ..base.impure import Line, Output
@@ -18,6 +19,7 @@ from ..registry.patches import patch
 from ..tape.operations import user_site
 from .outputs import problem_of, record
 from .shells import recording, stand_in_class
+from .texts import tellers, with_texts
 
 _LEVELS = {
     "debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "warn": logging.WARNING,
@@ -27,11 +29,12 @@ _LEVELS = {
 
 def _log(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """A method of a logger, or a function of ``logging``, if it is ``of`` no logger."""
-    if not state.traces or state.suspended or _is_called_by_library():
+    if not state.traces or state.suspended or is_library_frame(frame := _caller()):
         return _unrecorded(of, name, args, kwargs, "a library logs something")
-    level, given = _LEVELS.get(name), args
+    told = with_texts(args, frame)
+    level, given = _LEVELS.get(name), told
     if name == "log" and args and type(args[0]) is int:
-        level, given = args[0], args[1:]
+        level, given = args[0], told[1:]
     site, known = user_site(), not (kwargs.keys() - {"extra"})
     problem = problem_of(given, kwargs.values(), "logs") if known and level is not None and given else "it logs more"
     if problem or level is None or site is None:
@@ -42,11 +45,12 @@ def _log(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return None
 
 
-def _is_called_by_library() -> bool:
-    frame = sys._getframe(2)
+def _caller() -> FrameType:
+    """The frame that has called what stands in for a function."""
+    frame = sys._getframe(1)
     while is_ours(frame) and frame.f_back is not None:
         frame = frame.f_back
-    return is_library_frame(frame)
+    return frame
 
 
 def _unrecorded(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], why: str = "") -> Any:
@@ -74,7 +78,7 @@ def _levels() -> int:
 def _get(name: Any = None) -> Any:
     """The stand-in for ``getLogger``: there is one of each name, for good."""
     logger = _get_logger(name)
-    traced = state.traces and not state.suspended and type(logger) in LOGGERS and not _is_called_by_library()
+    traced = state.traces and not state.suspended and type(logger) in LOGGERS and not is_library_frame(_caller())
     return recording(logger) if traced and (name is None or type(name) is str) else logger
 
 
@@ -82,7 +86,9 @@ LOGGERS = (logging.Logger, logging.RootLogger)
 _get_logger = logging.getLogger
 _FUNCTIONS = {name: getattr(logging, name) for name in (*_LEVELS, "log") if hasattr(logging, name)}
 for _class in LOGGERS:
-    stand_in_class(_class, "a logger", _log, (*_LEVELS, "log"), _unrecorded)
+    _stand_in = stand_in_class(_class, "a logger", _log, (*_LEVELS, "log"), _unrecorded)
+    tellers.update(id(vars(_stand_in)[name]) for name in (*_LEVELS, "log") if hasattr(_class, name))
+tellers.update(map(id, _FUNCTIONS.values()))
 for _name in _FUNCTIONS:
     patch(logging, _name, lambda *args, _name=_name, **kwargs: _log(None, _name, args, kwargs), anywhere=True)
 patch(logging, "getLogger", _get, anywhere=True)

@@ -15,18 +15,18 @@ import numpy as np
 
 from ..base.containers import mapped
 from ..base.dispatch import find_traced, is_traced, originals, shadow
-from ..base.impure import STREAMS, Output, printing
+from ..base.impure import STREAMS, Output, Text, printing
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..tape.operations import Call, substitute, user_site
 from .disguise import BY_ORIGINAL, Builtins
 from .stand_ins import suspended
+from .texts import tellers, texts_known, with_texts
 from .tracer import Tracer
 
 _LEAVES = frozenset([str, bytes, int, float, complex, bool, NoneType, range, type, type(Ellipsis)])
 _CONTAINERS = (tuple, list, dict)
 _OTHER_STREAMS = frozenset(f"__{name}__" for name in STREAMS)  # which may be the same, and stay
-MAX_TEXTS = 64  # of traced values, of which it is asked whether they are printed
 
 
 def _print(*args: Any, **kwargs: Any) -> None:
@@ -37,6 +37,7 @@ def _print(*args: Any, **kwargs: Any) -> None:
     if state.suspended or (to := _stream(kwargs)) is None:
         _unrecorded(args, kwargs, "it prints")
         return
+    args = with_texts(args, sys._getframe(1))
     options = {key: value for key, value in kwargs.items() if key != "file"}
     if problem := problem_of(args, options.values(), "prints"):
         _unrecorded(args, kwargs, f"{user_site()}: {problem}")
@@ -59,8 +60,7 @@ def problem_of(args: Collection[Any], options: Collection[Any], does: str) -> st
     wrong = [x for x in args if not _is_followed(x)] + [x for x in options if find_traced((x,)) or not _is_followed(x)]
     if wrong:
         return f"it {does} a {type(wrong[0]).__name__}, which cannot be followed"
-    texts = state.traces[0].texts[-MAX_TEXTS:]
-    if any(text in x for x in args if type(x) is str for text in texts):
+    if any(text in x for x in args if type(x) is str for text in texts_known()):
         instead = 'print("x is", x)' if does == "prints" else 'logger.info("x is %s", x)'
         return f"it {does} a text that is made of traced values, another one each time. Give it the values: {instead}"
     return ""
@@ -72,6 +72,8 @@ def _is_followed(value: Any) -> bool:
         return isinstance(value, Tracer) and isinstance(typeof(value._current()[1]), ArrayType)
     if type(value) is dict and not all(type(key) in _LEAVES for key in value):
         return False
+    if type(value) is Text:
+        return all(map(_is_followed, value.values))
     if type(value) in _CONTAINERS:
         return all(map(_is_followed, value.values() if type(value) is dict else value))
     return type(value) in _LEAVES or isinstance(value, np.generic | np.dtype) or type(value) is np.ndarray
@@ -85,6 +87,7 @@ def _unrecorded(args: tuple[Any, ...], kwargs: Mapping[str, Any], problem: str) 
     if trace.effects and trace.give_up is not None:
         trace.give_up(problem)
     trace.problems.append(problem)
+    args = tuple(str(_changed(shadow, x)) if type(x) is Text else x for x in args)
     _UNRECORDED.tell("", _changed(_labelled if trace.labels else shadow, args), kwargs)
 
 
@@ -129,6 +132,9 @@ class _Labelled:
     def __str__(self) -> str:
         return f"{self._value} ({self._label})"
 
+    def __format__(self, spec: str) -> str:
+        return f"{self._value:{spec}} ({self._label})"
+
     def __repr__(self) -> str:
         return f"{self._value!r} ({self._label})"
 
@@ -139,4 +145,5 @@ def _labelled(tracer: Tracer) -> Any:
 
 vars(Builtins)["print"] = _print
 originals[id(_print)] = print
+tellers.add(id(print))
 BY_ORIGINAL[id(print)] = _print

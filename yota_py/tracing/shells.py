@@ -68,14 +68,16 @@ _CLASSES: dict[type, type] = {}
 def stand_in_class(
     base: type, what: str, record: Callable[..., Any], recorded: Collection[str], unrecorded: Callable[..., Any],
     **own: Any,
-) -> None:  # fmt: skip
-    """Let objects of a class have stand-ins: methods that are ``recorded`` are called by ``record(object, name, args,
-    kwargs)``, others by ``unrecorded``, which may be told why; ``own`` are further attributes of the stand-ins."""
+) -> type:  # fmt: skip
+    """Let objects of a class have stand-ins, whose class it returns: methods that are ``recorded`` are called by
+    ``record(object, name, args, kwargs)``, others by ``unrecorded``, which may be told why; ``own`` are further
+    attributes."""
     own = {"__module__": __name__, "_what": what, "_unrecorded": staticmethod(unrecorded), **own}
     for name in dir(base):
         if name[0] != "_" and name not in own and callable(getattr(base, name)):
             own[name] = _method(name, record if name in recorded else unrecorded)
-    _CLASSES[base] = type(base.__name__, (_Recording, base), own)
+    _CLASSES[base] = made = type(base.__name__, (_Recording, base), own)
+    return made
 
 
 def is_recording(value: Any) -> bool:

@@ -28,7 +28,7 @@ from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
 from .operators import Operators
-from .texts import text_of
+from .texts import Formatting, text_of
 
 T = TypeVar("T")
 
@@ -195,7 +195,7 @@ class Tracer(Operators):
         return self._text(str)
 
     def __format__(self, spec: str) -> str:
-        return self._text(lambda value: format(value, spec))
+        return self._text(Formatting(spec))
 
     def _text(self, test: Callable[[Any], str]) -> str:
         return text_of(self, test, sys._getframe(2))
