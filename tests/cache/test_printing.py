@@ -440,6 +440,47 @@ def test_threads(every_policy: None) -> None:
     assert sorted(lines) == sorted("".join(printed(several(), x) for x in XS).splitlines() * 4)
 
 
+@pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning")
+@pytest.mark.parametrize("transform", [value_and_grad, jit])
+def test_threads_that_the_function_starts(transform: Any, every_policy: None) -> None:
+    def f(x: Any) -> Any:
+        worker = threading.Thread(target=lambda: print("in a thread"))
+        worker.start()
+        worker.join()
+        print("x", x)
+        return x * x
+
+    made = transform(f)
+    for x in XS:
+        assert printed(made, x) == f"in a thread\nx {x}\n"
+
+
+def test_other_threads_meanwhile() -> None:
+    """What another thread prints while this one traces is none of the function's prints."""
+    going, stop = threading.Event(), threading.Event()
+    out = io.StringIO()
+
+    def work() -> None:
+        while not stop.is_set():
+            print("elsewhere", file=out)
+            going.set()
+
+    def f(x: Any) -> Any:
+        print("x", x)
+        return x * x
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        going.wait(10.0)
+        df = value_and_grad(f)
+        assert [printed(df, x) for x in XS] == [f"x {x}\n" for x in XS]
+        assert served(df) == len(XS) - 1
+    finally:
+        stop.set()
+        worker.join()
+
+
 # -- tapes, explanations, what is not followed
 
 

@@ -86,7 +86,7 @@ LOGGERS = (logging.Logger, logging.RootLogger)
 _get_logger = logging.getLogger
 _FUNCTIONS = {name: getattr(logging, name) for name in (*_LEVELS, "log") if hasattr(logging, name)}
 for _class in LOGGERS:
-    _stand_in = stand_in_class(_class, "a logger", _log, (*_LEVELS, "log"), _unrecorded)
+    _stand_in = stand_in_class(_class, "a logger", _log, (*_LEVELS, "log"), _unrecorded, shared=True)
     tellers.update(id(vars(_stand_in)[name]) for name in (*_LEVELS, "log") if hasattr(_class, name))
 tellers.update(map(id, _FUNCTIONS.values()))
 for _name in _FUNCTIONS:

@@ -20,7 +20,8 @@ from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..tape.operations import Call, substitute, user_site
 from .disguise import BY_ORIGINAL, Builtins
-from .stand_ins import suspended
+from .shells import may_have_started
+from .stand_ins import Installed, suspended
 from .texts import tellers, texts_known, with_texts
 from .tracer import Tracer
 
@@ -32,6 +33,9 @@ _OTHER_STREAMS = frozenset(f"__{name}__" for name in STREAMS)  # which may be th
 def _print(*args: Any, **kwargs: Any) -> None:
     """The stand-in for ``print``."""
     if not state.traces:
+        for trace in [user._trace for user in [*Installed._users]]:
+            if may_have_started(trace):
+                trace.problems.append("a thread prints that it has started")
         print(*args, **kwargs)
         return
     if state.suspended or (to := _stream(kwargs)) is None:

@@ -50,9 +50,15 @@ class _Recording:
         return self._unrecorded(self._real, "__reduce_ex__", (protocol,), {})
 
 
-def _method(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+def may_have_started(trace: Any) -> bool:
+    """Whether another thread than that of a trace may be one that the traced function has started, or woken."""
+    return trace.alive and trace.comparisons is not None and not trace.comparisons.is_heard
+
+
+def _method(name: str, call: Callable[..., Any], shared: bool) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not state.traces and self._trace.alive:  # it is another thread
+        is_another = not state.traces and self._trace.alive  # thread
+        if is_another and (may_have_started(self._trace) or not shared):
             self._trace.problems.append(f"{self._what} is used by other threads")
             if self._trace.effects:
                 self._trace.refuse(f"a thread that uses {self._what}")
@@ -67,15 +73,15 @@ _CLASSES: dict[type, type] = {}
 
 def stand_in_class(
     base: type, what: str, record: Callable[..., Any], recorded: Collection[str], unrecorded: Callable[..., Any],
-    **own: Any,
+    shared: bool = False, **own: Any,
 ) -> type:  # fmt: skip
     """Let objects of a class have stand-ins, whose class it returns: methods that are ``recorded`` are called by
-    ``record(object, name, args, kwargs)``, others by ``unrecorded``, which may be told why; ``own`` are further
-    attributes."""
+    ``record(object, name, args, kwargs)``, others by ``unrecorded``, which may be told why. Those that are ``shared``
+    other threads may use meanwhile; ``own`` are further attributes."""
     own = {"__module__": __name__, "_what": what, "_unrecorded": staticmethod(unrecorded), **own}
     for name in dir(base):
         if name[0] != "_" and name not in own and callable(getattr(base, name)):
-            own[name] = _method(name, record if name in recorded else unrecorded)
+            own[name] = _method(name, record if name in recorded else unrecorded, shared)
     _CLASSES[base] = made = type(base.__name__, (_Recording, base), own)
     return made
 
