@@ -135,6 +135,27 @@ def test_decisions(every_policy: None) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning")
+def test_a_loop_until_a_time() -> None:
+    """There are no end of paths: few of them are compiled."""
+    config.roll = False
+
+    def f(x: Any) -> Any:
+        end = time.perf_counter() + 2e-4 * x
+        while time.perf_counter() < end:
+            x = x + 1e-9
+        return x
+
+    try:
+        df = value_and_grad(f)
+        for n in range(40):
+            value, slope = df(1.0 + n % 3)
+            assert 1.0 <= value < 3.1 and slope == 1.0
+    finally:
+        config.roll = True
+    assert all(entry.paths <= 17 for entry in explain(df)[0].entries)
+
+
+@pytest.mark.filterwarnings("ignore::yota_py.errors.UncachedWarning")
 def test_texts_and_numbers_of_times(every_policy: None) -> None:
     def f(x: Any) -> Any:
         return x * len(f"{time.perf_counter():.3f}") + 0.0 * int(time.time())

@@ -102,8 +102,12 @@ def record(fn: Output, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None
     names, _ = trace.split(_changed(lambda tracer: _of(trace, tracer), args))
     trace.append(Call(fn, names, dict(kwargs), typeof(None), trace.origin()), None)
     if not trace.effects:
-        with suspended:
-            fn.tell(fn.of, shown, kwargs)
+        try:
+            with suspended:
+                fn.tell(fn.of, shown, kwargs)
+        except Exception:  # any: the function may catch it, as in ``Trace.record``
+            trace.problems.append(f"{fn.name} raised an exception")
+            raise
 
 
 def tell(trace: Any, op: Call) -> None:
