@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fractions
 import functools
-import os
 import pickle
 import re
 import struct
