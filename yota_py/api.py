@@ -217,7 +217,7 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
     >>> len(trace(lambda x: np.exp(x) + x, 1.0))
     3
     """
-    return roll(record_call(f, args, kwargs, derived=False)).tape
+    return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
 
 
 @folded
@@ -231,7 +231,7 @@ def gradtape(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any)
     (16.0, (np.float64(8.0),))
     """
     heed_habits(f, args, kwargs, "gradtape")
-    source = record_call(f, args, kwargs)
+    source = record_call(f, args, kwargs, labels=True)
     require_active(source.tape, f, args, kwargs)
     with suppress(UnrolledError, YotaError):  # of a rule, in a loop's body: turn by turn, it may do
         return differentiate(roll(source), with_floats(seed)).tape

@@ -114,7 +114,7 @@ def test_compile_on_request_and_never(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_compiled_is_called() -> None:
     @jit
     def timed(x: Any) -> Any:
-        x += time.perf_counter()
+        x += time.time_ns()
         return x
 
     @jit
@@ -131,7 +131,7 @@ def test_what_cannot_be_compiled_is_called() -> None:
     assert [str(w.message).partition(",")[0] for w in caught] == [
         f"{name} is called as it is at each call" for name in ("timed", "growing")
     ]
-    assert "it calls perf_counter" in explain(timed)[0].problems[0]
+    assert "it calls time_ns" in explain(timed)[0].problems[0]
     with pytest.raises(errors.CompileError, match="items of a list"):
         growing.compile(np.ones(2), [])
 

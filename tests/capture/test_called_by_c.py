@@ -11,21 +11,21 @@ import os
 import time
 import types
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Any
 
 import pytest
 
 from yota_py import gradient, jit
 
-now = functools.partial(time.time)
-table: dict[str, Any] = {"now": time.monotonic_ns}
+now = functools.partial(time.time_ns)  # too large a number to compute with
+table: dict[str, Any] = {"now": time.time_ns}
 HERE = __file__
 DEBUG = False
 
 
 class Clock:
-    __call__ = staticmethod(time.time)
+    __call__ = staticmethod(time.time_ns)
 
 
 clock = Clock()
@@ -34,15 +34,15 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "partial": lambda x: x * now(), "a new partial": lambda x: x * functools.partial(time.time_ns)(),
     "map": lambda x: x * sum(s.st_atime_ns for s in map(os.stat, [HERE])),
     "operator.call": lambda x: x * operator.call(time.time_ns),
-    "an iterator": lambda x: x * next(iter(time.time, None)),
-    "a default": lambda x: x * collections.defaultdict(time.time)["a"],
-    "starmap": lambda x: x * next(itertools.starmap(time.time, [()])),
-    "a method": lambda x: x * types.MethodType(operator.call, time.time)(),
-    "its __call__": lambda x: x * time.time.__call__(), "a class": lambda x: x * clock(),
-    "a memo": lambda x: x * functools.lru_cache(None)(time.time)(),
+    "an iterator": lambda x: x * next(iter(time.time_ns, None)),
+    "a default": lambda x: x * collections.defaultdict(time.time_ns)["a"],
+    "starmap": lambda x: x * next(itertools.starmap(time.time_ns, [()])),
+    "a method": lambda x: x * types.MethodType(operator.call, time.time_ns)(),
+    "its __call__": lambda x: x * time.time_ns.__call__(), "a class": lambda x: x * clock(),
+    "a memo": lambda x: x * functools.lru_cache(None)(time.time_ns)(),
     "entropy": lambda x: x * max(map(max, map(os.urandom, [6]))), "a table": lambda x: x * operator.call(table["now"]),
-    "imported by name": lambda x: x * functools.partial(perf_counter)(),
-    "sorted": lambda x: x * len(sorted([b"a"], key=os.path.lexists and os.fsencode)) * operator.call(perf_counter),
+    "imported by name": lambda x: x * functools.partial(time_ns)(),
+    "sorted": lambda x: x * len(sorted([b"a"], key=os.path.lexists and os.fsencode)) * operator.call(time_ns),
 }  # fmt: skip
 
 

@@ -141,14 +141,14 @@ class _Text(io.StringIO):
 _TEXT = _Text()
 _UNIFORM = hidden(random.uniform)
 _OUTSIDE: dict[str, Callable[[Any], Any]] = {
-    "a function": lambda x: x + time.time(),
+    "a function": lambda x: x + time.time_ns(),
     "by other arguments": lambda x: x + time.clock_gettime(*[time.CLOCK_MONOTONIC]),
     "a method": lambda x: x + random.Random.random(*hidden(random._inst)),  # type: ignore[attr-defined]
     "in a library": lambda x: x + sum(g(1.0, 2.0) for g in _UNIFORM),
-    "in a comprehension": lambda x: x + sum([time.time() for _ in range(2)]),
-    "in a function of ours": lambda x: x + grad(lambda y: y + time.time(), x)[0],
-    "after an operation": lambda x: x * x + np.sin(x) * time.time(),
-    "after a nested trace": lambda x: x + grad(lambda y: y * y, 3.0)[0] + time.time(),
+    "in a comprehension": lambda x: x + sum([time.time_ns() for _ in range(2)]),
+    "in a function of ours": lambda x: x + grad(lambda y: y + time.time_ns(), x)[0],
+    "after an operation": lambda x: x * x + np.sin(x) * time.time_ns(),
+    "after a nested trace": lambda x: x + grad(lambda y: y * y, 3.0)[0] + time.time_ns(),
     "a method of a derived class": lambda x: x + _TEXT.write("text"),
     "by keyword": lambda x: x + os.stat(path=os.sep).st_size,
 }
@@ -164,7 +164,7 @@ def test_after_an_operation_that_fails(way: str) -> None:
         try:
             np.linalg.inv(x)
         except np.linalg.LinAlgError:
-            return np.sum(x) * time.time()
+            return np.sum(x) * time.time_ns()
 
     assert any("it calls time" in p for p in problems(f, np.zeros((2, 2))))
 
@@ -196,9 +196,9 @@ def test_other_threads_are_not_heard(way: str) -> None:
 
     def work() -> None:
         started.acquire()
-        for g in hidden(lambda: scale * time.time()):
+        for g in hidden(lambda: scale * time.time_ns()):
             g()
-        _ask(time.time)
+        _ask(time.time_ns)
         done.release()
 
     for _ in range(3):
@@ -329,7 +329,7 @@ def test_another_monitoring_tool_keeps_running() -> None:
         return once(y)
 
     def once(y: Any) -> Any:
-        return y + time.time()
+        return y + time.time_ns()
 
     def start(code: types.CodeType, offset: int) -> None:
         started.append(code.co_name)
@@ -364,7 +364,7 @@ def test_another_monitoring_tool_keeps_running() -> None:
     assert started.count("f") == started.count("once") == 5
     first = f.__code__.co_firstlineno
     assert lines == [first + 1, first + 2] * 5
-    assert disabled == ["time"]
+    assert disabled == ["time_ns"]
 
 
 @needs_monitoring
@@ -374,7 +374,7 @@ def test_without_a_free_tool_id() -> None:
         monitoring.use_tool_id(tool, "test")
     try:
         assert problems(lambda x: x * x) == []
-        assert any("it calls time" in p for p in problems(lambda x: x * time.time()))
+        assert any("it calls time" in p for p in problems(lambda x: x * time.time_ns()))
         assert [monitoring.get_tool(tool) for tool in TOOL_IDS] == ["test"] * len(TOOL_IDS)
     finally:
         for tool in TOOL_IDS:
@@ -439,7 +439,7 @@ def test_names_in_a_lazy_type(way: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- printing
 
 
-def test_a_printed_value_and_its_variable(way: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_printed_value(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
         y = x * x
         print(y)
@@ -449,7 +449,7 @@ def test_a_printed_value_and_its_variable(way: str, capsys: pytest.CaptureFixtur
     for i in range(4):
         x = 1.0 + i
         assert grad(f, x) == (x * x, (2 * x,))
-        assert capsys.readouterr().out == f"{x * x} (%2)\ny = {x * x} (%2) [{x * x} (%2)]!\n"
+        assert capsys.readouterr().out == f"{x * x}\ny = {x * x} [{x * x}]!\n"
 
 
 def test_a_printed_array(way: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -459,7 +459,7 @@ def test_a_printed_array(way: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     for i in range(4):
         grad(f, np.array([1.0, 2.0 + i]))
-        assert capsys.readouterr().out == f"[1. {2 + i}.] (%1) 1.0 (%2) (2,)\n"
+        assert capsys.readouterr().out == f"[1. {2 + i}.] 1.0 (2,)\n"
 
 
 def test_a_text_of_a_value_stays_a_decision(way: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -467,9 +467,9 @@ def test_a_text_of_a_value_stays_a_decision(way: str, capsys: pytest.CaptureFixt
         print(str(x), f"{x}", repr(x), format(x, ".1f"))
         return x * x
 
-    assert problems(f) == ["it prints"]
+    assert [p.partition(": ")[2][:25] for p in problems(f)] == ["it prints a text that is m"[:25]]
     assert capsys.readouterr().out == "2.0 2.0 2.0 2.0\n"
-    assert decisions(f) == ["2.0"] * 4
+    assert decisions(f) == ["2.0"] * 3  # of the f-string, print makes another one at each call
 
 
 def test_printing_is_no_decision(way: str) -> None:
@@ -478,7 +478,7 @@ def test_printing_is_no_decision(way: str) -> None:
         return x * x
 
     assert decisions(f) == []
-    assert "it prints" in problems(f)
+    assert problems(f) == []
 
 
 def test_another_print_that_decides(way: str) -> None:

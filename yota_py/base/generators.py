@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .impure import Impure
 from .unwinding import Passing, state
 
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
@@ -52,9 +53,12 @@ def put_back(generator: Any, known: Any) -> None:
 
 
 class Draws(Passing):
-    """A block in which it is noted in which states generators were before they drew."""
+    """A block in which it is noted in which states generators were before they drew, and what was ``told``: arguments
+    of outputs."""
 
     def __init__(self) -> None:
+        self.told: list[tuple[Any, Any]] = []
+        self._untold: list[tuple[Any, Any]] = []
         self._before: dict[int, tuple[Any, Any]] = {}
         self._after: list[tuple[Any, Any]] = []
 
@@ -65,6 +69,8 @@ class Draws(Passing):
     def end(self) -> None:
         if self in state.draws:
             state.draws.remove(self)
+        if not state.draws:
+            state.untold = 0
 
     def note(self, generator: Any) -> None:
         """It is going to draw."""
@@ -72,13 +78,21 @@ class Draws(Passing):
             self._before[id(generator)] = generator, state_of(generator)
 
     def take_back(self) -> None:
-        """Let all be in the states that they were in when the block began."""
+        """Let all be in the states that they were in when the block began; what was told will be so once more, and is
+        not told twice."""
+        self._untold = [*self.told]
+        state.untold += len(self._untold)
+        for block in state.draws if self._untold else ():
+            del block.told[-len(self._untold) :]
         self._after = [(generator, state_of(generator)) for generator, _ in self._before.values()]
         for generator, known in self._before.values():
             put_back(generator, known)
 
     def repeat(self) -> None:
-        """Let all be in the states that they were in when the draws were taken back."""
+        """Let all be as it was when the draws were taken back."""
+        state.untold = 0
+        for block in state.draws:
+            block.told += self._untold
         for generator, known in self._after:
             put_back(generator, known)
 
@@ -125,7 +139,7 @@ class _All(ExitStack):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class Draw(Impure):
     """A method of a generator, or what makes one of a seed, as operations on tapes call it: again, whenever they are
     played. If it is ``of`` nothing, the generator is the first argument; what it gives may be made a number by ``kind``
     (true and false are none)."""

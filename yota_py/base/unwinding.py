@@ -37,6 +37,7 @@ class _State(threading.local):
 
     suspended = 0
     through = 0
+    untold = 0  # so many of the next outputs are known to whom they tell something
     ending: threading.Event | None = None  # what ends what this thread is at
     unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
     # What runs in this one is a function with plain values, of which it is not known what else it does.
@@ -45,7 +46,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.changes: list[Passing] = []
-        self.draws: list[Any] = []  # blocks that note them
+        self.draws: list[Any] = []  # blocks that note them, and outputs
 
     def __reduce__(self) -> str:
         """That of the thread that unpickles."""

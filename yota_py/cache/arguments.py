@@ -13,7 +13,7 @@ from ..base.containers import is_proxy
 from ..base.types import native_type
 from ..capture.kinds import is_watchable, is_whole
 from ..tape.trees import flatten, holds_keys, is_traceable, keys_in
-from ..tracing.draws import is_recordable
+from ..tracing.shells import is_recordable
 
 
 class Static:

@@ -11,20 +11,25 @@ import copy
 import reprlib
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base import locks
+from ..base.generators import Draws
+from ..base.impure import Text
 from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
+from ..tape.trees import flatten
 from .check import Comparison, explained, largest, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
+from .times import without_times
 from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
@@ -138,7 +143,7 @@ class _Audit:
     def finding(self) -> Finding:
         """Interpret the call and compare."""
         result, error, guards = None, None, None
-        with Uncompiled(), Quiet(warnings=self.others):
+        with Uncompiled(), Quiet(warnings=self.others), Draws() as heard:
             try:
                 result, guards = self.mode.reference(self.call)
             except Exception as raised:
@@ -150,9 +155,14 @@ class _Audit:
             self.comparison.differ("the call", f"returns {has}, and should raise {said}")
         else:
             self.comparison.compare(self.rehearsal.result, result, "the result")
+        if error is None and not self.mode.effects:  # of a function that is called as it is, nobody hears them
+            self._compare_told(heard.told)
         if error is None:
             self._compare_effects()
             self.comparison.sharing()
+        self.comparison.differences = without_times(
+            self.comparison.differences, self.variant.program.tape, self.rehearsal.times, self.rehearsal.outputs
+        )
         if not self.comparison.differences or self._is_nobodys_fault():
             self.variant.audits.suspect = frozenset()
             return self._right(result, error)
@@ -210,6 +220,19 @@ class _Audit:
                 if have is not want:
                     self.comparison.compare(have, want, f"{path}[{i}]")
 
+    def _compare_told(self, told: list[tuple[Any, Any]]) -> None:
+        """What outputs would tell, with what they have told: values, whatever objects have them."""
+        (have, spec), (want, expected) = flatten([*self.rehearsal.told]), flatten(told)
+        if spec != expected or [x for x in have if type(x) is str] != [x for x in want if type(x) is str]:
+            # a number may be a constant of a text, for one of them
+            (have, spec), (want, expected) = flatten(_as_texts(self.rehearsal.told)), flatten(_as_texts(told))
+        if spec != expected:
+            said = reprlib.repr(self.rehearsal.told), reprlib.repr(told)
+            self.comparison.differ("what it prints", f"is {said[0]}, and should be {said[1]}")
+            return
+        for x, y in zip(have, want, strict=True):
+            self.comparison.compare_values(x, y, "what it prints")
+
     def _compare_contents(self) -> None:
         written = [target for target, _ in self.rehearsal.copies]
         for target, value in self.rehearsal.copies:
@@ -244,6 +267,10 @@ class _Audit:
         if isinstance(again, Refusal):
             return True
         return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
+
+
+def _as_texts(told: Sequence[tuple[Any, Any]]) -> list[Any]:
+    return [(tuple(str(x) if type(x) is Text else x for x in args), kwargs) for args, kwargs in told]
 
 
 def _where(key: Any, item: bool) -> str:

@@ -85,6 +85,13 @@ class Comparison:
         else:
             self._parts(have, want, where)
 
+    def compare_values(self, have: Any, want: Any, where: str) -> None:
+        """One value of each that is no container, whatever objects they are."""
+        if isinstance(have, np.ndarray) and isinstance(want, np.ndarray):
+            self.contents(have, want, where)
+        else:
+            self._atoms(have, want, where)
+
     def _met(self, have: Any, want: Any, where: str) -> bool:
         """Whether it is known already, from before or from another place, if they agree."""
         known = self._world.known

@@ -24,6 +24,7 @@ from ..tape.operations import Constant, Variable
 from ..tracing.traces import LARGE, Trace
 from ..tracing.views import overlapping
 from .arguments import Structure
+from .outputs import Telling
 from .redrawing import Redrawing
 
 if TYPE_CHECKING:
@@ -43,15 +44,18 @@ class Rehearsal:
 
     The result; the arrays that would be written into, with their contents; the items and attributes that would be
     replaced: holder, key, value, and whether it is an item; what would be appended to lists and deques, in order: list,
-    method and value; what the program was given, and what it has returned.
+    method and value; what would be told, as arguments of outputs; what the program was given, and what it has returned;
+    which of the captured values that it was given are times.
     """
 
     result: Any
     copies: Sequence[tuple[np.ndarray, np.ndarray]]
     stores: Sequence[tuple[Any, Any, Any, bool]]
     appended: Sequence[tuple[Any, str, Any]]
+    told: Sequence[tuple[Any, Any]]
     inputs: Sequence[Any]
     outputs: Any
+    times: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +138,19 @@ class Writer:
         given = [*(f"x{i}" for i in self.structure.given), *(f"c{k}" for k in range(self.trace.captured))]
         given = [f"int64({x})" if x in whole else x for x in given]
         drawn = Redrawing(self.trace, self.roots, self.captures.generators.slot, self.constant)
+        telling = Telling(self.trace, self.captures.generators.slot, self.constant)
+        outputs = [f"y{i}" for i in range(len(program.tape.results))]
+        told = [*telling.texts(outputs[len(outputs) - telling.count :])]
         inputs = "".join(f"{x}, " for x in (*given, *drawn.inputs()))
         after = [
             *(f"if type({x}) is not int or not -{LARGE} < {x} < {LARGE}: return MISFIT" for x in sorted(whole)),
             *self._conditions(),
             *drawn.running(program, given),
-            _unpacked("y", len(program.tape.results), "y"),
+            _unpacked("y", len(outputs), "y"),
             *self.lines,
-            f"if rehearsing: return Rehearsal({result}, {effects.rehearsed()}, ({inputs}), y)",
+            f"if rehearsing: return Rehearsal({result}, {effects.rehearsed()}, "
+            f"({_listed(f'({args}, {kwargs})' for _, _, args, kwargs in told)}), ({inputs}), y, {drawn.times})",
+            *(f"{tell}({to}, {args}, {kwargs})" for tell, to, args, kwargs in told),
             *effects.performed(self.users),
             f"return {result}",
         ]

@@ -41,6 +41,7 @@ def prepared(
         varying.replaced(call.leaves, now.leaves, now.spec)
     if varying.inputs(call.spec) > recording.inputs:
         return ["it counts in what it reads; the next program takes the number as an input"]
+    chances = recording.source.draws or recording.source.clocks
     types = [native_type(value) for value in captures.captured.values]
     signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
     variant = Variant(recording.source.tape)
@@ -51,8 +52,9 @@ def prepared(
         signature = Signature(structure, guards, guard, types, recording.arguments)
     elif (before := signature.find(variant.path)) is not None:
         return [before.problem] if before.problem else []
-    elif recording.source.draws and (n := len(signature.variants)) >= FEW_VARIANTS and signature.calls < n:
-        return [f"random numbers have led it {n} paths, hardly one of them twice, and more are not compiled"]
+    elif chances and (n := len(signature.variants)) >= FEW_VARIANTS and signature.calls < n:
+        what = "random numbers have" if recording.source.draws else "times have"
+        return [f"{what} led it {n} paths, hardly one of them twice, and more are not compiled"]
     elif len(signature.variants) >= MAX_VARIANTS:
         return [f"it has taken {MAX_VARIANTS} paths already, and more are not compiled"]
     return signature, variant

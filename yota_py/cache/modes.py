@@ -203,7 +203,7 @@ class Gradient:
             gradient, program = compile_gradient(*wanted, has_aux=self.has_aux)
             writer, spec = Writer(source, captures, structure, call.leaves), gradient.out_spec
             assert spec is not None
-            return writer.compiled(program, contained(spec, len(program.tape.results)), unflatten=unflatten, spec=spec)
+            return writer.compiled(program, contained(spec, spec.num_leaves), unflatten=unflatten, spec=spec)
 
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
         return TracedCall(result, problems_of(source, captures), inputs, source, captures, compile, nbytes)

@@ -1,4 +1,4 @@
-"""What draws random numbers before a program runs, in the text of its entry (``entry.py``).
+"""What draws random numbers and reads clocks before a program runs, in the text of its entry (``entry.py``).
 
 ``d0``, ``d1``, … are what is drawn; ``a0``, … parameters that are computed for it; ``g0``, … generators that the
 function makes; ``s0``, … states of those that are there before. A call that is refused leaves these as they were, and
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.generators import NUMPYS, PYTHONS, WITHOUT_NORMALS, Draw, lock_of, put_back, state_of
+from ..base.impure import Clock
 from ..base.refusal import Raised
 from ..base.types import ArrayType
 from ..engine.compile import UncompilableError
@@ -26,8 +27,9 @@ _PYTHON = {"f": float, "i": int, "c": complex, "b": bool}  # types, by kinds of 
 
 
 class Redrawing:
-    """The draws of one trace. ``names`` are those of what is drawn; ``roots`` those of what is known before; ``slot``
-    tells where a generator is found, and ``constant`` how a value is named."""
+    """The draws of one trace, and the clocks that it reads first. ``names`` are those of what is drawn and read;
+    ``roots`` those of what is known before; ``slot`` tells where a generator is found, and ``constant`` how a value is
+    named."""
 
     def __init__(
         self, trace: Trace, roots: Mapping[Variable, str], slot: Callable[[Any], Any], constant: Callable[[Any], str]
@@ -39,9 +41,14 @@ class Redrawing:
         self._methods: dict[str, list[str]] = {}  # of a generator, by how it is found
         self._fixed = True  # whether parameters are the same at each call
         self._lines: list[str] = []
+        self.times: tuple[int, ...] = ()  # the positions of times among what the program captures
         for var, op in trace.tape:
             if isinstance(op, Call) and type(op.fn) is Draw:
                 self._draw(var, op, op.fn)
+            elif isinstance(op, Call) and type(op.fn) is Clock and op.fn.first:
+                self.times += (trace.captured + len(self.names),)
+                name = self.names[var] = f"d{len(self.names)}"
+                self._lines.append(f"{name} = {constant(op.fn.read)}()")
 
     # -- the draws
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from ..base.impure import Impure
 from ..base.settings import config
 from ..tape.operations import Call, Site, site_of, user_site
 from ..tape.show import name_of
@@ -23,7 +24,8 @@ class Entry:
     ``arguments`` and ``captured`` are read anew at each call; ``guards`` are what has to be as it was; ``paths`` is the
     number of ways through the function's branches that are compiled, ``decisions`` where they part; ``python_steps``
     are operations that run in NumPy because no kernel covers them. ``calls`` were served, and ``audits`` of them were
-    interpreted as well; ``nbytes`` are kept.
+    interpreted as well; ``nbytes`` are kept. ``impure`` are draws of random numbers, clocks and prints, which run again
+    at each call.
     """
 
     arguments: tuple[str, ...]
@@ -35,6 +37,7 @@ class Entry:
     calls: int
     nbytes: int
     audits: int
+    impure: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         kept = f"{self.nbytes / 1e6:.1f} MB" if self.nbytes >= 1e5 else f"{self.nbytes / 1e3:.1f} kB"
@@ -43,6 +46,7 @@ class Entry:
             ("relies on", self.guards),
             ("decides", (*self.decisions, *([f"{_count(self.paths, 'path')} compiled"] if self.decisions else []))),
             ("in NumPy", self.python_steps),
+            ("runs again", self.impure),
         ]
         served = f"{_count(self.calls, 'call')}, {self.audits} audited"
         lines = [f"{', '.join(self.arguments) or 'no arguments'}: {served}, {kept}"]
@@ -155,10 +159,12 @@ def _entry(signature: Signature) -> Entry:
         for var in program.python_steps if program is not None else ():
             op = program.tape[var]
             assert isinstance(op, Call)
-            steps.append(f"{name_of(op.fn)}{_at(op.site)}")
+            if not isinstance(op.fn, Impure):
+                steps.append(f"{name_of(op.fn)}{_at(op.site)}")
+    impure = [f"{name_of(op.fn)}{_at(op.site)}" for variant in variants for op in variant.impure]
     return Entry(
         signature.arguments, tuple(captured), _unique(conditions), _unique(decisions), len(variants),
-        _unique(steps), signature.calls, signature.nbytes, signature.audits,
+        _unique(steps), signature.calls, signature.nbytes, signature.audits, _unique(impure),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from ..engine.compile import UncompilableError, compile_recorded
 from ..registry.writes import memory_axes
 from ..tape.operations import Variable
 from ..tape.trees import opened, unflatten
-from ..tracing.draws import is_recording, real
+from ..tracing.shells import is_recording, real
 from ..tracing.tracer import Tracer
 from ..tracing.views import laid_out, locked
 from .arguments import Structure

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..base.impure import Impure
 from ..base.refusal import MISFIT, Decision, Misfit, Refusal
 from ..base.types import Type, native_type
 from ..capture.guards import GuardFunction, Guards, in_words
 from ..engine.compile import UncompilableError
-from ..tape.operations import Guard
+from ..tape.operations import Call, Guard
 from ..tape.tape import Tape
 from .arguments import Structure
 from .entry import Compiled, Entry
@@ -57,6 +58,8 @@ class Variant:
 
     def __init__(self, tape: Tape) -> None:
         self.guards = [op for op in tape.ops if isinstance(op, Guard)]
+        calls = [op for op in tape.ops if isinstance(op, Call)]
+        self.impure = [op for op in calls if isinstance(op.fn, Impure)]
         self.path = [outcome(op.expected) for op in self.guards]
         self.nodes: list[Fork] = []
         self.program: Any = None

@@ -230,8 +230,10 @@ class Attributes:
             if not name.startswith("__") or name in _MAKING or name == "__doc__":
                 continue
             if isinstance(value, _READ_BY_PYTHON) or not kinds.is_of_library(type(value)):
-                self._value(value, self._guards.local(own.item(literal(name)), f"{cls.__name__}.{name}"))
-                if isinstance(value, types.FunctionType) and (method := settling(name, value)) is not value:
+                new = self._value(value, self._guards.local(own.item(literal(name)), f"{cls.__name__}.{name}"))
+                if new is not value:
+                    self._exchange.put(value, new, Attribute(cls, name))
+                elif isinstance(value, types.FunctionType) and (method := settling(name, value)) is not value:
                     self._exchange.put(value, method, Attribute(cls, name))
 
     def functions_of(self, value: property, slot: Slot) -> bool:

@@ -18,10 +18,13 @@ import numpy as np
 
 from ..base.dispatch import is_traced
 from ..base.generators import Draws
+from ..base.impure import Output
 from ..base.ownership import is_library_frame
 from ..base.unwinding import Passing, unwinding
 from ..errors import UntraceableError, YotaError
-from ..tracing.draws import is_recording
+from ..tape.operations import Call
+from ..tracing.outputs import tell
+from ..tracing.shells import is_recording
 from ..tracing.stand_ins import tracing
 from .places import Holder
 from .plain import Performance, Plain
@@ -224,6 +227,7 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
     contents = {id(holder): {key: plain(value) for key, value in holder.read().items()}
                 for holder in _restructured(performance) if holder.obj is not holder.target}
     appended = [*recording.captures.sinks.stores(plain)]
+    told = [partial(tell, trace, op) for op in trace.tape.ops if isinstance(op, Call) and type(op.fn) is Output]
     plain(failure)
     performance.result = plain(performance.output)
     performance.changes = changed
@@ -234,7 +238,7 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
                if id(holder) not in contents)
     stores += (partial(Holder(holder.target, [], None, holder.names).hold, contents[id(holder)])
                for holder in performance.copies.values() if id(holder) in contents)
-    return stores + appended
+    return told + stores + appended
 
 
 def _restructured(performance: Performance) -> Iterator[Holder]:

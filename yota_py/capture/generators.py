@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from ..base.generators import NUMPYS, PYTHONS
-from ..tracing.draws import is_recordable, is_recording, real, recording
+from ..tracing.shells import is_recordable, is_recording, real, recording
 from .guards import Guards
 from .places import Exchange
 from .slots import Slot, literal

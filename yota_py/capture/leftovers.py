@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.containers import base_of, is_proxy, refill, with_items
 from ..base.dispatch import is_traced, shadow
-from ..tracing.draws import is_recording, real
+from ..tracing.shells import is_recording, real
 from ..tracing.tracer import Tracer, tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE

@@ -17,7 +17,7 @@ from ..base.dispatch import is_traced
 from ..base.ownership import is_library
 from ..errors import UntraceableError
 from ..tape.trees import opened
-from ..tracing.draws import is_recording, real
+from ..tracing.shells import is_recording, real
 from ..tracing.tracer import Tracer
 from .kinds import is_bound, is_builtin, is_of_library, is_plain
 from .places import Holder, replace_in

@@ -23,9 +23,10 @@ from ..tape.operations import Call, Constant, Input, Variable, site_of, user_sit
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import check_leaf, flatten, is_traceable, unflatten
-from ..tracing.draws import is_recordable, problems_of_decisions, real
+from ..tracing.clocks import problems_of_decisions
 from ..tracing.foreign import Foreign, holds_floats, unlike_an_array
 from ..tracing.libraries import adopt
+from ..tracing.shells import is_recordable, real
 from ..tracing.stand_ins import Installed, noticing, tracing
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
@@ -50,10 +51,11 @@ def record_call(
     active: Callable[[int], bool] = lambda argnum: True,
     *,
     derived: bool = True,
+    labels: bool = False,
 ) -> Trace:
     """Run ``f`` on tracers; returns the recording. ``active(argnum)`` tells whose derivatives are wanted; unless it is
-    to be ``derived``, functions need no rules."""
-    return record_watched(f, args, kwargs, active, derived=derived)[0]
+    to be ``derived``, functions need no rules; with ``labels``, what it prints shows variables."""
+    return record_watched(f, args, kwargs, active, derived=derived, labels=labels)[0]
 
 
 def record_watched(
@@ -64,10 +66,11 @@ def record_watched(
     inputs: frozenset[str | int] = frozenset(),
     *,
     derived: bool = True,
+    labels: bool = False,
 ) -> tuple[Trace, Captures]:
     """``record_call``, and what ``f`` has read besides its arguments; ``inputs`` as in ``Captures``."""
     recording = Recording(f, args, kwargs, active, inputs)
-    recording.trace.derived = derived
+    recording.trace.derived, recording.trace.labels = derived, labels
     stand_ins = len(patched)
     appended = state.traces[0].appended if state.traces else []
     before = len(appended)
@@ -81,7 +84,7 @@ def record_watched(
             del recording  # f has imported a library: now its functions notice tracers
             draws.take_back()
             del appended[before:]
-            return record_watched(f, args, kwargs, active, inputs, derived=derived)
+            return record_watched(f, args, kwargs, active, inputs, derived=derived, labels=labels)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems
     if (shared := recording.shared_memory()) is not None:
@@ -159,7 +162,8 @@ class Recording:
             raise trace.refused
         self.captures.comparisons.settle()
         self.captures.finish()
-        trace.problems += problems_of_decisions(trace)
+        if trace.draws or trace.clocks:
+            trace.problems += problems_of_decisions(trace)
         if not trace.effects:
             self._heed_identities()
         if (key := _traced_key(out)) is not None:

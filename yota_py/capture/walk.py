@@ -23,8 +23,8 @@ from ..errors import Abandoned
 from ..registry.contents import copy_of, is_known, parts_of, unchanged
 from ..registry.registry import primitive_of
 from ..tape.operations import Site, Variable, site_of
-from ..tracing.draws import is_recordable
 from ..tracing.foreign import kind_of
+from ..tracing.shells import is_recordable
 from ..tracing.stand_ins import MEMO, stand_in_for
 from ..tracing.traces import Trace
 from . import kinds
@@ -52,8 +52,7 @@ class Captures:
         self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
         attempts: Attempts | None = None, places: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.trace = trace
-        self.f = f
+        self.trace, self.f = trace, f
         self.arguments, self._places = arguments, places  # names of the leaves, and where guards find them
         self.inputs = inputs  # paths of numbers that become inputs of the program, and of objects known by their class
         self.problems = trace.problems
@@ -269,19 +268,21 @@ class Captures:
         self.exchange.look_after(namespace, names)
         if name in namespace:
             value, slot = original(namespace[name]), names.item(literal(name))
-            if kinds.problem_if_called(value):  # which is heard of
+            if kinds.problem_if_called(value) and stand_in_for(value) is None:  # which is heard of
                 self.guards.require_is(self.guards.local(slot, name, site), value)
             else:
                 self._read(namespace[name], slot, Item(namespace, name), name, site, name)
             self._conversions.take(namespace, name, self._codes)
             return
         self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
-        builtin = getattr(builtins, name, None)
-        if name in (everywhere := vars(builtins)) and not kinds.is_standard(builtin):  # users have put it there
-            slot = self.guards.constant(everywhere, "builtins").item(literal(name))
+        builtin, everywhere = getattr(builtins, name, None), vars(builtins)
+        slot = self.guards.constant(everywhere, "builtins").item(literal(name))
+        if name in everywhere and not kinds.is_standard(builtin):  # users have put it there
             self._read(builtin, slot, Item(everywhere, name), name, site, name)
         if (stand_in := stand_in_for(builtin) or STAND_INS.get(name)) is not None and builtin is original(stand_in):
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
+            if kinds.problem_if_called(builtin):  # print, which is called for what it does
+                self.guards.require_is(self.guards.local(slot, name, site), builtin)
         self._conversions.take(namespace, name, self._codes)
         if name in kinds.OPAQUE_BUILTINS - STAND_INS.keys():
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")

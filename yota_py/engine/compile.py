@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..base.settings import config
 from ..base.types import Type
 from ..errors import YotaError
-from ..passes.lower import lower, lower_gradient
+from ..passes.lower import lower, lower_gradient, told_by
 from ..passes.pipeline import optimise
 from ..passes.roll import roll
 from ..passes.unroll import unrolled
@@ -91,7 +91,8 @@ def _program(tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collec
     low = optimise(low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
-    return compile_tape(low, [tape.type_of(result) for result in tape.results] if types is None else types, turned)
+    types = [tape.type_of(result) for result in tape.results] if types is None else types
+    return compile_tape(low, [*types, *(tape[x].type for x in told_by(tape))], turned)
 
 
 def compile_tape(tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> Program:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.containers import mapped
 from ..base.dispatch import original
-from ..base.generators import Draw
+from ..base.impure import Clock, Impure, Output
 from ..base.types import ArrayType, Type, order_in_memory, typeof
 from ..base.unwinding import go_on, quietly
 from ..registry.applied import written_out
@@ -28,7 +28,7 @@ from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of, text_of
 from ..tape.tape import Tape
 from ..tracing.tracer import Tracer
-from ..tracing.traces import Trace
+from ..tracing.traces import Status, Trace
 from .parts import by_parts
 
 T = TypeVar("T")
@@ -137,8 +137,8 @@ class _Replay(Recorder):
 
     def take(self, op: Operation, value: Any) -> Variable:
         go_on()
-        if isinstance(op, Call) and type(op.fn) is Draw:
-            return self._draw(op, value)
+        if isinstance(op, Call) and isinstance(op.fn, Impure):
+            return self._impure(op, op.fn, value)
         if isinstance(op, Call):
             var = self.call(op.fn, op.args, op.kwargs, site=op.site, note=op.note)
             if not _is_of(self[var], op.type):  # written out, it is another function for these operands
@@ -153,10 +153,15 @@ class _Replay(Recorder):
             return self.append(op, op.value)  # what is computed from it alone is computed now
         return self.append(op, self.trace.tracer(self.trace.append(op, value)))
 
-    def _draw(self, op: Call, value: Any) -> Variable:
-        """What is drawn is given to a program at each call, after all that the function has captured."""
-        if not isinstance(op.type, ArrayType):  # a generator is made, or seeded
+    def _impure(self, op: Call, fn: Impure, value: Any) -> Variable:
+        """What is drawn, or read of a clock at first, is given to a program at each call, after all that the function
+        has captured. A program does nothing else: it gives out what outputs want."""
+        if not isinstance(op.type, ArrayType):  # an output, or a generator is made or seeded
             return self.append(op, value)
+        if type(fn) is Clock and not fn.first:
+            after = [x._current()[0] for var in op.kwargs["after"] if isinstance(x := self[var], Tracer)]
+            low = self.trace.append(Call(fn, (), {"after": after}, op.type, op.site), value)
+            return self.append(op, self.trace.wrap(low, value, Status.INACTIVE))
         given = Constant(value, op.type, name_of(op.fn), op.site, self._captured)
         self._captured += 1
         return self.append(op, self.trace.tracer(self.trace.append(given, value)))
@@ -233,11 +238,17 @@ def replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Reco
     low = out.trace.tape
     low.out_spec = out.tape.out_spec
     low.leaves = [_untraced(substitute(leaf, out.__getitem__)) for leaf in out.tape.leaves]
-    low.results = [_untraced(substitute(result, out.__getitem__)) for result in out.tape.results]
+    results = (*out.tape.results, *told_by(out.tape))
+    low.results = [_untraced(substitute(result, out.__getitem__)) for result in results]
     for op in low.ops:
         if isinstance(op, Call) and type(op.fn) is Loop:
             op.fn.values = None
     return out, out.trace
+
+
+def told_by(tape: Tape) -> list[Variable]:
+    """What outputs want of a program, besides its results: the values of these variables."""
+    return [x for op in tape.ops if isinstance(op, Call) and type(op.fn) is Output for x in operands(op)]
 
 
 def _is_of(value: Any, t: Type) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.generators import Draw
+from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
 from ..tape.operations import Constant, Guard, Input, Operation, Variable
 from ..tape.tape import Tape
@@ -109,7 +109,7 @@ def _token(op: Operation, number: _Numbers) -> Any:
         return "guard", op.test, repr(op.expected), number.of(op.site)
     if isinstance(op, Constant) and op.captured is None:
         return "constant", number.of(op.type), number.of(op.site)
-    if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Draw) or not _is_of_numbers(op.type):
+    if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Impure) or not _is_of_numbers(op.type):
         return None
     shapes = shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None
     try:

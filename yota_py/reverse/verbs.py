@@ -13,6 +13,7 @@ import numpy as np
 import optree
 
 from ..base.containers import LEAVES, NAMESPACE, NUMBERS, item
+from ..base.impure import Impure
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
@@ -140,7 +141,7 @@ def differentiable(op: Call) -> bool:
 
 def _is_nondiff(fn: Any) -> bool:
     entry = primitive_of(fn)
-    return entry is not None and entry.nondiff
+    return isinstance(fn, Impure) if entry is None else entry.nondiff
 
 
 @quietly  # tracing has warned already

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..base.impure import Text
 from ..base.types import typeof
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable
 
@@ -131,6 +132,8 @@ def _value(value: Any) -> str:
     """An argument as printed: variables, small values in full, arrays by their type only."""
     if isinstance(value, Variable):
         return str(value)
+    if isinstance(value, Text):
+        return repr(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(_value, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):

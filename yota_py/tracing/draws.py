@@ -26,15 +26,15 @@ from ..base.unwinding import state
 from ..errors import LostDerivativeError
 from ..registry.patches import patch
 from ..registry.registry import methods, primitive_of
-from ..tape.operations import Call, Constant, Guard, Variable, operands, paths, user_site
+from ..tape.operations import Call, Constant, Variable, operands, paths, user_site
 from .calls import extents
 from .mutation import write_result
 from .sampling import constant, made
+from .shells import is_recording, recording, stand_in_class
 from .tracer import tracers_in
 from .traces import LARGE, Status, Trace
 
 BY_LIBRARY = "a function of a library, or another thread, draws random numbers"
-FEW_DECISIONS = 2  # on drawn whole numbers: with more, each call may take others
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds
 MOST_COMPUTED = 50  # calls that lead to a parameter
 _SEEDED = ("default_rng", "seed")
@@ -214,23 +214,6 @@ def _computed(of: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, An
     return _unrecorded(of, name, shadow(args), shadow(dict(kwargs)), why)
 
 
-def problems_of_decisions(trace: Trace) -> list[str]:
-    """Why decisions that a function has taken on drawn numbers are none that other calls take; nothing if they may:
-    they are true or false, or a few whole numbers."""
-    if not trace.draws:
-        return []
-    drawn: set[int] = set()
-    values = []
-    for var, op in trace.tape:
-        if isinstance(op, Guard):
-            values += [op] if op.var.id in drawn and not isinstance(op.expected, bool) else []
-        elif isinstance(op, Call) and (type(op.fn) is Draw or any(x.id in drawn for x in operands(op))):
-            drawn.add(var.id)
-    if len(values) <= FEW_DECISIONS and all(isinstance(op.expected, int) for op in values):
-        return []
-    return [f"{values[0].site}: it decides on the values of random numbers, which are others at each call"]
-
-
 # ---------------------------------------------------------------------------------------------- stand-ins
 
 _OF_GENERATOR = (
@@ -251,100 +234,15 @@ if hasattr(random.Random, "binomialvariate"):  # since Python 3.12
     _OF_PYTHON.append("binomialvariate")
 
 
-class _Recording:
-    """What stands in the place of a generator while a trace runs; to other threads, and later, it is that."""
-
-    _real: Any
-    _trace: Any
-
-    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
-    def __class__(self) -> Any:
-        return type(self._real)
-
-    def __yota_open__(self) -> Any:
-        """The generator itself, for whoever asks for its class or identity."""
-        return self._real
-
-    def __eq__(self, other: object) -> bool:
-        return self._real is real(other)
-
-    def __hash__(self) -> int:
-        return hash(self._real)
-
-    def __getattr__(self, name: str) -> Any:
-        getattr(self._real, name)  # raises, if there is none
-        return _unrecorded(self._real, "__getattribute__", (name,), {}, f"reads {name} of a random number generator")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        why = f"assigns {name} of a random number generator"
-        _unrecorded(self._real, "__setattr__", (name, value), {}, why)
-
-    def __reduce__(self) -> Any:
-        return _unrecorded(self._real, "__reduce__", (), {})
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _unrecorded(self._real, "__reduce_ex__", (protocol,), {})
-
-
-def _method(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not state.traces and self._trace.alive:  # it is another thread
-            self._trace.problems.append("a random number generator is used by other threads")
-            if self._trace.effects:
-                self._trace.refuse("a thread that uses a random number generator")
-        return call(self._real, name, args, kwargs)
-
-    method.__name__ = name
-    return method
-
-
 def _bits(generator: Any) -> Any:
     """What is read, or assigned, as the state there is, nobody hears of."""
     return _unrecorded(generator._real, "__getattribute__", ("bit_generator",), {}, "reads a bit generator")
 
 
-def _class_of(base: type, recorded: Any) -> type:
-    """The class of stand-ins for generators of a class."""
-    own: dict[str, Any] = {"__module__": __name__}
-    for name in dir(base):
-        if name[0] != "_" and callable(getattr(base, name)):
-            own[name] = _method(name, draw if name in recorded else _unrecorded)
-    if base is np.random.Generator:
-        own["bit_generator"] = property(_bits)
-    return type(base.__name__, (_Recording, base), own)
-
-
-_CLASSES: dict[type, type] = {
-    np.random.Generator: _class_of(np.random.Generator, {*_OF_GENERATOR}),
-    np.random.RandomState: _class_of(np.random.RandomState, _OF_STATE),
-    random.Random: _class_of(random.Random, {*_OF_PYTHON}),
-}
-
-
-def is_recording(value: Any) -> bool:
-    """Whether a value stands in the place of a generator."""
-    return issubclass(type(value), _Recording)
-
-
-def real(generator: Any) -> Any:
-    """The generator itself."""
-    return generator._real if is_recording(generator) else generator
-
-
-def is_recordable(value: Any) -> bool:
-    """Whether a value is a generator of which all is known."""
-    return type(value) in _CLASSES
-
-
-def recording(generator: Any, trace: Any = None) -> Any:
-    """What takes the place of a generator while a ``trace`` runs, by default the outermost."""
-    cls: Any = _CLASSES[type(generator)]
-    if isinstance(generator, random.Random):
-        made = cls.__new__(cls)
-    else:
-        made = cls(generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator)
-    vars(made).update(_real=generator, _trace=state.traces[0] if state.traces else trace)
-    return made
+_WHAT = "a random number generator"
+stand_in_class(np.random.Generator, _WHAT, draw, _OF_GENERATOR, _unrecorded, bit_generator=property(_bits))
+stand_in_class(np.random.RandomState, _WHAT, draw, _OF_STATE, _unrecorded)
+stand_in_class(random.Random, _WHAT, draw, _OF_PYTHON, _unrecorded)
 
 
 class _Function:

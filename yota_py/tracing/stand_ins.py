@@ -211,7 +211,7 @@ def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
 _importlib: ModuleType = sys.modules["_frozen_importlib"]
 _find_and_load = vars(_importlib)["_find_and_load"]
 _gates: dict[Owner, dict[str, Any]] = {_importlib: {"_find_and_load": _importing(_find_and_load)}}
-_by_original: dict[int, Any] = dict(BY_ORIGINAL)
+_by_original: dict[int, Any] = BY_ORIGINAL
 _places: dict[int, tuple[Owner, str]] = {}  # by the identities of their originals
 _traced: dict[tuple[Owner, str], Callable[..., Any]] = {}  # what each gate is made of
 _known: set[tuple[Owner, str]] = set()  # places where that is so still

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from ..base.callsites import asks_for, called_name, subscripts
+from ..base.callsites import asks_for, subscripts
 from ..base.containers import items_of
 from ..base.dispatch import decided, is_traced, shadow
 from ..base.types import ArrayType, Type, typeof
@@ -28,6 +28,7 @@ from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
 from .operators import Operators
+from .texts import Formatting, text_of
 
 T = TypeVar("T")
 
@@ -191,19 +192,10 @@ class Tracer(Operators):
         return self._text(str)
 
     def __format__(self, spec: str) -> str:
-        return self._text(lambda value: format(value, spec))
+        return self._text(Formatting(spec))
 
     def _text(self, test: Callable[[Any], str]) -> str:
-        """A text may be compared, so it is a decision, but for ``print`` and for a tracer that outlived its trace.
-
-        ``print`` shows as well the variable of a value that carries a derivative.
-        """
-        if not self._ledger.alive:
-            return test(shadow(self))
-        if called_name(sys._getframe(2)) != "print":
-            return self._decide(test)
-        self._ledger.problems.append("it prints")
-        return f"{test(shadow(self))} ({self._current()[0]})" if self._carries() else test(shadow(self))
+        return text_of(self, test, sys._getframe(2))
 
     def __getattr__(self, name: str) -> Any:
         special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be

@@ -71,10 +71,10 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "appended", "attributes", "captured", "comparisons", "decisions", "derived",
-        "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "level", "lost", "made", "many",
-        "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers", "thread", "truths",
-        "unsettled", "writes",
+        "_foreign", "_status", "alive", "appended", "attributes", "captured", "clocks", "comparisons", "decisions",
+        "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels", "level",
+        "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers",
+        "texts", "thread", "truths", "unsettled", "writes",
     )  # fmt: skip
 
     quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
@@ -92,16 +92,16 @@ class Trace(Recorder):
         self.alive = True
         self.thread = threading.get_ident()
         self.derived = True  # whether derivatives are wanted, so that what has no rule is refused
-        self.effects = False  # whether captured arrays may be written as well
+        self.effects = self.labels = False  # whether captured arrays may be written as well; prints show variables
         self.site: Site | None = None  # where operations come from, if it is not the running code
         self.problems: list[str] = []  # reasons why another call might not record the same
+        self.texts: list[str] = []  # of traced values
         self.lost: YotaError | None = None  # the last error that it was refused with, whoever was given it
         self.refused: YotaError | None = None  # the first one that a line of the user's was given
         self.captured = 0  # so many arrays and numbers that the function reads from elsewhere
-        self.decisions = 0  # so many guards
-        self.writes = 0  # so many assignments to traced arrays
+        self.decisions = self.writes = 0  # so many guards, and assignments to traced arrays
         self.appended: list[Any] = []  # what lists outside get when it has ended (``capture/sinks.py``)
-        self.draws = 0  # so many times that random numbers are drawn
+        self.draws = self.clocks = 0  # so many times that random numbers are drawn, and clocks are read
         self.made: dict[int, Variable] = {}  # by their identity, generators that the function makes
         self.heard: dict[int, Any] = {}  # fingerprints of generators that all share, after what is known to be drawn
         self.attributes: Any = None  # is told of names by which attributes are read

@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from ...base.impure import Clock
 from ...base.types import ArrayType
 from ...registry import kernels
 from ...tape.loop import as_loop
@@ -91,6 +92,7 @@ class _Fusion:
         self._items: dict[Variable, Item] = {}
         self._only_padded = _only_padded(tape)
         self._guards_until = 0  # the step of the last guard so far
+        self._clocks_until = 0  # the step behind that of the last clock
 
     def take(self, var: Variable, op: Call | Guard) -> None:
         """An operation becomes a view, a step, or an item of a cluster."""
@@ -109,6 +111,8 @@ class _Fusion:
         else:
             self._home[var] = len(self.schedule.steps)
             self.schedule.steps.append(step)
+            if isinstance(op, Call) and type(op.fn) is Clock:
+                self._clocks_until = len(self.schedule.steps)
 
     def _join(self, item: Item) -> None:
         """Put an item into the first cluster of its space that may have it, or into a new one."""
@@ -140,6 +144,7 @@ class _Fusion:
     def _first(self, item: Item, space: tuple[int, ...]) -> int:
         """The first step that an item may stand in: behind what it reads, unless it finds that in registers."""
         first = self._guards_until if isinstance(item, Require | Gather | Scatter) else 0
+        first = max(first, self._clocks_until)  # what is timed is done in time
         for x in item.variables:
             if x in self._home:
                 fits = isinstance(item, Map | Reduce | Join | Require) and self.tape.type_of(x).shape == space
