@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -187,3 +189,21 @@ def test_a_ufunc_whose_rule_is_replaced() -> None:
     describe(np.cbrt)
     assert entry.quick is None
     assert_both_ways(lambda x: np.cbrt(x), np.ones(2))
+
+
+def test_name_spaces_are_not_kept() -> None:
+    """Of code that is executed again and again, with large arrays in its name space."""
+
+    class Held:
+        pass
+
+    gone = 0
+    for _ in range(3):
+        names: dict[str, Any] = {"np": np, "held": Held()}
+        exec("def f(x):\n    return np.sum(np.sin(x) * x)\n", names)
+        assert_both_ways(names["f"], np.ones(2))
+        held = weakref.ref(names["held"])
+        del names
+        gc.collect()
+        gone += held() is None
+    assert gone == 3

@@ -30,14 +30,13 @@ def at_users_line(
         return fn(*args, **kwargs)
     if frame is None and (frame := users_frame(sys._getframe(1))) is None:
         return fn(*args, **kwargs)
-    return calling_from(frame)(fn, args, kwargs)
+    return FunctionType(code_of_calls(frame), frame.f_globals)(fn, args, kwargs)
 
 
-def calling_from(frame: FrameType) -> Callable[..., Any]:
-    """``(fn, args, kwargs) -> fn(*args, **kwargs)`` with the file, the line and the global names of a frame."""
+def code_of_calls(frame: FrameType) -> CodeType:
+    """The code of ``(fn, args, kwargs) -> fn(*args, **kwargs)`` in the file and at the line of a frame."""
     line: int | None = frame.f_lineno  # code that was made without lines has none
-    code = _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)
-    return FunctionType(code, frame.f_globals)
+    return _code(frame.f_code.co_filename, frame.f_code.co_firstlineno if line is None else line)
 
 
 @lru_cache(maxsize=4096)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import operator
 from _thread import get_ident
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from ..base import locks
-from ..base.floating import calling_from
+from ..base.floating import code_of_calls
 from ..base.ownership import users_frame
 from ..base.types import typeof
 from ..base.unwinding import state
@@ -33,9 +33,9 @@ _TRACERS, _ARRAYS = frozenset(_CLASSES.values()), _CLASSES[ndarray]
 _BOUNDS = frozenset([int, type(None)])  # of slices
 _PLAIN = _NUMBERS | {int}
 _KERNELS = (Map, Product, Reduce)
-MAX_SPOTS = 2**16
+MAX_SPOTS = 2**14
 
-Spot = tuple[CodeType, Any, Callable[..., Any], Site]  # code, global names, what calls from there, as it is printed
+Spot = tuple[CodeType, int, CodeType, Site]  # code, the identity of its global names, what calls there, its line
 _spots: dict[tuple[int, int], Spot] = {}  # by the identity of the code and the instruction
 
 
@@ -111,11 +111,15 @@ def is_stale(view: Tracer) -> bool:
 def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: Any, frame: FrameType) -> Any:
     """The tracer of a result, whose computation is recorded."""
     spot = _spots.get((id(frame.f_code), frame.f_lasti))
-    if (spot is None or spot[1] is not frame.f_globals) and (spot := _spot_of(frame)) is None:
-        return None
+    if spot is None or spot[1] != id(frame.f_globals):
+        users = users_frame(frame)
+        if users is None:
+            return None
+        spot, frame = _spot_of(users), users
     try:
         traces = state.traces
-        value = spot[2](fn, values, {}) if traces and traces[0] is trace else fn(*values)
+        outermost = traces and traces[0] is trace
+        value = FunctionType(spot[2], frame.f_globals)(fn, values, {}) if outermost else fn(*values)
     except Exception:  # any: it is raised again on the long way
         return None
     if (cls := type(value)) is ndarray:
@@ -133,17 +137,14 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
     return _CLASSES[cls](trace, var, value)
 
 
-def _spot_of(frame: FrameType) -> Spot | None:
-    """Where the user's code is."""
-    users = users_frame(frame)
-    if users is None:
-        return None
-    key, line = (id(users.f_code), users.f_lasti), users.f_lineno
+def _spot_of(frame: FrameType) -> Spot:
+    """Where the user's code is. Its name space is not kept alive."""
+    key, space = (id(frame.f_code), frame.f_lasti), id(frame.f_globals)
     spot = _spots.get(key)
-    if spot is None or spot[1] is not users.f_globals:
+    if spot is None or spot[1] != space:
         if len(_spots) >= MAX_SPOTS:
             _spots.clear()
-        _spots[key] = spot = users.f_code, users.f_globals, calling_from(users), site_of(users.f_code, line)
+        _spots[key] = spot = frame.f_code, space, code_of_calls(frame), site_of(frame.f_code, frame.f_lineno)
     return spot
 
 

@@ -39,7 +39,7 @@ class Showing(ModuleType):
         frame = _getframe(1)
         try:
             of, namespace, answer, _ = _answers[id(frame.f_code), frame.f_lasti]
-            if of is value and namespace is frame.f_globals:
+            if of is value and namespace == id(frame.f_globals):
                 return answer
         except KeyError:
             pass
@@ -55,13 +55,14 @@ class Showing(ModuleType):
             _answers.clear()
         answer = stand_in if shows else value
         if not state.through:  # the user's code
-            _answers[id(frame.f_code), frame.f_lasti] = value, frame.f_globals, answer, frame.f_code
+            _answers[id(frame.f_code), frame.f_lasti] = value, id(frame.f_globals), answer, frame.f_code
         return answer
 
 
-MAX_ANSWERS = 2**16
-# What the user's code was shown for a value, by the identity of the code and the instruction that asks.
-_answers: dict[tuple[int, int], tuple[Any, Any, Any, Any]] = {}
+MAX_ANSWERS = 2**14
+# What the user's code was shown for a value, by the identity of the code and the instruction that asks; with the code,
+# and the identity of its name space, which is not kept alive.
+_answers: dict[tuple[int, int], tuple[Any, int, Any, Any]] = {}
 listeners.append(_answers.clear)
 
 
