@@ -22,156 +22,45 @@ import numpy as np
 from benchmarks.environment import pinning, restart_single_threaded
 from benchmarks.measure import FULL, QUICK, Effort, autorange, sample
 from benchmarks.peers import Call
+from benchmarks.recurrences import (
+    LAYERS,
+    WIDTH,
+    Loss,
+    garch,
+    garch_jax,
+    kalman,
+    kalman_jax,
+    lorenz,
+    lorenz_by_hand,
+    lorenz_jax,
+    lorenz_scan,
+    lstm,
+    lstm_jax,
+    residuals,
+    residuals_of_arrays,
+    steps,
+    steps_jax,
+)
 from benchmarks.report import ABSENT, align, number
 
 TOLERANCE = 1e-6  # JAX solves and sums in another order
-
-Loss = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A loss as a Python loop, its arguments (derivatives are wanted in the first), the same for JAX, and what else it
-    is compared with: a function without derivatives by numba, or with them by yota_py, and the goals."""
+    is compared with: a function by numba, without derivatives or with them, or another one with them by yota_py; and
+    the goals."""
 
     loss: Loss
     args: tuple[Any, ...]
     jax: Callable[[Any, Any], Loss] | None = None
     numba: Loss | None = None
+    both: Callable[[Any], Callable[..., tuple[float, Any]]] | None = None  # value and gradients by hand, for numba
     arrays: Loss | None = None
     cold: float | None = None  # seconds
     ahead: float | None = None  # of JAX
     behind: float | None = None  # of numba, or of arrays
-
-
-def steps(count: int) -> Loss:
-    """Explicit steps of x' = sin(a x)."""
-
-    def loss(x: Any, a: Any) -> Any:
-        for _ in range(count):
-            x = x + 0.01 * np.sin(a * x)
-        return np.sum(x)
-
-    return loss
-
-
-def steps_jax(count: int) -> Callable[[Any, Any], Loss]:
-    """The same as a scan."""
-
-    def made(jax: Any, xp: Any) -> Loss:
-        def loss(x: Any, a: Any) -> Any:
-            return xp.sum(jax.lax.scan(lambda x, _: (x + 0.01 * xp.sin(a * x), None), x, None, count)[0])
-
-        return loss
-
-    return made
-
-
-def kalman(q: Any, ys: Any, a: Any, h: Any) -> Any:
-    """The likelihood of a linear Gaussian state of four numbers, two of which are observed."""
-    x, p, total = np.zeros(4), np.eye(4), 0.0
-    for y in ys:
-        x, p = a @ x, a @ p @ a.T + np.exp(q[0]) * np.eye(4)
-        s, e = h @ p @ h.T + np.exp(q[1]) * np.eye(2), y - h @ x
-        gain = np.linalg.solve(s, h @ p).T
-        x, p = x + gain @ e, p - gain @ h @ p
-        total = total + 0.5 * (e @ np.linalg.solve(s, e) + np.log(np.linalg.det(s)))
-    return total
-
-
-def kalman_jax(jax: Any, xp: Any) -> Loss:
-    """The same as a scan."""
-
-    def loss(q: Any, ys: Any, a: Any, h: Any) -> Any:
-        def step(state: Any, y: Any) -> Any:
-            x, p = state
-            x, p = a @ x, a @ p @ a.T + xp.exp(q[0]) * xp.eye(4)
-            s, e = h @ p @ h.T + xp.exp(q[1]) * xp.eye(2), y - h @ x
-            gain = xp.linalg.solve(s, h @ p).T
-            part = 0.5 * (e @ xp.linalg.solve(s, e) + xp.log(xp.linalg.det(s)))
-            return (x + gain @ e, p - gain @ h @ p), part
-
-        return xp.sum(jax.lax.scan(step, (xp.zeros(4), xp.eye(4)), ys)[1])
-
-    return loss
-
-
-def garch(p: Any, r: Any) -> Any:
-    """The likelihood of GARCH(1, 1), its variances written one by one (Bollerslev 1986)."""
-    variance = np.empty(len(r))
-    variance[0] = 1.0
-    for t in range(1, len(r)):
-        variance[t] = p[0] + p[1] * r[t - 1] ** 2 + p[2] * variance[t - 1]
-    return 0.5 * np.sum(np.log(variance) + r**2 / variance)
-
-
-def garch_jax(jax: Any, xp: Any) -> Loss:
-    """The same as a scan."""
-
-    def loss(p: Any, r: Any) -> Any:
-        def step(v: Any, square: Any) -> Any:
-            v = p[0] + p[1] * square + p[2] * v
-            return v, v
-
-        variance = xp.concatenate([xp.ones(1), jax.lax.scan(step, 1.0, r[:-1] ** 2)[1]])
-        return 0.5 * xp.sum(xp.log(variance) + r**2 / variance)
-
-    return loss
-
-
-def residuals(p: Any, x: Any, y: Any) -> Any:
-    """Least squares, observation by observation."""
-    err = np.zeros(len(x))
-    for i in range(len(x)):
-        err[i] = y[i] - p[0] * np.exp(-p[1] * x[i])
-    return np.sum(err**2)
-
-
-def residuals_of_arrays(p: Any, x: Any, y: Any) -> Any:
-    """The same with arrays."""
-    return np.sum((y - p[0] * np.exp(-p[1] * x)) ** 2)
-
-
-def lorenz(count: int) -> Loss:
-    """The Lorenz system by Runge and Kutta's method."""
-
-    def loss(p: Any) -> Any:
-        def slope(s: Any) -> Any:
-            return np.array([p[0] * (s[1] - s[0]), s[0] * (p[1] - s[2]) - s[1], s[0] * s[1] - p[2] * s[2]])
-
-        state, h = np.array([1.0, 2.0, 3.0]), 0.002
-        for _ in range(count):
-            k1 = slope(state)
-            k2 = slope(state + h / 2 * k1)
-            k3 = slope(state + h / 2 * k2)
-            k4 = slope(state + h * k3)
-            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        return np.sum(state)
-
-    return loss
-
-
-def lorenz_jax(count: int) -> Callable[[Any, Any], Loss]:
-    """The same as a scan."""
-
-    def made(jax: Any, xp: Any) -> Loss:
-        def loss(p: Any) -> Any:
-            def slope(s: Any) -> Any:
-                return xp.stack([p[0] * (s[1] - s[0]), s[0] * (p[1] - s[2]) - s[1], s[0] * s[1] - p[2] * s[2]])
-
-            def step(state: Any, _: Any) -> Any:
-                h = 0.002
-                k1 = slope(state)
-                k2 = slope(state + h / 2 * k1)
-                k3 = slope(state + h / 2 * k2)
-                k4 = slope(state + h * k3)
-                return state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
-
-            return xp.sum(jax.lax.scan(step, xp.array([1.0, 2.0, 3.0]), None, count)[0])
-
-        return loss
-
-    return made
 
 
 def programs() -> dict[str, Program]:
@@ -180,6 +69,8 @@ def programs() -> dict[str, Program]:
     ten, system = (np.ones(10), 2.0), (np.array([10.0, 28.0, 8 / 3]),)
     filtered = np.array([0.1, 0.2]), rng.normal(size=(1000, 2)), 0.9 * np.eye(4), rng.normal(size=(2, 4))
     returns, fitted = rng.normal(size=5000), (np.array([1.0, 0.3]), rng.normal(size=30_000), rng.normal(size=30_000))
+    weights, letters = 0.5 * rng.normal(size=(8 * LAYERS + 3) * WIDTH), np.eye(WIDTH)[rng.integers(0, WIDTH, 1024)]
+    text = weights, rng.normal(size=(2 * LAYERS, WIDTH)), letters
     return {
         "1,000 steps of 10": Program(steps(1000), ten, steps_jax(1000), cold=1.0, ahead=1.5),
         "10,000 steps of 10": Program(steps(10_000), ten, steps_jax(10_000), cold=2.0, ahead=1.5),
@@ -187,6 +78,8 @@ def programs() -> dict[str, Program]:
         "GARCH, 5,000": Program(garch, (np.array([0.1, 0.1, 0.8]), returns), garch_jax, numba=garch, behind=3.0),
         "residuals, 30,000": Program(residuals, fitted, arrays=residuals_of_arrays, cold=3.0, behind=2.0),
         "Lorenz by RK4, 2,000": Program(lorenz(2000), system, lorenz_jax(2000), cold=2.0),
+        "Lorenz by scan, 100,000": Program(lorenz_scan(10**5), system, both=lorenz_by_hand(10**5), behind=1.5),
+        "LSTM, 1,024": Program(lstm, text, lstm_jax, cold=2.5, ahead=1.5),
     }
 
 
@@ -228,6 +121,11 @@ def contestants(program: Program, *, with_jax: bool) -> dict[str, Call]:
         vectorised = value_and_grad(program.arrays)
         vectorised.compile(*args)
         out["arrays"] = lambda: vectorised(*args)
+    if program.both is not None:
+        import numba
+
+        by_hand = program.both(numba)
+        out["numba"] = lambda: by_hand(*args)
     want_value, want = ours(*args)
     for name, call in out.items():
         value, slopes = call()
