@@ -210,7 +210,8 @@ def test_audits_look_at_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     df = value_and_grad(f, has_aux=True)
     df(1.0)
     with pytest.warns(yota_py.AuditWarning, match=r"4\.0\), and should be np\.float64\(6\.0\)"):
-        (_, aux), _ = df(2.0)
+        for _ in range(2):  # where there are other threads, a difference has to come twice
+            (_, aux), _ = df(2.0)
     assert aux == (6.0, 4.0)
 
 

@@ -569,6 +569,7 @@ def test_a_wrong_text_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     grad.compile(other, 1.0)
     capsys.readouterr()
     with pytest.warns(yota_py.AuditWarning, match="what it prints"):
-        grad(other, 2.0)
-    assert capsys.readouterr().out == "word 2.0\n"
+        for _ in range(2):  # where there are other threads, a difference has to come twice
+            grad(other, 2.0)
+    assert capsys.readouterr().out == "word 2.0\n" * 2
     assert grad(f, 3.0)[0] == 9.0 and capsys.readouterr().out == "word 3.0\n"

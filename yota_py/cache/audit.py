@@ -24,12 +24,13 @@ from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
+from ..tape.operations import Variable
 from ..tape.trees import flatten
 from .check import Comparison, explained, largest, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
-from .times import without_times
+from .times import timed_in, without_times
 from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
@@ -136,6 +137,7 @@ class _Audit:
         targets = [target for target, _ in rehearsal.copies]
         self.inputs = [x.copy(order="K") if any(x is target for target in targets) else x for x in rehearsal.inputs]
         self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
+        self.timed = timed_in(variant.program.tape, rehearsal.times)
         self.others = threading.active_count() > 1
         precision = precision_of(variant.program.tape)
         self.comparison = Comparison(self.world, precision, max(map(largest, rehearsal.outputs), default=0.0))
@@ -161,7 +163,7 @@ class _Audit:
             self._compare_effects()
             self.comparison.sharing()
         self.comparison.differences = without_times(
-            self.comparison.differences, self.variant.program.tape, self.rehearsal.times, self.rehearsal.outputs
+            self.comparison.differences, self.variant.program.tape, self.timed, self.rehearsal.outputs
         )
         if not self.comparison.differences or self._is_nobodys_fault():
             self.variant.audits.suspect = frozenset()
@@ -266,7 +268,8 @@ class _Audit:
         again = self.variant.enter(*self.call, True)
         if isinstance(again, Refusal):
             return True
-        return any(_bits(a) != _bits(b) for a, b in zip(self.rehearsal.outputs, again.outputs, strict=True))
+        outputs = zip(self.variant.program.tape.results, self.rehearsal.outputs, again.outputs, strict=True)
+        return any(_bits(a) != _bits(b) for x, a, b in outputs if not (isinstance(x, Variable) and x in self.timed))
 
 
 def _as_texts(told: Sequence[tuple[Any, Any]]) -> list[Any]:

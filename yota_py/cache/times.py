@@ -12,22 +12,26 @@ from ..tape.tape import Tape
 from .check import Difference
 
 
-def without_times(
-    differences: Sequence[Difference], tape: Tape, times: Collection[int], outputs: Sequence[Any]
-) -> list[Difference]:
-    """Those that do not come of the times that a program reads: by its clocks, or as what it captures under these
-    numbers. Where times decide on its path, anything may."""
+def timed_in(tape: Tape, times: Collection[int]) -> set[Variable]:
+    """What depends on times that a program reads: by its clocks, or as what it captures under these numbers."""
     timed: set[Variable] = set()
     for var, op in tape:
         if isinstance(op, Constant):
             varies = op.captured in times
         else:
             varies = (isinstance(op, Call) and type(op.fn) is Clock) or any(x in timed for x in operands(op))
-        if varies and isinstance(op, Guard):
-            return []
         if varies:
             timed.add(var)
+    return timed
+
+
+def without_times(
+    differences: Sequence[Difference], tape: Tape, timed: Collection[Variable], outputs: Sequence[Any]
+) -> list[Difference]:
+    """Those that do not come of times. Where times decide on a program's path, anything may."""
     if not timed:
         return [*differences]
-    known = {id(value): var in timed for value, var in zip(outputs, tape.results, strict=True)}
+    if any(isinstance(tape[var], Guard) for var in timed):
+        return []
+    known = {id(value): isinstance(x, Variable) and x in timed for value, x in zip(outputs, tape.results, strict=True)}
     return [x for x in differences if x.have is None or not known.get(id(x.have), any(known.values()))]
