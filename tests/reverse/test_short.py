@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from entries import OF_NUMPY, OF_SCIPY, called
 
-from yota_py import config, value_and_grad
+from yota_py import config, primitive, rrule, value_and_grad
 from yota_py.capture.recording import record_call
 from yota_py.errors import NonScalarOutputError
 from yota_py.registry.registry import Primitive, Sample
@@ -101,3 +101,29 @@ def test_special_points(f: Any, x: Any, gradient: Any, monkeypatch: pytest.Monke
                 assert type(g) is np.ndarray
                 assert (g.dtype, g.shape) == (x.dtype, x.shape)
                 np.testing.assert_array_equal(g, gradient)
+
+
+def test_what_a_users_rule_gives_is_what_the_rest_computes_with() -> None:
+    """A rule that draws: value and slopes are of one draw, and the function itself runs once, when it is traced."""
+    rng, calls = np.random.default_rng(0), []
+
+    @primitive
+    def dropped(x: Any) -> Any:
+        calls.append("function")
+        return x * (rng.random(x.shape) < 0.5)
+
+    @rrule(dropped)
+    def _(x: Any) -> Any:
+        calls.append("rule")
+        mask = rng.random(x.shape) < 0.5
+        return x * mask, lambda dy: (dy * mask,)
+
+    x = np.arange(1.0, 9.0)
+    for _ in range(20):
+        source = record_call(lambda x: np.sum(np.sin(dropped(x * 1.0)) ** 2) * 2.0, (x,), {})
+        calls.clear()
+        value, (gradient,) = value_and_gradients(source)
+        assert calls == ["rule"]
+        kept = gradient != 0
+        np.testing.assert_allclose(value, 2 * np.sum(np.sin(x[kept]) ** 2))
+        np.testing.assert_allclose(gradient[kept], 4 * np.sin(x[kept]) * np.cos(x[kept]))

@@ -207,3 +207,16 @@ def test_name_spaces_are_not_kept() -> None:
         gc.collect()
         gone += held() is None
     assert gone == 3
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.longdouble])
+@pytest.mark.parametrize("f", [np.sum, np.prod, lambda x: x @ x])
+def test_overflow_is_told_once(f: Any, dtype: Any) -> None:
+    x = np.full(2, np.finfo(dtype).max)
+    with warnings.catch_warnings(record=True) as plain:
+        warnings.simplefilter("always")
+        f(x)
+    with warnings.catch_warnings(record=True) as traced:
+        warnings.simplefilter("always")
+        record_call(f if f is not np.sum and f is not np.prod else lambda x: f(x), (x,), {})
+    assert [str(w.message) for w in traced] == [str(w.message) for w in plain]

@@ -220,13 +220,19 @@ class _Monitored(Passing):
 
 class _Pause:
     """The block in which nothing is heard, the profile function being switched off; blocks within it have nothing to
-    change."""
+    change.
 
-    def __init__(self, hearing: Hearing | None = None, profile: Any = None) -> None:
-        self._hearing, self.profile = hearing, profile  # the latter until the traced function sets another
+    The profile function ``hears`` that the block is entered, unless the traced function has set another, which stays.
+    """
+
+    def __init__(self, hearing: Hearing | None = None) -> None:
+        self._hearing = hearing
+        self.profile: Any = None
+        self.hears = self._is_on = False
 
     def __enter__(self) -> None:
-        if self.profile is not None:
+        if self.hears:
+            self.hears, self._is_on = False, True
             setprofile(None)
         if self._hearing is not None and self._hearing.hears:
             self._hearing.pause()
@@ -236,8 +242,12 @@ class _Pause:
         state.unwatched = self
         if self._hearing is not None and self._hearing.hears:
             self._hearing.go_on()
-        if self.profile is not None:
+        if self._is_on:
+            self._is_on = False
             setprofile(self.profile)
+
+
+_ENTERS = _Pause.__enter__.__code__
 
 
 class _Heeding(Passing):
@@ -267,24 +277,29 @@ class _Profiled(Passing):
     def __init__(self, captures: Captures, hearing: Hearing) -> None:
         self._captures, self._hearing = captures, hearing
 
+        pause, heeding = _Pause(hearing), _Pause()
+
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                if id(frame.f_code) not in ours and not is_ours(frame):
+                if (code := frame.f_code) is _ENTERS:
+                    pause.hears = True
+                elif id(code) not in ours and not is_ours(frame):
                     _follow(captures, hearing, frame)
             elif event == "c_call" and id(frame.f_code) not in ours:
-                if arg is setprofile or arg.__name__ == "enable":
-                    state.unwatched.profile = None  # type: ignore[attr-defined]
                 _note(captures, arg)
 
         def heed(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "c_call":
                 _note(captures, arg)
+            elif frame.f_code is _ENTERS and event == "call":
+                heeding.hears = True
 
-        self._profile, self._heed = profile, heed
+        self._profile, self._heed, self._pause, self._heeding = profile, heed, pause, heeding
+        pause.profile, heeding.profile = profile, heed
 
     def begin(self) -> None:
-        state.unwatched, pause = _Pause(self._hearing, self._profile), _Pause(profile=self._heed)
-        state.heeding = lambda fn: _Heeding(self._captures, fn, pause, self._heed)
+        state.unwatched = self._pause
+        state.heeding = lambda fn: _Heeding(self._captures, fn, self._heeding, self._heed)
         setprofile(self._profile)
 
     def end(self) -> None:

@@ -61,21 +61,18 @@ class _Sweep:
         self._pullbacks: dict[int, Callable[[Any], Any]] = {}
         self._owned: set[int] = set()  # cotangents that are arrays of our own
         self._ways: dict[int, Way | None] = {}  # by the identity of a function
-        values, kept = self.values, True
-        for i in self.sources:
-            if values[i] is None:
-                kept = False
-                break
+        values = self.values
+        at_hand = all(values[i] is not None for i in self.sources)
         for i in self.sources:
             op = self.ops[i - 1]
             assert isinstance(op, Call)
-            if not (kept and self._is_known(op.fn)):
+            at_hand = at_hand and self._is_known(op.fn)  # what the user's rule gives is what the rest computes with
+            if not at_hand:
                 values[i], self._pullbacks[i] = self._linearized(i, op)
-        if not kept:  # pullbacks hold what they need
-            results = {x.id for _, x in paths(self.tape.results)}
-            for i in self._pullbacks.keys() - results:
-                if type(values[i]) not in NUMBERS:
-                    values[i] = None
+        results = {x.id for _, x in paths(self.tape.results)}
+        for i in self._pullbacks.keys() - results:  # pullbacks hold what they need
+            if type(values[i]) not in NUMBERS:
+                values[i] = None
 
     def _is_known(self, fn: Any) -> bool:
         """Whether a rule gives the value that is known already: the library's do."""
@@ -130,8 +127,7 @@ class _Sweep:
             if pullback is None:
                 if op.fn is getitem and self._into_view(op, i, dy, cotangents):
                     continue
-                way = self._ways[id(op.fn)]
-                if way is not None and not op.kwargs:
+                if (way := self._ways[id(op.fn)]) is not None and not op.kwargs:
                     args = [values[x.id] if type(x) is Variable else x for x in op.args]
                     if way(dy, values[i], args, sources, cotangents):
                         continue

@@ -28,8 +28,8 @@ from .tracer import Tracer, tracers_of
 from .views import Look
 
 _NUMBERS = frozenset([np.float64, float])
-_CLASSES = {cls: tracers_of(cls) for cls in (ndarray, *_NUMBERS)}
-_TRACERS, _ARRAYS = frozenset(_CLASSES.values()), _CLASSES[ndarray]
+_RESULTS = {cls: tracers_of(cls) for cls in (ndarray, *_NUMBERS, np.float32, np.float16, np.longdouble)}
+_TRACERS, _ARRAYS = frozenset(map(tracers_of, [ndarray, *_NUMBERS])), tracers_of(ndarray)
 _BOUNDS = frozenset([int, type(None)])  # of slices
 _PLAIN = _NUMBERS | {int}
 _KERNELS = (Map, Product, Reduce)
@@ -125,7 +125,7 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
     if (cls := type(value)) is ndarray:
         if value.dtype.kind != "f" or (value.base is not None and (fn is not operator.getitem or not value.size)):
             return None
-    elif cls not in _NUMBERS:
+    elif cls not in _RESULTS:
         return None
     op = Call(fn, names, {}, typeof(value), trace.site or spot[3])
     with locks.tables:
@@ -134,7 +134,7 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
         trace.values.append(value if cls is not ndarray or value.nbytes <= LARGE_BYTES or status != 2 else None)
         var = variable(len(ops))
         trace._status[var.id] = status
-    return _CLASSES[cls](trace, var, value)
+    return _RESULTS[cls](trace, var, value)
 
 
 def _spot_of(frame: FrameType) -> Spot:
