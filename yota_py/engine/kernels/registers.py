@@ -1,5 +1,7 @@
 """A loop over numbers and short vectors as one kernel: what is carried from turn to turn is kept in registers.
 
+Vectors of few elements are numbers side by side, but for functions that are written out.
+
 Its words: how many turns; where each carried value begins (slot and offset), each stack (slot, offset, and bytes from
 one turn to the next) and what is the same in all turns lie; where carried values go in the end, and the stacks of
 outputs; the word of the frame that says which turn it is, and for each decision its byte in the frame.
@@ -8,14 +10,15 @@ outputs; the word of the frame that says which turn it is, and for each decision
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
 from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
-from ..maths.llvm import ELEMENTS, I8, I32, PTR, Value, Writer
+from ..maths.llvm import ELEMENTS, I8, I32, PTR, Value, Writer, const
 from .emit import IN_PLACE, KERNEL, is_good, report
 from .ir import DTYPES
 from .reductions import combined, neutral
@@ -85,10 +88,15 @@ def emit_registers(module: ir.Module, name: str, spec: RegistersSpec) -> None:
     _Loop(function, spec).run()
 
 
+FEW = 4  # elements
+Parts = Any  # an LLVM value, or a list of numbers
+
+
 class _Loop(Writer):
     def __init__(self, function: ir.Function, spec: RegistersSpec) -> None:
         super().__init__(function)
-        self._spec, self._values = spec, list[Value]()
+        self._spec, self._values = spec, list[Parts]()
+        self._zeros: dict[str, Value] = {}  # that stand where nothing is picked
         written_out = sum(isinstance(node, Operation) and node.emit in WRITTEN_OUT for node in spec.nodes)
         self._maths = Called if written_out > IN_PLACE else VecMath
 
@@ -105,15 +113,14 @@ class _Loop(Writer):
             return self.byte(self.word(frame, slot, PTR), offset)
 
         turns = word()
-        carried = [self.variable(self._read(pointer(), kind)) for kind in spec.carried]
+        carried = [self._map(self.variable, self._read(pointer(), kind)) for kind in spec.carried]
         stacks = [(self.variable(pointer()), word()) for _ in spec.stacks]
         fixed = [self._read(pointer(), kind) for kind in spec.fixed]
         ends = [pointer() for _ in spec.carried]
         targets = [(self.variable(pointer()), word()) for _ in outputs]
         counter, places = (word(), [word() for _ in spec.checks]) if spec.checks else (None, [])
         with self.loop(turns, also=(lambda: is_good(self, frame)) if spec.checks else None) as turn:
-            pairs = zip(carried, spec.carried, strict=True)
-            self._values = [self.b.load(place, typ=_type(kind)) for place, kind in pairs]
+            self._values = [self._loaded(place, kind) for place, kind in zip(carried, spec.carried, strict=True)]
             for (place, _), kind in zip(stacks, spec.stacks, strict=True):
                 self._values.append(self._read(self.b.load(place, typ=PTR), kind))
             self._values += fixed
@@ -130,57 +137,89 @@ class _Loop(Writer):
             for (place, _), kind, value in zip(targets, outputs, results[len(carried) :], strict=True):
                 self._write(value, self.b.load(place, typ=PTR), kind)
             for place, value in zip(carried, results, strict=False):
-                self.b.store(value, place)
+                for at, part in zip(_listed(place), _listed(value), strict=True):
+                    self.b.store(part, at)
             for place, step in (*stacks, *targets):
                 self.b.store(self.byte(self.b.load(place, typ=PTR), step), place)
         for place, end, kind in zip(carried, ends, spec.carried, strict=True):
-            self._write(self.b.load(place, typ=_type(kind)), end, kind)
+            self._write(self._loaded(place, kind), end, kind)
         self.b.ret_void()
 
-    def _read(self, pointer: Value, kind: Kind) -> Value:
+    def _map(self, fn: Callable[[Value], Value], value: Parts) -> Parts:
+        return [fn(part) for part in value] if isinstance(value, list) else fn(value)
+
+    def _loaded(self, place: Parts, kind: Kind) -> Parts:
+        """What a local variable has."""
+        typ = ELEMENTS[kind.dtype] if isinstance(place, list) else _type(kind)
+        return self._map(lambda at: self.b.load(at, typ=typ), place)
+
+    def _read(self, pointer: Value, kind: Kind) -> Parts:
+        if 1 < kind.size <= FEW:
+            one, size = Kind(kind.dtype, 1), DTYPES[kind.dtype]
+            return [self._read(self.byte(pointer, const(i * size)), one) for i in range(kind.size)]
         value = self.b.load(pointer, typ=_type(kind, stored=True), align=DTYPES[kind.dtype])
         return self.b.trunc(value, _type(kind)) if kind.dtype == "bool" else value
 
-    def _write(self, value: Value, pointer: Value, kind: Kind) -> None:
+    def _write(self, value: Parts, pointer: Value, kind: Kind) -> None:
+        if isinstance(value, list):
+            one, size = Kind(kind.dtype, 1), DTYPES[kind.dtype]
+            for i, part in enumerate(value):
+                self._write(part, self.byte(pointer, const(i * size)), one)
+            return
         value = self.b.zext(value, _type(kind, stored=True)) if kind.dtype == "bool" else value
         self.b.store(value, pointer, align=DTYPES[kind.dtype])
 
-    def _computed(self, node: Node) -> Value:
+    def _computed(self, node: Node) -> Parts:
         if isinstance(node, Pick):
             return self._picked(node.elements, node.kind)
         if isinstance(node, Total):
-            parts = [self._reduced(node, group) for group in node.groups]
-            return self._behind_each_other(parts, node.kind)
-        math, size = self._maths(self.b, node.kind.size), node.kind.size
-        operands = [math.cast(self._sized(self._values[i], size), ELEMENTS[dtype]) for i, dtype in node.operands]
-        value = emitted(math, node.emit, *operands) if node.emit else operands[0]
-        value = value if node.emit else math.cast(value, ELEMENTS[node.kind.dtype])
-        if math.element(value) != ELEMENTS[node.kind.dtype]:
-            raise TypeError(f"a kernel computes {math.element(value)} where {node.kind.dtype} is wanted")
+            return self._together([self._reduced(node, group) for group in node.groups])
+        operands, size = [(self._values[i], dtype) for i, dtype in node.operands], node.kind.size
+        if size <= FEW and node.emit not in WRITTEN_OUT:
+            lanes = [[(self._element(x, i), dtype) for x, dtype in operands] for i in range(size)]
+            return self._together([self._operated(node, 1, lane) for lane in lanes])
+        value = self._operated(node, size, [(self._sized(x, size), dtype) for x, dtype in operands])
+        return [self._element(value, i) for i in range(size)] if 1 < size <= FEW else value
+
+    def _operated(self, node: Operation, size: int, operands: Sequence[tuple[Value, str]]) -> Value:
+        math, dtype = self._maths(self.b, size), node.kind.dtype
+        values = [math.cast(x, ELEMENTS[wanted]) for x, wanted in operands]
+        if node.emit == "add":  # to nothing
+            for x, other in (values, values[::-1]):
+                if x is self._zeros.get(dtype):
+                    return other
+        value = emitted(math, node.emit, *values) if node.emit else math.cast(values[0], ELEMENTS[dtype])
+        if math.element(value) != ELEMENTS[dtype]:
+            raise TypeError(f"a kernel computes {math.element(value)} where {dtype} is wanted")
         return value
 
-    def _sized(self, value: Value, size: int) -> Value:
-        """A number as a vector of equal ones."""
-        if size == 1 or isinstance(value.type, ir.VectorType):
+    def _sized(self, value: Parts, size: int) -> Value:
+        """A vector; of a number, of equal ones."""
+        if size == 1 or isinstance(getattr(value, "type", None), ir.VectorType):
             return value
-        return self._behind_each_other([value] * size, None)
+        return self._vector(value if isinstance(value, list) else [value] * size)
 
-    def _element(self, value: Value, i: int) -> Value:
+    def _element(self, value: Parts, i: int) -> Value:
+        if isinstance(value, list):
+            return value[i]
         return self.b.extract_element(value, ir.Constant(I32, i)) if isinstance(value.type, ir.VectorType) else value
 
-    def _picked(self, elements: Sequence[tuple[int, int] | None], kind: Kind) -> Value:
+    def _picked(self, elements: Sequence[tuple[int, int] | None], kind: Kind) -> Parts:
         sources = {source[0] for source in elements if source is not None}
         only = self._values[sources.pop()] if len(sources) == 1 and None not in elements else None
-        if only is not None and kind.size > 1 and isinstance(only.type, ir.VectorType):
+        if only is not None and kind.size > FEW and isinstance(getattr(only, "type", None), ir.VectorType):
             lanes = ir.Constant(ir.VectorType(I32, kind.size), [source[1] for source in elements if source is not None])
             return self.b.shuffle_vector(only, ir.Constant(only.type, ir.Undefined), lanes)
-        zero = VecMath(self.b, 1).const(0, ELEMENTS[kind.dtype])
-        parts = [zero if source is None else self._element(self._values[source[0]], source[1]) for source in elements]
-        return self._behind_each_other(parts, kind)
+        if kind.dtype not in self._zeros:
+            self._zeros[kind.dtype] = VecMath(self.b, 1).const(0, ELEMENTS[kind.dtype])
+        zero = self._zeros[kind.dtype]
+        return self._together([zero if x is None else self._element(self._values[x[0]], x[1]) for x in elements])
 
-    def _behind_each_other(self, parts: Sequence[Value], kind: Kind | None) -> Value:
-        if len(parts) == 1:
-            return parts[0]
+    def _together(self, parts: list[Value]) -> Parts:
+        """A number, a list of few, or a vector."""
+        return parts[0] if len(parts) == 1 else parts if len(parts) <= FEW else self._vector(parts)
+
+    def _vector(self, parts: Sequence[Value]) -> Value:
         vector: Value = ir.Constant(ir.VectorType(parts[0].type, len(parts)), ir.Undefined)
         for i, part in enumerate(parts):
             vector = self.b.insert_element(vector, part, ir.Constant(I32, i))
@@ -194,6 +233,10 @@ class _Loop(Writer):
         for i in group:
             total = combined(math, node.mode, total, math.cast(self._element(self._values[node.value], i), element))
         return math.cast(total, ELEMENTS[dtype])
+
+
+def _listed(value: Parts) -> list[Value]:
+    return value if isinstance(value, list) else [value]
 
 
 def _type(kind: Kind, *, stored: bool = False) -> ir.Type:
