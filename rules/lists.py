@@ -16,7 +16,7 @@ import numpy as np
 from yota_py.base.dispatch import find_traced
 from yota_py.base.signatures import signature_of
 from yota_py.base.types import is_sequence
-from yota_py.registry.constants import called_with, made_of_numbers
+from yota_py.registry.constants import CalledUfunc, made_of_numbers
 from yota_py.registry.patches import makers
 from yota_py.registry.registry import primitive_of
 from yota_py.registry.tangents import listed, said, says
@@ -134,25 +134,17 @@ def _followed(call: Callable[..., Any]) -> Callable[..., Any]:
     return followed
 
 
-class _Ufunc:
+class _Ufunc(CalledUfunc):
     """The stand-in for a ufunc and its methods."""
 
     def __init__(self, ufunc: Any, call: Any) -> None:
-        self._ufunc, self._call = ufunc, call
-        self.__name__ = ufunc.__name__
         entry = primitive_of(ufunc)
-        self._is_known = entry is not None and entry.known  # one of np.frompyfunc calls the user's code
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and self._is_known and len(args) <= self._ufunc.nin:
-            result = called_with(self._call, args, itself=self._call is self._ufunc)
-            if result is not NotImplemented:
-                return result
-        return self._of_others(*args, **kwargs)
+        super().__init__(ufunc, call, known=entry is not None and entry.known)  # np.frompyfunc calls the user's code
+        self.__name__ = ufunc.__name__
 
     @_followed
-    def _of_others(self, *args: Any, **kwargs: Any) -> Any:
-        inputs, outs = args[: self._ufunc.nin], args[self._ufunc.nin :]
+    def of_others(self, *args: Any, **kwargs: Any) -> Any:
+        inputs, outs = args[: self._nin], args[self._nin :]
         return self._call(*map(array_of, inputs), *outs, **_masked(kwargs))
 
     @_followed

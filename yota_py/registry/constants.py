@@ -16,17 +16,29 @@ _NO_VALUE = type(np._NoValue)  # type: ignore[attr-defined]
 _PLAIN = {int, float, complex, bool, str, type(None), slice, type(...), range, _NO_VALUE}
 
 
-def called_with(fn: Any, args: tuple[Any, ...], *, itself: bool) -> Any:
-    """What comes of a call of a ufunc that does nothing but compute, from a stand-in that the user's code has called;
-    ``NotImplemented`` if somebody has to look into its arguments. It may be recorded at once, if it is ``itself``."""
-    with state.unwatched:
-        if itself:
-            for x in args:
-                if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
-                    if (result := quickly(x, fn, args, _getframe(2))) is not None:
-                        return result
-                    break
-        return made_of_numbers(fn(*args), args) if are_plain(args) else NotImplemented
+class CalledUfunc:
+    """A stand-in for a ufunc where the user's code calls it: ``call`` is what it calls in the end, and ``known`` tells
+    whether that does nothing but compute. It may be recorded at once."""
+
+    def __init__(self, ufunc: Any, call: Any, *, known: bool) -> None:
+        self._ufunc, self._call, self._known, self._nin = ufunc, call, known, ufunc.nin
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and self._known and len(args) <= self._nin:
+            with state.unwatched:
+                if self._call is self._ufunc:
+                    for x in args:
+                        if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
+                            if (result := quickly(x, self._ufunc, args, _getframe(1))) is not None:
+                                return result
+                            break
+                if are_plain(args):
+                    return made_of_numbers(self._call(*args), args)
+        return self.of_others(*args, **kwargs)
+
+    def of_others(self, *args: Any, **kwargs: Any) -> Any:
+        """The call, where somebody has to look into its arguments."""
+        raise NotImplementedError
 
 
 def made_of_numbers(result: Any, given: Any) -> Any:

@@ -29,6 +29,14 @@ class Showing(ModuleType):
 
     def __getattribute__(self, name: str) -> Any:
         value = _attribute(self, name)
+        if type(value) in makers and state.traces and not state.suspended:
+            frame = _getframe(1)
+            try:
+                of, module, answer, _ = _answers[id(frame.f_code), frame.f_lasti]
+                if of is value and module == frame.f_globals["__name__"]:
+                    return answer
+            except KeyError:
+                pass
         key = id(value)
         stand_in = shown[key][1] if key in shown and shown[key][0] is value else None
         is_gate = key in originals
@@ -37,12 +45,6 @@ class Showing(ModuleType):
         if not state.traces or state.suspended:
             return originals[key] if is_gate else value
         frame = _getframe(1)
-        try:
-            of, namespace, answer, _ = _answers[id(frame.f_code), frame.f_lasti]
-            if of is value and namespace == id(frame.f_globals):
-                return answer
-        except KeyError:
-            pass
         if is_plain(frame):
             return originals[key] if is_gate else value
         if stand_in is None:
@@ -54,15 +56,15 @@ class Showing(ModuleType):
         if len(_answers) >= MAX_ANSWERS:
             _answers.clear()
         answer = stand_in if shows else value
-        if not state.through:  # the user's code
-            _answers[id(frame.f_code), frame.f_lasti] = value, id(frame.f_globals), answer, frame.f_code
+        if not state.through and "__name__" in frame.f_globals:  # the user's code
+            _answers[id(frame.f_code), frame.f_lasti] = value, frame.f_globals["__name__"], answer, frame.f_code
         return answer
 
 
 MAX_ANSWERS = 2**14
-# What the user's code was shown for a value, by the identity of the code and the instruction that asks; with the code,
-# and the identity of its name space, which is not kept alive.
-_answers: dict[tuple[int, int], tuple[Any, int, Any, Any]] = {}
+# What the user's code was shown for a function of NumPy's, by the identity of the code and the instruction that asks;
+# with the name of the module, which says whose code it is, and the code.
+_answers: dict[tuple[int, int], tuple[Any, Any, Any, Any]] = {}
 listeners.append(_answers.clear)
 
 
