@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
-from ..maths.llvm import ELEMENTS, I8, I32, PTR, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, Value, Writer, const
 from .emit import IN_PLACE, KERNEL, is_good, report
 from .ir import DTYPES
 from .reductions import combined, neutral
@@ -114,15 +114,15 @@ class _Loop(Writer):
 
         turns = word()
         carried = [self._map(self.variable, self._read(pointer(), kind)) for kind in spec.carried]
-        stacks = [(self.variable(pointer()), word()) for _ in spec.stacks]
+        stacks = [(self.variable(self.b.ptrtoint(pointer(), I64)), word()) for _ in spec.stacks]
         fixed = [self._read(pointer(), kind) for kind in spec.fixed]
         ends = [pointer() for _ in spec.carried]
-        targets = [(self.variable(pointer()), word()) for _ in outputs]
+        targets = [(self.variable(self.b.ptrtoint(pointer(), I64)), word()) for _ in outputs]
         counter, places = (word(), [word() for _ in spec.checks]) if spec.checks else (None, [])
         with self.loop(turns, also=(lambda: is_good(self, frame)) if spec.checks else None) as turn:
             self._values = [self._loaded(place, kind) for place, kind in zip(carried, spec.carried, strict=True)]
             for (place, _), kind in zip(stacks, spec.stacks, strict=True):
-                self._values.append(self._read(self.b.load(place, typ=PTR), kind))
+                self._values.append(self._read(self._address(place), kind))
             self._values += fixed
             for node in spec.nodes:
                 self._values.append(self._computed(node))
@@ -135,15 +135,20 @@ class _Loop(Writer):
                     report(self, frame, offset)
             results = [self._values[r] for r in spec.results]
             for (place, _), kind, value in zip(targets, outputs, results[len(carried) :], strict=True):
-                self._write(value, self.b.load(place, typ=PTR), kind)
+                self._write(value, self._address(place), kind)
             for place, value in zip(carried, results, strict=False):
                 for at, part in zip(_listed(place), _listed(value), strict=True):
                     self.b.store(part, at)
             for place, step in (*stacks, *targets):
-                self.b.store(self.byte(self.b.load(place, typ=PTR), step), place)
+                self.b.store(self.b.add(self.b.load(place, typ=I64), step), place)
         for place, end, kind in zip(carried, ends, spec.carried, strict=True):
             self._write(self._loaded(place, kind), end, kind)
         self.b.ret_void()
+
+    def _address(self, place: Value) -> Value:
+        """What a local variable has, which is a word: older versions of llvmlite know no variables that are
+        pointers."""
+        return self.b.inttoptr(self.b.load(place, typ=I64), PTR)
 
     def _map(self, fn: Callable[[Value], Value], value: Parts) -> Parts:
         return [fn(part) for part in value] if isinstance(value, list) else fn(value)
