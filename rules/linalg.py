@@ -10,7 +10,7 @@ import numpy as np
 from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Product
 from yota_py.registry.registry import Case, Sample, case, vjps
-from yota_py.registry.tangents import as_array, conj, like
+from yota_py.registry.tangents import as_array, conj, like, strong_multiply
 from yota_py.registry.writes import sparse_matmul
 
 from .support import (
@@ -48,7 +48,7 @@ def _left(dy: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of ``a`` in ``a @ b``, of vectors, matrices and stacks (Giles 2008, section 2.2.1)."""
     na, nb = len(shape_of(a)), len(shape_of(b))
     if na == nb == 1:
-        return np.multiply(dy, conj(b))
+        return strong_multiply(dy, conj(b))
     if nb == 1:
         return _outer(dy, conj(b)) if na == 2 else _left(dy[..., None], y, a, b[:, None])
     if na == 1:
@@ -62,7 +62,7 @@ def _right(dy: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of ``b`` likewise."""
     na, nb = len(shape_of(a)), len(shape_of(b))
     if na == nb == 1:
-        return np.multiply(dy, conj(a))
+        return strong_multiply(dy, conj(a))
     if na == 1:
         return _outer(conj(a), dy) if nb == 2 else _right(dy[..., None, :], y, a[None, :], b)
     if nb == 1:
