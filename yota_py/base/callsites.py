@@ -12,14 +12,15 @@ import inspect
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
+MAX_KNOWN = 4096  # code objects of which is remembered what was read of each, and which are kept alive
 METHODS = frozenset(["reduce", "accumulate", "reduceat", "outer", "at"])  # of ufuncs
-MAX_KNOWN = 4096  # code objects whose calls are remembered
 
+T = TypeVar("T")
 _UNKNOWN = object()
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _CELLS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
@@ -70,9 +71,6 @@ class _Sites:
 
     def at(self, offset: int) -> _Site:
         return self.sites[bisect_right(self.offsets, offset) - 1]  # the last instruction may be an inline cache
-
-
-_known: dict[int, tuple[CodeType, _Sites]] = {}  # by identity: equal code may stand in several files
 
 
 def called_name(frame: FrameType) -> str:
@@ -260,13 +258,26 @@ _NOWHERE = (-1, -1)
 _ANYTHING = _Step("?")
 
 
+def by_code(read: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
+    """A function of a code object that is called once for each, by identity: equal code may stand in several files. The
+    oldest of too many are forgotten."""
+    known_codes: dict[int, tuple[CodeType, T]] = {}
+
+    @functools.wraps(read)
+    def remembered(code: CodeType) -> T:
+        known = known_codes.get(id(code))
+        if known is None:
+            while len(known_codes) >= MAX_KNOWN:
+                known_codes.pop(next(iter(known_codes)), None)
+            known = known_codes[id(code)] = code, read(code)
+        return known[1]
+
+    return remembered
+
+
+@by_code
 def _sites_of(code: CodeType) -> _Sites:
-    known = _known.get(id(code))
-    if known is None:
-        while len(_known) >= MAX_KNOWN:
-            _known.pop(next(iter(_known)), None)
-        known = _known[id(code)] = code, _read(code)
-    return known[1]
+    return _read(code)
 
 
 def _read(code: CodeType) -> _Sites:

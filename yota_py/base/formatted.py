@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
 
-MAX_KNOWN = 1024  # code objects whose f-strings are remembered
+from .callsites import by_code
+
 _PUSHES = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE", "LOAD_SMALL_INT", "PUSH_NULL")
 _OPERANDS = {"LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2, "BUILD_SLICE": 2}
 _SILENT = ("CACHE", "RESUME", "NOP", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS", "NOT_TAKEN")
@@ -40,17 +41,10 @@ class FStrings:
         return self.offsets[bisect_right(self.offsets, offset) - 1]
 
 
-_known: dict[int, tuple[CodeType, FStrings]] = {}  # by identity, as equal code may stand in several files
-
-
+@by_code
 def f_strings(code: CodeType) -> FStrings:
     """The f-strings that a code object hands to calls, and to nobody else."""
-    known = _known.get(id(code))
-    if known is None:
-        while len(_known) >= MAX_KNOWN:
-            _known.pop(next(iter(_known)), None)
-        known = _known[id(code)] = code, _read(code)
-    return known[1]
+    return _read(code)
 
 
 class _Format(NamedTuple):

@@ -18,6 +18,7 @@ from itertools import accumulate
 from types import CodeType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
+from ..base.callsites import by_code
 from ..base.dispatch import is_traced
 from ..tape.operations import Site, site_of
 from .kinds import problem_of_attribute
@@ -38,7 +39,6 @@ _OF_ADDRESSES = {
     **dict.fromkeys(["BUILD_SET", "SET_ADD"], "set"),
 }
 TELLING = frozenset(["id", "hash", "__hash__", "repr", "__repr__", "ascii"])  # of these, what has no other use
-MAX_KNOWN = 4096  # code objects whose names are remembered
 GROWING = frozenset(["append", "extend", "appendleft", "extendleft"])  # methods of lists and deques
 _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
 _FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
@@ -146,17 +146,10 @@ class Names:
     problems: list[str] = field(default_factory=list)
 
 
-_known: dict[int, tuple[CodeType, Names]] = {}  # by identity: equal code may stand in several files
-
-
+@by_code
 def names_of(code: CodeType) -> Names:
     """What a code object reads and assigns; code nested in it is left out."""
-    known = _known.get(id(code))
-    if known is None:
-        while len(_known) >= MAX_KNOWN:
-            _known.pop(next(iter(_known)), None)
-        known = _known[id(code)] = code, _read(code)
-    return known[1]
+    return _read(code)
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

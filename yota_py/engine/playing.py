@@ -36,11 +36,11 @@ def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
     turns = loop.turns
     if turns < 2 * TURNS or turns * len(loop.body) < LEAST or config.compile == "never" or raises_errors():
         return None
-    known = loop.quick[1] if loop.quick is not None and loop.quick[0] is loop.body else None
+    known = loop.played_by[1] if loop.played_by is not None and loop.played_by[0] is loop.body else None
     if known is False or any(isinstance(op, Guard) for op in loop.body.ops):
         return None
     carry, (xs, invariants) = list(args[: loop.carried]), loop.parted(args[loop.carried :])
-    some = replace(loop, turns=TURNS, entry=None, values=None, quick=None)
+    some = replace(loop, turns=TURNS, entry=None, values=None, played_by=None)
     outputs: list[list[Any]] = [[] for _ in loop.body.results[loop.carried :]]
     for number in range(turns // TURNS):
         start = turns - (number + 1) * TURNS if loop.backward else number * TURNS
@@ -49,7 +49,7 @@ def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
         results = None if program is None else _run(program, given)
         agrees = results is not None and (number > 0 or _agree(results, some.turn_by_turn(*given)))
         known = program if agrees else False
-        loop.quick = loop.body, known
+        loop.played_by = loop.body, known
         if results is None or not agrees:
             return None
         carry = list(results[: loop.carried])

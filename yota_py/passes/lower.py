@@ -27,8 +27,8 @@ from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Var
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of, text_of
 from ..tape.tape import Tape
-from ..tracing.tracer import Tracer
-from ..tracing.traces import Status, Trace
+from ..tracing.tracer import Status, Tracer
+from ..tracing.traces import Trace
 from .parts import by_parts
 
 T = TypeVar("T")

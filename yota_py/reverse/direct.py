@@ -1,5 +1,5 @@
-"""Value and gradients at once, without a gradient tape: rules run on the values of a trace, and on the way back their
-pullbacks are called.
+"""Value and gradients at once, without a gradient tape: on the way back over a trace, rules' formulas are computed with
+its values; where there are none, rules run, and their pullbacks are called.
 
 It computes what ``verbs.differentiate`` computes while it writes its tape, which is wanted where somebody reads,
 compiles or extends it.

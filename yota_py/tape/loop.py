@@ -30,8 +30,8 @@ class Loop:
     axis), and what is the same in all turns; its results are what is carried on, and one element of each output.
     A ``backward`` loop begins with the last elements. Of a loop that is ``lowered``, the body is made of primitives
     that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
-    primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``quick`` is a body,
-    and what a player runs it with.
+    primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``played_by`` is a
+    body, and what a player runs it with.
     """
 
     __name__ = "loop"
@@ -45,7 +45,7 @@ class Loop:
     lowered: bool = False
     entry: Any = None
     values: tuple[Any, ...] | None = None
-    quick: Any = None
+    played_by: Any = None
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """Run it turn by turn, with NumPy; on traced values, it is one operation."""

@@ -19,7 +19,8 @@ from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
 from ..registry.patches import patch
 from ..tape.operations import Call, Guard, Variable, operands
-from .traces import LARGE, Status, Trace
+from .tracer import Status
+from .traces import LARGE, Trace
 
 FEW_DECISIONS = 2  # on whole numbers: with more, each call may take others
 _NAMES = ("time", "perf_counter", "monotonic", "process_time", "thread_time")

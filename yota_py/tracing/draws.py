@@ -31,8 +31,8 @@ from .calls import extents
 from .mutation import write_result
 from .sampling import constant, made
 from .shells import is_recording, recording, stand_in_class
-from .tracer import tracers_in
-from .traces import LARGE, Status, Trace
+from .tracer import Status, tracers_in
+from .traces import LARGE, Trace
 
 BY_LIBRARY = "a function of a library, or another thread, draws random numbers"
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds

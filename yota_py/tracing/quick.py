@@ -23,8 +23,8 @@ from ..base.unwinding import state
 from ..registry.kernels import Map, Product, Reduce
 from ..registry.registry import Primitive, entries
 from ..tape.operations import Call, Site, site_of, variable
-from ..tape.recorder import LARGE_BYTES
-from .tracer import Tracer, tracers_of
+from ..tape.recorder import is_large
+from .tracer import Status, Tracer, tracers_of
 from .views import Look
 
 _NUMBERS = frozenset([np.float64, float])
@@ -33,6 +33,7 @@ _TRACERS, _ARRAYS = frozenset(map(tracers_of, [ndarray, *_NUMBERS])), tracers_of
 _BOUNDS = frozenset([int, type(None)])  # of slices
 _PLAIN = _NUMBERS | {int}
 _KERNELS = (Map, Product, Reduce)
+_ACTIVE = Status.ACTIVE
 MAX_SPOTS = 2**14
 
 Spot = tuple[CodeType, int, CodeType, Site]  # code, the identity of its global names, what calls there, its line
@@ -131,7 +132,8 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
     with locks.tables:
         ops = trace.tape.ops
         ops.append(op)
-        trace.values.append(value if cls is not ndarray or value.nbytes <= LARGE_BYTES or status != 2 else None)
+        dropped = status == _ACTIVE and is_large(value)  # its derivative computes it again
+        trace.values.append(None if dropped else value)
         var = variable(len(ops))
         trace._status[var.id] = status
     return _RESULTS[cls](trace, var, value)

@@ -11,6 +11,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -33,6 +34,14 @@ from .texts import Formatting, text_of
 T = TypeVar("T")
 
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
+
+
+class Status(IntEnum):
+    """What a value depends on: nothing; inputs without derivative; active inputs."""
+
+    CONSTANT = 0
+    INACTIVE = 1
+    ACTIVE = 2
 
 
 class Tracer(Operators):

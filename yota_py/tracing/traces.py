@@ -11,7 +11,6 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
 
@@ -42,7 +41,7 @@ from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, operated, reflected
 from .quick import quickly
 from .stand_ins import suspended
-from .tracer import Tracer, make_tracer, tracers_in
+from .tracer import Status, Tracer, make_tracer, tracers_in
 from .views import follow_views
 
 T = TypeVar("T")
@@ -54,14 +53,6 @@ LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _OF_SHAPES = (View, Reduce, Concatenate)
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
-
-
-class Status(IntEnum):
-    """What a value depends on: nothing; inputs without derivative; active inputs."""
-
-    CONSTANT = 0
-    INACTIVE = 1
-    ACTIVE = 2
 
 
 CONSTANT = Status.CONSTANT

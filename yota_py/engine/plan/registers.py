@@ -12,12 +12,14 @@ import numpy as np
 from ...base.types import ArrayType
 from ...registry import kernels
 from ...tape.operations import Call, Constant, Guard, Input, Variable, substitute
+from ...tape.tape import Tape
 from ..kernels.ir import DTYPES
 from ..kernels.registers import Kind, Node, Operation, Pick, RegistersSpec, Total
 from ..maths.builder import WRITTEN_OUT
 from ..schedule.classify import classify, kernel_for, require, view_base
 from ..schedule.steps import Assign, Concatenate, Gather, Map, Matmul, Pad, Reduce, Repeat, Scatter
-from .layout import ARENA_SLOT, Place, aligned, c_strides, memory_dtype, to_the_end
+from .copies import Room
+from .layout import ARENA_SLOT, Arena, Place, aligned, c_strides, memory_dtype, to_the_end
 
 LONGEST = 16  # elements of a vector
 MOST_WORK = 1500  # operations on four numbers at most, of which those that are written out count as many
@@ -29,26 +31,11 @@ class _OutsideError(Exception):
     """Something of the loop is not for registers."""
 
 
-class Memory(Protocol):
-    """What knows where all lies."""
+class Planning(Room, Protocol):
+    """What plans a schedule: that of a body, for a loop in an outer one."""
 
-    tape: Any
-    arena: Any
-    buffers: dict[Variable, tuple[int, int]]
-    places: dict[Variable, Place]
-    schedule: Any
-
-    def place(self, var: Variable) -> Place:
-        """Of a variable."""
-        ...
-
-    def number(self, value: Any, dtype: str) -> Place:
-        """Of a constant."""
-        ...
-
-    def contiguous(self, place: Place) -> Place:
-        """The same in order."""
-        ...
+    tape: Tape
+    arena: Arena
 
     def word(self) -> int:
         """A word of the frame."""
@@ -60,7 +47,7 @@ class Memory(Protocol):
 
 
 def in_registers(
-    memory: Memory, step: Repeat, inner: Callable[[int], Memory]
+    memory: Planning, step: Repeat, inner: Callable[[int], Planning]
 ) -> tuple[RegistersSpec, list[int]] | None:
     """The kernel of a loop and its words; ``None`` if it is to be another one. ``inner`` makes what plans its body,
     given the word that counts its turns: of it, the decisions are wanted."""
@@ -83,7 +70,7 @@ def in_registers(
     return spec, words
 
 
-def _words(memory: Memory, step: Repeat, values: _Values) -> list[int]:
+def _words(memory: Planning, step: Repeat, values: _Values) -> list[int]:
     loop = step.loop
     xs, invariants = loop.parted(step.args[loop.carried :])
     others = loop.types[loop.carried + loop.stacked :]
@@ -110,11 +97,17 @@ def _words(memory: Memory, step: Repeat, values: _Values) -> list[int]:
         words += [place.slot, place.offset]
     for place in found[loop.carried :]:
         words += _moving(place, loop.turns, backward=loop.backward)
+    give_results(memory, step, found)
+    return words
+
+
+def give_results(memory: Planning, step: Repeat, found: Sequence[Place]) -> None:
+    """Let what looks at results of a loop look where these are found."""
     for var, base in memory.schedule.views.items():
         if base == step.var:
             op = memory.tape[var]
+            assert isinstance(op, Call)
             memory.places[var] = found[op.args[1]]
-    return words
 
 
 def _moving(stack: Place, turns: int, *, backward: bool) -> list[int]:
@@ -123,7 +116,7 @@ def _moving(stack: Place, turns: int, *, backward: bool) -> list[int]:
     return [stack.slot, stack.offset + backward * (turns - 1) * stride, -stride if backward else stride]
 
 
-def _room(memory: Memory, step: Repeat) -> list[Place]:
+def _room(memory: Planning, step: Repeat) -> list[Place]:
     """Places of the loop's results."""
     types = step.loop.output_types
     sizes = [t.size * t.dtype.itemsize for t in types]

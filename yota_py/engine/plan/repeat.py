@@ -15,13 +15,11 @@ from typing import Any, Protocol
 from ...base.types import ArrayType
 from ...registry.kernels import Map
 from ...tape.operations import Call, Variable, operands, paths
-from ...tape.tape import Tape
 from ..kernels.store import RepeatSpec, Spec
 from ..schedule.classify import kernel_for
 from ..schedule.steps import Repeat, written
-from .copies import Room
-from .layout import ARENA_SLOT, Arena, Place, aligned, c_strides, memory_dtype
-from .registers import in_registers
+from .layout import ARENA_SLOT, Place, aligned, c_strides, memory_dtype
+from .registers import Planning, give_results, in_registers
 
 SMALL_BYTES = 2**18  # of a stack that nobody wants
 
@@ -40,20 +38,10 @@ class Turns:
 KernelCall = tuple[Spec, "list[int] | Turns"]
 
 
-class Planning(Room, Protocol):
-    """What plans a schedule: that of a body, for a loop in an outer one."""
+class Nested(Planning, Protocol):
+    """What plans loops in memory as well."""
 
-    tape: Tape
-    arena: Arena
     segments: list[Any]
-
-    def word(self) -> int:
-        """A word of the frame."""
-        ...
-
-    def reserve_guards(self) -> None:
-        """Words for decisions."""
-        ...
 
     def bind_constants(self) -> None:
         """Places of constants."""
@@ -72,7 +60,7 @@ class Planning(Room, Protocol):
         ...
 
 
-def repeat(planner: Planning, step: Repeat, inner: Callable[[int], Planning]) -> None:
+def repeat(planner: Nested, step: Repeat, inner: Callable[[int], Nested]) -> None:
     """Plan a loop; ``inner`` makes what plans its body, given the word that counts its turns."""
     kernel = in_registers(planner, step, inner)
     if kernel is not None:
@@ -82,7 +70,7 @@ def repeat(planner: Planning, step: Repeat, inner: Callable[[int], Planning]) ->
 
 
 class _Loop:
-    def __init__(self, planner: Planning, step: Repeat, inner: Callable[[int], Planning]) -> None:
+    def __init__(self, planner: Nested, step: Repeat, inner: Callable[[int], Nested]) -> None:
         self._outer, self._step, self._loop = planner, step, step.loop
         self._counter = planner.word()
         self._inner = inner(self._counter)
@@ -114,11 +102,7 @@ class _Loop:
         outer.call(RepeatSpec(), Turns(loop.turns, self._counter, self._addresses, calls))
         for buffer in inner.buffers.values():
             outer.arena.give(*buffer)
-        for var, base in outer.schedule.views.items():
-            if base == self._step.var:
-                op = outer.tape[var]
-                assert isinstance(op, Call)
-                outer.places[var] = self._found[op.args[1]]
+        give_results(outer, self._step, self._found)
 
     def _given(self, x: Any, t: ArrayType | None) -> Place:
         """Where an argument is."""
