@@ -32,6 +32,7 @@ SOURCE = """
     import numpy as np
     import scipy.special
     from yota_py import config, value_and_grad
+    from yota_py.engine.kernels import codegen
     config.compile = "always"
     W = np.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -39,7 +40,7 @@ SOURCE = """
         return np.sum(np.tanh(W @ x) * scipy.special.gammaln(x[:3])) + np.linalg.slogdet(x * np.eye(4))[1]
 
     value, gradient = value_and_grad(f)(np.arange(1.0, 5.0))
-    print(repr(float(value)), gradient.tolist(), "numba" in sys.modules, sep="|")
+    print(repr(float(value)), gradient.tolist(), bool(codegen._COMPILED), sep="|")
 """
 
 
@@ -297,6 +298,13 @@ def test_kernels_of_the_library_have_texts_of_their_own() -> None:
     assert len(of_library) > 20
     assert len(set(of_library.values())) == len(of_library)
     assert text_of("exp") is None  # a method of the builder is none that was named
+
+
+def test_what_was_made_of_a_text_has_none() -> None:
+    space: dict[str, Any] = {"__builtins__": {}}
+    exec("def emit(b, x):\n    return x", space)
+    space["emit"].__module__ = __name__
+    assert text_of(named(space["emit"])) is None
 
 
 def test_other_structures_have_other_keys() -> None:

@@ -18,7 +18,7 @@ from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 from .background import Job
 
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.2, 0.1  # loading the compiler, or machine code that an earlier process has left
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.1, 0.065  # loading the compiler, or code that is on disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them

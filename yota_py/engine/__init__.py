@@ -1,4 +1,4 @@
-"""The engine: a lowered tape becomes kernels in LLVM, compiled by numba's, and a driver that runs them.
+"""The engine: a lowered tape becomes kernels in LLVM, compiled by llvmlite, and a driver that runs them.
 
-Importing it is cheap; numba and llvmlite are imported when the first tape is compiled.
+Importing it is cheap; llvmlite is imported when the first tape is compiled.
 """

@@ -1,6 +1,6 @@
 """From a recorded tape to a program.
 
-numba and llvmlite are imported when the first tape is compiled.
+llvmlite is imported when the first tape is compiled.
 """
 
 from __future__ import annotations
@@ -97,6 +97,6 @@ def _program(tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collec
 
 def compile_tape(tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> Program:
     """A lowered tape as a program whose results have these types and orders."""
-    from .run.program import Program  # imports llvmlite and numba
+    from .run.program import Program  # imports llvmlite
 
     return Program(tape, types, turned)

@@ -116,7 +116,7 @@ def text_of(name: str) -> str | None:
     emit = _emitters.get(name)
     if not isinstance(emit, FunctionType):
         return None
-    module = emit.__globals__["__name__"]
+    module = emit.__globals__.get("__name__", "")  # what ``exec`` has made has none
     if module.partition(".")[0] != PACKAGE or vars(sys.modules.get(module, object)) is not emit.__globals__:
         return None
     code, defaults = emit.__code__, [*(emit.__defaults__ or ()), *(emit.__kwdefaults__ or {}).values()]

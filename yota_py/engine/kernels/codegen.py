@@ -1,61 +1,33 @@
-"""From LLVM IR to machine code, through numba's own code library.
+"""From LLVM IR to machine code, by llvmlite: the LLVM that numba has.
 
-Nothing here imports numba or llvmlite before it is needed: a program that never compiles does not pay for
-them.
+Nothing here imports llvmlite before it is needed: a program that never compiles does not pay for it. numba itself is
+not imported: that would take longer than most programs take to compile.
 
 Compiling costs about 3 ms for each module, and 0.08 ms for each instruction on vectors, most of it
 instruction selection and register allocation: many kernels are best compiled as one module. Kernels are
-emitted as explicit vector code in simple loops, so that of numba's passes, which take twice as long as all
-the rest, few are needed.
+emitted as explicit vector code in simple loops, so that few passes are needed: those that numba runs would take twice
+as long as all the rest.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .hooks import check_hooks
+from ...base import locks
 
 if TYPE_CHECKING:
     from llvmlite import ir
 
 # Machine code lives as long as the process: a program may hold the address of a kernel anywhere.
-_LIBRARIES: list[Any] = []
-_LOADED: list[Any] = []
-# All of them share one name space, where the first function of a name would hide the others.
-_NAMES: set[str] = set()
-
-
-@functools.cache
-def _codegen() -> Any:
-    """A code generator of our own, so that kernels share no names with functions that numba compiles."""
-    check_hooks("numba")
-    from llvmlite import binding
-    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-
-    class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """numba's library with few passes. Were numba to rename a hook, kernels would only compile slower."""
-
-        def _optimize_functions(self, ll_module: Any) -> None:
-            # What numba does here beside optimising: fix the data layout.
-            ll_module.data_layout = self._codegen._data_layout
-
-        def _optimize_final_module(self) -> None:
-            passes = binding.create_new_module_pass_manager()
-            passes.add_sroa_pass()  # local variables into registers
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-            tuning = binding.create_pipeline_tuning_options()
-            passes.run(self._final_module, binding.create_pass_builder(self._codegen._tm, tuning))
-
-    class KernelCodegen(JITCPUCodegen):  # type: ignore[misc]
-        _library_class = KernelLibrary
-
-    return KernelCodegen("yota_py")  # type: ignore[no-untyped-call]
+_ENGINES: list[Any] = []
+# Where the functions are that this process has compiled, which share one name space.
+_COMPILED: dict[str, int] = {}
 
 
 @functools.cache
@@ -79,7 +51,7 @@ def new_module(name: str) -> ir.Module:
 
     module = ir.Module(name)
     module.triple = binding.get_process_triple()
-    module.data_layout = str(_codegen().target_data)
+    module.data_layout = str(_machine().target_data)
     return module
 
 
@@ -100,31 +72,43 @@ def compile_module(module: ir.Module, names: Sequence[str]) -> Code:
     Raises ValueError for a name used before, for one of `names` that the module does not define, and for an
     external function that does not exist: LLVM would return an older address, or end the process.
     """
-    from numba.core.compiler_lock import global_compiler_lock
+    from llvmlite import binding
 
-    with global_compiler_lock:
+    with locks.kernels:
+        engine = _engine()
         defined, external = _checked_names(module, names)
-        library = _codegen().create_library(module.name)
-        library.enable_object_caching()
-        library.add_ir_module(module)
-        library.finalize()
-        _NAMES.update(defined)
-        _LIBRARIES.append(library)
-        addresses = {name: library.get_pointer_to_function(name) for name in names}
-        return Code(addresses, bytes(library._get_compiled_object()), tuple(sorted(external)))
+        parsed = binding.parse_assembly(str(module))
+        parsed.verify()
+        _optimise(parsed)
+        code = _machine().emit_object(parsed)
+        _COMPILED.update(_linked(engine, code, defined))
+        return Code({name: _COMPILED[name] for name in names}, code, tuple(sorted(external)))
 
 
 def load(code: bytes, external: Iterable[str], names: Iterable[str]) -> dict[str, int] | None:
     """The addresses of functions in an object file that was compiled for this machine; ``None`` if the linker does not
     know all that it calls."""
+    engine = _engine()
+    return _linked(engine, code, names) if all(map(_link, external)) else None
+
+
+def _engine() -> Any:
+    """A linker, with a name space of its own. Since there is one, LLVM knows the functions of the process."""
     from llvmlite import binding
 
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())  # each has its own name space
-    if not all(map(_link, external)):
-        return None
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)  # the engine's, which destroys it
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+def _linked(engine: Any, code: bytes, names: Iterable[str]) -> dict[str, int]:
+    """The addresses of functions in an object file, of which all that it calls is known."""
+    from llvmlite import binding
+
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _LOADED.append(engine)
+    _ENGINES.append(engine)
     return {name: engine.get_function_address(name) for name in names}
 
 
@@ -136,11 +120,14 @@ def processor() -> tuple[str, ...]:
 
 
 def _link(name: str) -> bool:
-    """Whether the linker knows a function: of the process, since there is an engine, or one that a module offers to
+    """Whether the linker knows a function: of the process, one that was compiled here, or one that a module offers to
     Cython, of which the names are given as ``offered`` does."""
     from llvmlite import binding
 
     if binding.address_of_symbol(name) is not None:
+        return True
+    if name in _COMPILED:
+        binding.add_symbol(name, _COMPILED[name])
         return True
     module, _, function = name.partition(":")
     capsule = getattr(import_module(module), "__pyx_capi__", {}).get(function) if function else None
@@ -153,21 +140,40 @@ def _link(name: str) -> bool:
     return True
 
 
+@functools.cache
 def _machine() -> Any:
+    """What emits code for this processor, or the one that numba is told to compile for."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    return binding.Target.from_default_triple().create_target_machine(jit=True)
+    cpu, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = "" if cpu == "generic" else binding.get_host_cpu_features().flatten()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=cpu or binding.get_host_cpu_name(), features=features, opt=3, jit=True, codemodel="jitdefault",
+        reloc="static" if target.name.startswith("x86") else "default",
+    )  # fmt: skip
+
+
+def _optimise(module: Any) -> None:
+    from llvmlite import binding
+
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()  # local variables into registers
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, binding.create_pass_builder(_machine(), binding.create_pipeline_tuning_options()))
 
 
 def _checked_names(module: ir.Module, names: Sequence[str]) -> tuple[set[str], set[str]]:
     """The functions that a module defines, and those that it only calls."""
     defined = {f.name for f in module.functions if not f.is_declaration}
     declared = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
-    unknown = {name for name in declared - _NAMES if not _link(name)}
+    unknown = {name for name in declared if not _link(name)}
     for message, wrong in (
-        ("compiled before", defined & _NAMES),
+        ("compiled before", defined & _COMPILED.keys()),
         ("not defined in the module", set(names) - defined),
         ("unknown to the linker", unknown),
     ):

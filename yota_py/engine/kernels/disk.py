@@ -31,7 +31,7 @@ _LINE = re.compile(rf"^({_HASH}) ({_HASH})$", re.MULTILINE)
 _FOLDER = re.compile(rf"code-{_HASH}")
 _INDEX, _SUFFIX = "index", ".code"
 _CALLS = "calls"  # in the head of a file, before the name of a function that is elsewhere
-_MAKERS = ("numba", "llvmlite", "numpy", "scipy")
+_MAKERS = ("llvmlite", "numpy", "scipy")
 _VERSIONS = ("_version.py", "version.py", "__init__.py")
 # What files that are not as they were written, and links to what is not there, lead to.
 _WRONG = (OSError, ValueError, ImportError)
@@ -102,7 +102,7 @@ def kind() -> str | None:
     sources = [sorted(room.rglob("*.py")) for room in rooms]
     if not all(sources):  # there is no more than compiled Python
         return None
-    variables = [f"{name}={os.environ.get(name)}" for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")]
+    variables = [f"{name}={os.environ.get(name)}" for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
     python = sys.version, sys.platform, str(object.__basicsize__), str(libc)
     made_by = [path for package in _MAKERS for path in _that_say_the_version(package)]

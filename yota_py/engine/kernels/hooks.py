@@ -1,25 +1,13 @@
-"""What the engine takes from numba and llvmlite beyond their public interfaces, checked once, before any of it is
-used."""
+"""What the engine takes from llvmlite, checked once, before any of it is used."""
 
 from __future__ import annotations
 
 import functools
 from importlib import import_module
 
-NEEDED = "0.62"  # of numba, as in pyproject.toml
-# Module, and what is read of it; of a class, methods that are called or replaced.
+NEEDED = "0.45"  # as in pyproject.toml
+# Module, and what is read of it.
 HOOKS = (
-    ("numba.core.codegen", "JITCodeLibrary._optimize_functions"),
-    ("numba.core.codegen", "JITCodeLibrary._optimize_final_module"),
-    ("numba.core.codegen", "JITCodeLibrary.add_ir_module"),
-    ("numba.core.codegen", "JITCodeLibrary.finalize"),
-    ("numba.core.codegen", "JITCodeLibrary.get_pointer_to_function"),
-    ("numba.core.codegen", "JITCodeLibrary.enable_object_caching"),
-    ("numba.core.codegen", "JITCodeLibrary._get_compiled_object"),
-    ("numba.core.codegen", "JITCPUCodegen._library_class"),
-    ("numba.core.codegen", "JITCPUCodegen.create_library"),
-    ("numba.core.codegen", "JITCPUCodegen.target_data"),
-    ("numba.core.compiler_lock", "global_compiler_lock"),
     ("llvmlite.binding", "add_symbol"),
     ("llvmlite.binding", "address_of_symbol"),
     ("llvmlite.binding", "get_host_cpu_name"),
@@ -37,15 +25,13 @@ HOOKS = (
 )
 
 
-def check_hooks(package: str) -> None:
-    """Raises ``ImportError``, with the name of what is missing, if numba or llvmlite is not as it was."""
+def check_hooks() -> None:
+    """Raises ``ImportError``, with the name of what is missing, if llvmlite is not as it was."""
     for module, path in HOOKS:
-        if module.partition(".")[0] != package:
-            continue
         found = import_module(module)
         try:
             functools.reduce(getattr, path.split("."), found)
         except AttributeError:
-            version = import_module("importlib.metadata").version(package)
-            raise ImportError(f"{package} {version} lacks {module}.{path}; yota_py needs numba >= {NEEDED}, "
+            version = import_module("importlib.metadata").version("llvmlite")
+            raise ImportError(f"llvmlite {version} lacks {module}.{path}; yota_py needs llvmlite >= {NEEDED}, "
                               "and was written with one that has it: install another version") from None

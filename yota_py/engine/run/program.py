@@ -28,7 +28,7 @@ from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
 
-check_hooks("llvmlite")
+check_hooks()
 
 _REFUSALS = {MISFIT: Misfit(), RAISED: Raised(), OUT_OF_BOUNDS: OutOfBounds()}
 RELEASE_ABOVE = 4096  # elements: smaller programs are not worth giving the interpreter lock away
