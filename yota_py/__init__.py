@@ -49,6 +49,7 @@ from .errors import (
 )
 from .loops.batching import vmap
 from .loops.carrying import scan, while_loop
+from .loops.checkpointing import checkpoint
 from .registry.patches import patch
 from .registry.registry import case, nondiff, primitive, primitives, rrule, scalar_rule
 from .tape.tape import Tape
@@ -84,6 +85,7 @@ __all__ = [
     "check_cases",
     "check_grads",
     "check_rrule",
+    "checkpoint",
     "clear_cache",
     "config",
     "explain",

@@ -38,6 +38,7 @@ class _State(threading.local):
     suspended = 0
     through = 0
     untold = 0  # so many of the next outputs are known to whom they tell something
+    every: Any = None  # what ``checkpoint`` says of loops
     ending: threading.Event | None = None  # what ends what this thread is at
     unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
     # What runs in this one is a function with plain values, of which it is not known what else it does.
@@ -139,13 +140,13 @@ class Apart(Passing):
     """A block with traces of its own, perhaps none: those around hear nothing of what is computed."""
 
     def __init__(self, traces: list[Any]) -> None:
-        self._traces, self._others = traces, state.traces
+        self._traces, self._others, self._every = traces, state.traces, state.every
 
     def begin(self) -> None:
-        state.traces = self._traces
+        state.traces, state.every = self._traces, None
 
     def end(self) -> None:
-        state.traces = self._others
+        state.traces, state.every = self._others, self._every
 
 
 class Uncollected(Passing):

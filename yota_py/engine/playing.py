@@ -26,25 +26,27 @@ from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .compile import compile_loop
 
-TURNS = 256  # that are run at a time
+TURNS = 256  # that are run at a time; fewer where each is long
+LONG = 100  # operations in such a turn
 LEAST = 50_000  # operations in all turns, from which on kernels are made
 TOLERANCE = 1e-6  # of double precision; what rounding does to a sum in another order
 
 
 def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
     """The results of a loop, for plain values; ``None`` if NumPy is to compute them."""
-    turns = loop.turns
-    if turns < 2 * TURNS or turns * len(loop.body) < LEAST or config.compile == "never" or raises_errors():
+    turns, work = loop.turns, loop.work
+    at_once = max(1, min(TURNS, TURNS * LONG * turns // max(work, 1)))
+    some = replace(loop, turns=at_once, entry=None, values=None, played_by=None)
+    if turns < 2 * some.turns or work < LEAST or config.compile == "never" or raises_errors():
         return None
     known = loop.played_by[1] if loop.played_by is not None and loop.played_by[0] is loop.body else None
     if known is False or any(isinstance(op, Guard) for op in loop.body.ops):
         return None
     carry, (xs, invariants) = list(args[: loop.carried]), loop.parted(args[loop.carried :])
-    some = replace(loop, turns=TURNS, entry=None, values=None, played_by=None)
     outputs: list[list[Any]] = [[] for _ in loop.body.results[loop.carried :]]
-    for number in range(turns // TURNS):
-        start = turns - (number + 1) * TURNS if loop.backward else number * TURNS
-        given = [*carry, *(x[start : start + TURNS] for x in xs), *invariants]
+    for number in range(turns // some.turns):
+        start = turns - (number + 1) * some.turns if loop.backward else number * some.turns
+        given = [*carry, *(x[start : start + some.turns] for x in xs), *invariants]
         program = _program(some, given) if known is None else known
         results = None if program is None else _run(program, given)
         agrees = results is not None and (number > 0 or _agree(results, some.turn_by_turn(*given)))
@@ -55,7 +57,7 @@ def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
         carry = list(results[: loop.carried])
         for output, value in zip(outputs, results[loop.carried :], strict=True):
             output.append(value)
-    if rest := turns % TURNS:
+    if rest := turns % some.turns:
         part = slice(0, rest) if loop.backward else slice(turns - rest, None)
         given = [*carry, *(x[part] for x in xs), *invariants]
         results = replace(some, turns=rest).turn_by_turn(*given)

@@ -81,7 +81,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     def batched(*args: Any, **kwargs: Any) -> Any:
         return looped(*args, **kwargs) if state.traces or cache is None else cache(looped, args, kwargs, None)
 
-    batched.__yota_batched__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
+    batched.__yota_made__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
     return batched
 
 

@@ -40,7 +40,7 @@ _BUILTINS = frozenset(map(id, [
     abs, all, any, bool, complex, dict, divmod, enumerate, float, int, isinstance, len, list, map, max, min, pow, range,
     reversed, round, slice, sum, tuple, zip, filter, NotImplemented,
 ]))  # fmt: skip
-_OF_OURS = frozenset(["scan", "while_loop", "vmap", "grad", "value_and_grad", "gradient"])
+_OF_OURS = frozenset(["scan", "while_loop", "vmap", "checkpoint", "grad", "value_and_grad", "gradient"])
 _NUMBERS = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, slice, range, type(...), CodeType)
 
 
@@ -66,7 +66,7 @@ class Closing:
         if type(fn) is Compilable:
             transform, (f, *options) = fn._transform
             return transform(self.function(f, depth + 1), *options)
-        if (made := batched_of(fn)) is not None:
+        if (made := made_of(fn)) is not None:
             return made[1](self.function(made[0], depth + 1))
         if type(fn) is partial and not fn.__dict__:
             args, keywords = self.value(fn.args, depth), self.value(fn.keywords, depth)
@@ -167,9 +167,9 @@ class Closing:
         return False
 
 
-def batched_of(fn: Any) -> Any:
-    """Of what ``vmap`` has made: the function, and what makes the same of another one."""
-    made = getattr(fn, "__yota_batched__", None)
+def made_of(fn: Any) -> Any:
+    """Of what ``vmap`` or ``checkpoint`` has made: the function, and what makes the same of another one."""
+    made = getattr(fn, "__yota_made__", None)
     return made if made is not None and _is_ours(fn) and made[0] is fn.__wrapped__ else None
 
 

@@ -20,6 +20,7 @@ from ..passes.repeats import pays
 from ..passes.roll import roll
 from ..tape.loop import Loop, players
 from ..tape.operations import Constant, Guard, Variable
+from ..tape.regions import turns_of
 from ..tape.tape import Tape
 from ..tracing.traces import Trace
 from .closed import Closing, OpenError
@@ -39,7 +40,8 @@ class Once:
         self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False
     ) -> Sequence[Any] | None:
         """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first."""
-        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward))
+        every = turns_of(state.every, turns)
+        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every))
         args = (*carried, *stacked, *self._captured)
         traced = find_traced(args)
         try:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import find_traced, original, shadow
-from ..base.types import is_basic, typeof
+from ..base.types import ArrayType, TupleType, is_basic, typeof
 from ..base.unwinding import quietly
 from ..errors import YotaError
 from ..registry import kernels
 from ..registry.composites import rule_of_body
 from ..registry.partials import Pullback, Wanted
 from ..registry.registry import Primitive, primitive_of
-from ..registry.tangents import zeros_like
+from ..registry.tangents import getfield, zeros_like
 from ..reverse.verbs import backprop, differentiable, to_rrules
 from ..tape.loop import Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
@@ -101,6 +101,8 @@ class _Rule:
 
     def __call__(self, wanted: Wanted, *args: Any) -> tuple[tuple[Any, ...], Pullback]:
         loop = self.loop
+        if 0 < loop.every < loop.turns:
+            return rule_of_body(partial(_in_parts, loop), args, {}, wanted)
         if wanted not in self.pairs:
             try:
                 self.pairs[wanted] = _pair(loop, wanted, args)
@@ -125,6 +127,41 @@ class _Rule:
             return tuple(known.get(i) for i in range(len(args)))
 
         return y, pullback
+
+
+def _in_parts(loop: Loop, *args: Any) -> tuple[Any, ...]:
+    """A loop over loops of ``every`` turns, of which the adjoint keeps what is carried into each and has each run
+    again, and a loop of the turns that are left over (Griewank and Walther 2008, "Evaluating Derivatives", ch. 12)."""
+    count, rest = divmod(loop.turns, loop.every)
+    split = rest if loop.backward else loop.turns - rest
+    first, last = (slice(split, None), slice(split)) if loop.backward else (slice(split), slice(split, None))
+    xs, invariants = loop.parted(args[loop.carried :])
+    parts = [np.reshape(x[first], (count, loop.every, *x.shape[1:])) for x in xs]
+    results = _of_parts(loop, count)(*args[: loop.carried], *parts, *invariants)
+    carry, outputs = results[: loop.carried], results[loop.carried :]
+    outputs = tuple(np.reshape(y, (count * loop.every, *y.shape[2:])) for y in outputs)
+    if rest:
+        left = primitive_loop(replace(loop, turns=rest, every=0))
+        results = left(*carry, *(x[last] for x in xs), *invariants)
+        carry, others = results[: loop.carried], results[loop.carried :]
+        order = slice(None, None, -1 if loop.backward else 1)
+        outputs = tuple(np.concatenate([*pair][order]) for pair in zip(outputs, others, strict=True))
+    return (*carry, *outputs)
+
+
+def _of_parts(loop: Loop, count: int) -> Loop:
+    """A loop whose turns are loops."""
+    inner = primitive_loop(replace(loop, turns=loop.every, every=0))
+    body, types, stacked = Tape(f"{loop.body.name} again"), loop.types, range(loop.carried, loop.carried + loop.stacked)
+    args = []
+    for i, x in enumerate(loop.body.inputs):
+        t = ArrayType(types[i].dtype, (loop.every, *types[i].shape)) if i in stacked else types[i]
+        args.append(body.append(replace(loop.body[x], type=t)))
+    made = body.append(Call(inner, tuple(args), {}, TupleType(tuple(inner.output_types))))
+    body.results = [
+        body.append(Call(getfield, (made, i), {}, t)) for i, t in enumerate(inner.output_types)
+    ]
+    return primitive_loop(replace(loop, body=body, turns=count, every=0, recomputes=True))
 
 
 def _pair(loop: Loop, wanted: Wanted, args: Sequence[Any]) -> _Pair:
@@ -188,6 +225,8 @@ class _Cut:
 
     def _chosen(self, read: set[Variable]) -> tuple[list[Variable], set[Variable]]:
         """What is put by, and what is computed again, of what is read behind the cut."""
+        if self._loop.recomputes:
+            return self._all_again(read)
         again: set[Variable] = set()
         for i in range(len(self._low), 0, -1):
             if (var := variable(i)) not in read or not isinstance(op := self._low[var], Call):
@@ -203,6 +242,14 @@ class _Cut:
         kept = [x for x in sorted(read - again, key=lambda x: x.id) if not isinstance(self._low[x], Input | Constant)]
         carried = [x for x in self._arguments[: self._loop.carried] if x in read]
         return [*carried, *kept], again | {x for x in read if isinstance(self._low[x], Constant)}
+
+    def _all_again(self, read: set[Variable]) -> tuple[list[Variable], set[Variable]]:
+        """The same where all is computed again that can be."""
+        for i in range(len(self._low), 0, -1):
+            if (var := variable(i)) in read:
+                read.update(operands(self._low[var]))
+        carried = [x for x in self._arguments[: self._loop.carried] if x in read]
+        return carried, {x for x in read if not isinstance(self._low[x], Input)}
 
     def pair(self) -> _Pair:
         """Both loops."""

@@ -14,6 +14,7 @@ from ..base.settings import config
 from ..base.unwinding import go_on
 from ..tape.recorder import Recorder
 from .align import Aligned, UnalignedError, align
+from .outline import outlined
 from .repeats import LEAST_SAVED, Run, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
@@ -25,6 +26,10 @@ MAX_PEELED = 2  # turns that are done before the loop, where the first read othe
 
 def roll(source: Recorder) -> Recorder:
     """The same computation with loops, where there are any and ``config.roll`` is not off."""
+    return outlined(_rolled(source))
+
+
+def _rolled(source: Recorder) -> Recorder:
     if not config.roll or len(source.tape) < LEAST_SAVED:
         return source
     chosen = _chosen(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute
 from ..tape.recorder import Recorder
+from ..tape.regions import Region, turns_of
 from ..tape.tape import Tape
 from .align import Aligned
 from .repeats import Run
@@ -79,7 +81,9 @@ class Rolling:
         """The new tape, with loops as ``write_loop`` writes them."""
         i, chosen = 0, iter(self._chosen)
         following = next(chosen, None)
+        begun: dict[int, int] = {}  # where the operations of the old tape are on the new one
         while i < len(self._tape):
+            begun[i] = len(self._out.tape)
             if following is not None and i == following.run.start:
                 self._current = following
                 write_loop(self, following)
@@ -88,7 +92,12 @@ class Rolling:
                 continue
             i += 1
             self._env[i] = self._rewritten(self._tape.ops[i - 1], self._source.values[i])
-        tape = self._out.tape
+        tape, begun[i] = self._out.tape, len(self._out.tape)
+        tape.regions = [
+            Region(begun[r.start], begun[r.stop], r.every)
+            for r in self._tape.regions
+            if r.start in begun and r.stop in begun
+        ]
         tape.leaves = [substitute(leaf, self.variable) for leaf in self._tape.leaves]
         tape.results = [substitute(result, self.variable) for result in self._tape.results]
         return self._out
@@ -165,6 +174,21 @@ class Rolling:
         return self.stacked(names, op)
 
     # what is asked for while a loop is written
+
+    def every(self, run: Run) -> int:
+        """Every how many turns the loop that a run becomes keeps what it carries; 0 if it keeps all."""
+        around = (r for r in self._tape.regions if r.start <= run.start and run.stop <= r.stop)
+        return next((turns_of(r.every, run.turns) for r in around), 0)
+
+    def regions(self, run: Run, places: Sequence[int], offset: int) -> list[Region]:
+        """Those in a turn, where the operations of these places follow each other from ``offset`` on."""
+        out = []
+        for r in self._tape.regions:
+            begin, end = r.start - run.start, r.stop - run.start
+            if 0 <= begin < end <= run.period:
+                first, last = bisect_left(places, begin), bisect_left(places, end)
+                out.append(Region(offset + first, offset + last, r.every))
+        return [r for r in out if r.start < r.stop]
 
     def uses(self, aligned: Aligned) -> dict[int, set[int]]:
         """Of which turns something is read outside of a run, by places."""

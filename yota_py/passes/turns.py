@@ -241,7 +241,7 @@ class _Body:
         args = (*self._carried.values(), *self._stacked.values(), *self._invariants)
         body = self._rolling.roll(self._recorder).tape  # there may be loops in it
         loop = Loop(body, len(self._carried), len(self._stacked), self._run.turns, values=tuple(values))
-        loop.decisions = self._decisions()
+        loop.decisions, loop.every = self._decisions(), self._rolling.every(self._run)
         call = Call(primitive_loop(loop), args, {}, typeof(tuple(values)), self._op(places[0]).site)
         result = self._rolling.append(call, tuple(values))
         names = [*self._carried, *((place, 0) for place in outputs)]
@@ -309,6 +309,7 @@ class _Body:
                 return local[leaf.place]
             return same[self._turns.outside(leaf)]
 
+        recorder.tape.regions = self._rolling.regions(self._run, places, len(recorder.tape))
         for place in places:
             op = _with(self._op(place), map(found, self._aligned.leaves[place]))
             local[place] = recorder.append(op, self._turns.value(place, 0))

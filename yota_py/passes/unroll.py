@@ -26,7 +26,7 @@ def unrolled(source: Recorder) -> Recorder:
     loops = [loop for op in source.tape.ops if (loop := as_loop(op)) is not None]
     if not loops:
         return source
-    if sum(map(_count, loops)) > MAX_OPERATIONS:
+    if sum(loop.work for loop in loops) > MAX_OPERATIONS:
         raise UnrolledError
     out = Recorder(replace(source.tape, ops=[], leaves=[], results=[]))
     env: dict[Variable, Any] = {}
@@ -35,12 +35,6 @@ def unrolled(source: Recorder) -> Recorder:
     out.tape.leaves = [substitute(leaf, env.__getitem__) for leaf in source.tape.leaves]
     out.tape.results = [substitute(result, env.__getitem__) for result in source.tape.results]
     return out
-
-
-def _count(loop: Loop) -> int:
-    """How many operations there are in all turns."""
-    inner = (as_loop(op) for op in loop.body.ops)
-    return loop.turns * (len(loop.body) + sum(_count(part) for part in inner if part is not None))
 
 
 def _taken(out: Recorder, op: Operation, env: dict[Variable, Any], value: Any) -> Any:

@@ -132,7 +132,7 @@ def _record(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     assert not any(map(_is_active, kwargs.values())), f"{name_of(fn)} is to take this argument by position"
     part = next((x for x in args if type(x) is Part), None)
     calls = (find_traced((args, kwargs)) if part is None else part).calls
-    wanted = [i for i, x in enumerate(args) if _is_active(x)]
+    wanted = tuple(i for i, x in enumerate(args) if _is_active(x))
     if not wanted or (entry is not None and entry.nondiff):
         return _part(call(fn, values, keywords), calls, active=False)
     y, pullback = apply_rule(fn, values, keywords, None, wanted)

@@ -28,7 +28,9 @@ class Loop:
 
     The body's inputs are what is ``carried`` from turn to turn, one element of each ``stacked`` array (along its first
     axis), and what is the same in all turns; its results are what is carried on, and one element of each output.
-    A ``backward`` loop begins with the last elements. Of a loop that is ``lowered``, the body is made of primitives
+    A ``backward`` loop begins with the last elements. Its adjoint reads what each turn has put by; or what is carried
+    ``every`` so many turns, if that is not 0, and has the turns in between run again; or, if it ``recomputes``, what is
+    carried from turn to turn and nothing else. Of a loop that is ``lowered``, the body is made of primitives
     that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
     primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``played_by`` is a
     body, and what a player runs it with.
@@ -41,6 +43,8 @@ class Loop:
     stacked: int
     turns: int
     backward: bool = False
+    every: int = 0
+    recomputes: bool = False
     decisions: int = 0
     lowered: bool = False
     entry: Any = None
@@ -75,6 +79,12 @@ class Loop:
         return others[: self.stacked], others[self.stacked :]
 
     @property
+    def work(self) -> int:
+        """How many operations there are in all turns."""
+        inner = (as_loop(op) for op in self.body.ops)
+        return self.turns * (len(self.body) + sum(loop.work for loop in inner if loop is not None))
+
+    @property
     def types(self) -> list[ArrayType]:
         """The types of the body's inputs."""
         return [self.body[x].type for x in self.body.inputs]  # type: ignore[misc]
@@ -98,7 +108,8 @@ class Loop:
         order = ", from the last to the first" if self.backward else ""
         names = [("carried", inputs[: self.carried]), ("one of each", inputs[self.carried :][: self.stacked])]
         said = "".join(f"; {name}: {', '.join(map(str, some))}" for name, some in names if some)
-        return "\n".join([f"{self.turns} turns{order}{said}", *lines])
+        again = f"; kept every {self.every}" * bool(self.every) + "; computed again on the way back" * self.recomputes
+        return "\n".join([f"{self.turns} turn{'s' * (self.turns != 1)}{order}{said}{again}", *lines])
 
 
 def element(x: Any, k: int, t: ArrayType) -> Any:

@@ -15,6 +15,7 @@ import optree
 from ..base.types import Type, typeof
 from ..errors import GuardError
 from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, same, substitute, variable
+from .regions import Region
 from .show import Style, show
 from .trees import as_call, flatten, unflatten
 
@@ -28,7 +29,8 @@ class Tape:
 
     ``results`` are the variables (or plain values) of the flattened output, ``out_spec`` its structure,
     ``in_spec`` that of the positional and keyword arguments, ``leaves`` one variable or static value per
-    flattened argument; ``gradient_types`` are the types of the arguments whose gradients a gradient tape returns.
+    flattened argument; ``gradient_types`` are the types of the arguments whose gradients a gradient tape returns;
+    ``regions`` are what ``checkpoint`` has run.
     """
 
     name: str = "f"
@@ -39,6 +41,7 @@ class Tape:
     in_spec: optree.PyTreeSpec | None = None
     out_spec: optree.PyTreeSpec | None = None
     gradient_types: list[Type] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
 
     def append(self, op: Operation) -> Variable:
         """Add an operation; returns its variable."""

@@ -1,0 +1,83 @@
+"""``checkpoint``: what is computed again on the way back, rather than kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+from ..base.tracebacks import folded
+from ..base.types import is_integer
+from ..base.unwinding import Passing, state
+from ..tape.operations import user_site
+from ..tape.regions import ALL, Region
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@folded
+def checkpoint(f: F, every: int | str | None = None) -> F:
+    """The function ``f``, of which gradients keep less in memory, and compute that again when it is wanted.
+
+    Without ``every``, nothing of what ``f`` computes is kept but its arguments and results: it runs once more on the
+    way back. With ``every``, loops in ``f`` (of Python, or a ``scan``) keep what they carry every so many turns, an
+    integer of at least 1, and run the turns in between again; ``"sqrt"`` stands for the root of the number of turns.
+    Then n turns need memory for about n / every + every of them instead of n, and one more run of the loop. Of loops in
+    loops, this is said of the outer ones. Where ``checkpoint`` functions call each other, what the outermost says
+    counts.
+
+    Values and derivatives are those of ``f``. Memory is saved where programs are compiled (and, in a ``scan`` of many
+    turns, where they are not): see ``config.compile``. What takes decisions on traced values, prints, or draws random
+    numbers, is kept.
+
+    Raises ``TypeError`` for an ``f`` that is no function or an ``every`` that is neither a number nor ``"sqrt"``,
+    ``ValueError`` for one below 1.
+
+    >>> import numpy as np
+    >>> from yota_py import checkpoint, grad, scan
+    >>> def decay(rate, x):
+    ...     last, _ = scan(lambda x, _: (x - 0.001 * rate * x, None), x, None, length=10_000)
+    ...     return np.sum(last)
+    >>> _, (by_rate, _) = grad(checkpoint(decay, every="sqrt"), 0.1, np.ones(3))
+    >>> round(by_rate, 4)
+    -11.0369
+    """
+    if not callable(f):
+        raise TypeError(f"{user_site()}: checkpoint wants a function; got {type(f).__name__}")
+    _check(every)
+
+    @wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if not state.traces or state.every is not None:
+            return f(*args, **kwargs)
+        with _Checkpointing(every):
+            return f(*args, **kwargs)
+
+    checkpointed.__yota_made__ = f, partial(checkpoint, every=every)  # type: ignore[attr-defined]
+    return checkpointed  # type: ignore[return-value]
+
+
+def _check(every: Any) -> None:
+    if every is None or (isinstance(every, str) and every == "sqrt"):
+        return
+    if not is_integer(every):
+        raise TypeError(f'{user_site()}: checkpoint: every is a number of turns, or "sqrt"; got {every!r}')
+    if every < 1:
+        raise ValueError(f"{user_site()}: checkpoint: every is a number of turns, at least 1; got {every}")
+
+
+class _Checkpointing(Passing):
+    """What is recorded in the block is a region of each tape."""
+
+    def __init__(self, every: Any) -> None:
+        self._every, self._before = ALL if every is None else every, state.every
+        self._begun = [(trace.tape, len(trace.tape)) for trace in state.traces]
+
+    def begin(self) -> None:
+        state.every = self._every
+
+    def end(self) -> None:
+        for tape, start in self._begun:
+            if len(tape) > start:
+                tape.regions.append(Region(start, len(tape), self._every))
+        state.every, self._begun = self._before, []
