@@ -37,7 +37,9 @@ def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
     turns, work = loop.turns, loop.work
     at_once = max(1, min(TURNS, TURNS * LONG * turns // max(work, 1)))
     some = replace(loop, turns=at_once, entry=None, values=None, played_by=None)
-    if turns < 2 * some.turns or work < LEAST or config.compile == "never" or raises_errors():
+    if loop.until or loop.counted or turns < 2 * some.turns or work < LEAST:
+        return None
+    if config.compile == "never" or raises_errors():
         return None
     known = loop.played_by[1] if loop.played_by is not None and loop.played_by[0] is loop.body else None
     if known is False or any(isinstance(op, Guard) for op in loop.body.ops):

@@ -187,8 +187,9 @@ def while_loop(cond: Callable[[C], Any], body: Callable[[C], C], init: C) -> C:
     What is carried is as in ``scan``: numbers (NumPy's), arrays and ``None`` in any nesting of containers, which keep
     their structure, shapes and dtypes. ``body`` may write into it; ``init`` stays as it is.
 
-    In a gradient the count of turns is a decision, as with ``while`` in Python: a compiled program holds for as many,
-    and another number of turns is another path. Derivatives are those of the turns that were taken.
+    Derivatives are those of the turns that were taken, of which a compiled program may take any number: if ``cond`` and
+    ``body`` do nothing but compute, without decisions of their own, with numbers and arrays of up to 16 elements.
+    Otherwise the count of turns is a decision, as with ``while`` in Python: each number of turns is another path.
 
     Raises ``TypeError`` for a carry that changes its structure, shapes or dtypes, ``ValueError`` for a condition that
     is an array of several elements, and what ``cond`` and ``body`` raise.
@@ -200,7 +201,29 @@ def while_loop(cond: Callable[[C], Any], body: Callable[[C], C], init: C) -> C:
     >>> round(float(value), 10), round(da, 10)
     (1.4142135624, 0.3535533906)
     """
-    carry = Carry(init, "while_loop", body)
+    carry, first = Carry(init, "while_loop", body), True
     while cond(carry.tree()):
         carry.take(body(carry.tree()))
+        if first and state.traces and _until(cond, body, carry):
+            break
+        first = False
     return carry.tree()  # type: ignore[no-any-return]
+
+
+def _until(cond: Any, body: Any, carry: Carry) -> bool:
+    """Let all turns but the first be one operation, if they can."""
+
+    def turn(given: Any, carried: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
+        (cond, body), (go_on,) = given, elements
+        one = carry.with_leaves(refilled(carry.leaves, carried))
+        go_on(cond(one.tree()))
+        one.take(body(one.tree()))
+        return there(one.leaves)
+
+    carried = there(carry.leaves)
+    once = traced_once(turn, [cond, body], [carry.tree()], carried, [], 0, 0, until=True)
+    results = None if once is None else once.run_until(carried)
+    if results is None:
+        return False
+    carry.leaves = refilled(carry.leaves, results)
+    return True

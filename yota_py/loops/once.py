@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base.dispatch import find_traced, is_traced, shadow
-from ..base.types import is_inexact, typeof
+from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Apart, Quiet, state
 from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
@@ -19,14 +21,18 @@ from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
 from ..tape.loop import Loop, players
-from ..tape.operations import Constant, Guard, Variable
+from ..tape.operations import Constant, Guard, Variable, user_site
+from ..tape.recorder import Recorder
 from ..tape.regions import turns_of
 from ..tape.tape import Tape
 from ..tracing.traces import Trace
 from .closed import Closing, OpenError
 from .leaves import row
 
+LONGEST = 16  # elements
+
 Turn = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
+TURNS, MORE = 1024, 8  # of a loop with an end of its own, at most; and so many times as many of another one behind it
 players.append(play)  # such loops are longer than those that Python has run through
 
 
@@ -35,6 +41,22 @@ class Once:
 
     def __init__(self, body: Tape, captured: Sequence[Any]) -> None:
         self._body, self._captured = body, captured
+
+    def run_until(self, carried: Sequence[Any]) -> Sequence[Any] | None:
+        """What is carried when the condition of the body does not hold any more; ``None`` if a turn cannot be as the
+        first."""
+        most = TURNS
+        while True:
+            loop = primitive_loop(Loop(self._body, len(carried), 0, most, until=True))
+            args = (*carried, *self._captured)
+            traced = find_traced(args)
+            try:
+                *carried, count = traced.__yota_record__(loop, args, {})
+            except Exception:  # any: it comes again in the turn that raises it
+                return None
+            if count < most:  # a decision, as all that is asked of traced numbers
+                return carried
+            most *= MORE
 
     def run(
         self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False
@@ -52,12 +74,13 @@ class Once:
 
 def traced_once(
     turn: Turn, step: Any, trees: Sequence[Any], carried: Sequence[Any], stacked: Sequence[Any], k: int,
-    turns: int,
-) -> Once | None:
+    turns: int, *, until: bool = False,
+) -> Once | None:  # fmt: skip
     """``turn(step, carried, elements)`` traced for what is carried and the elements ``k`` of arrays; ``None`` if
     another turn may be another one, or if so many do not pay.
 
-    ``step`` is the function, or a list of it and what else it is given; ``trees`` are containers that it is given.
+    ``step`` is the function, or a list of it and what else it is given; ``trees`` are containers that it is given. A
+    loop that goes on ``until`` a condition does not hold any more hands that to what it finds as the only element.
     """
     trace = Trace(Tape("turn"))
     trace.derived = any(other.derived for other in state.traces)
@@ -72,6 +95,13 @@ def traced_once(
             captured[id(value)] = value, take(value)
         return captured[id(value)][1]
 
+    def go_on(holds: Any) -> None:
+        if not is_traced(holds) or np.shape(holds) != ():
+            raise OpenError
+        trace.settle()
+        var = _variable(trace, holds)
+        Recorder.append(trace, Guard(var, True, bool, typeof(True), user_site(), number=0), True)
+
     given = [take(x) for x in carried], [take(row(shadow(x), k)) for x in stacked]
     try:
         closing = Closing(capture)
@@ -81,7 +111,7 @@ def traced_once(
         if not any(map(is_traced, (*carried, *stacked, *(value for value, _ in captured.values())))):
             return None
         with state.unwatched, Apart([trace]), Quiet(warnings=False):
-            results = turn(closed, *given)
+            results = turn(closed, given[0], [go_on]) if until else turn(closed, *given)
             variables = [_variable(trace, x) for x in results]
             trace.settle()
             trace.alive = False
@@ -90,15 +120,21 @@ def traced_once(
     except Exception:  # any: the turn itself raises it again
         return None
     unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
-    guarded = any(isinstance(op, Guard) for op in trace.tape.ops)
+    guarded = sum(isinstance(op, Guard) for op in trace.tape.ops) > until
     written = any(root._is_written() for _, root in captured.values())
     if unlike or guarded or closing.has_changed() or written or not variables:
         return None
-    if not pays(turns, len(trace.tape)):
+    if not (until or pays(turns, len(trace.tape))) or (until and not _are_short(trace.tape)):
         return None
     trace.tape.results = variables
     body = dce(roll(trace).tape)
     return Once(body, [value for value, _ in captured.values()])
+
+
+def _are_short(tape: Tape) -> bool:
+    """Whether all values may be in registers."""
+    types = [op.type for op in tape.ops if not isinstance(op, Guard)]
+    return all(isinstance(t, ArrayType) and t.size <= LONGEST for t in types)
 
 
 def _variable(trace: Trace, x: Any) -> Variable:

@@ -36,7 +36,7 @@ from .pipeline import optimise
 
 def primitive_loop(loop: Loop) -> Loop:
     """A loop that is a primitive, with a rule."""
-    fails = any(isinstance(op, Guard) or may_raise(op) for op in loop.body.ops)
+    fails = any((isinstance(op, Guard) and not loop.until) or may_raise(op) for op in loop.body.ops)
     lowering = None if loop.lowered else partial(_lowered, loop)
     loop.entry = Primitive(loop, _Rule(loop), lowering=lowering, fails=fails, selective=True, known=True)
     return loop
@@ -113,8 +113,9 @@ class _Rule:
                 return rule_of_body(loop.turn_by_turn, args, {}, wanted)  # a rule decides otherwise in each turn
         pair = self.pairs[wanted]
         results = pair.forward(*args)
-        count = len(loop.body.results)
-        y, kept = results[:count], results[count:]
+        count, end = len(loop.body.results), len(results) - loop.until
+        y, kept = (*results[:count], *results[end:]), results[count:end]
+        turns = results[end:] if loop.until else args[-1:] if loop.counted else ()
         types = loop.output_types
 
         def pullback(dy: Any) -> tuple[Any, ...]:
@@ -122,7 +123,7 @@ class _Rule:
             carried = sum(i < loop.carried for i in pair.seeds)
             sums = [zeros_like(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
             others = [*(args[i] for i in pair.stacks), *(args[i] for i in pair.invariants)]
-            dxs = pair.backward(*given[:carried], *sums, *given[carried:], *kept, *others)
+            dxs = pair.backward(*given[:carried], *sums, *given[carried:], *kept, *others, *turns)
             known = dict(zip(pair.targets, dxs, strict=True))
             return tuple(known.get(i) for i in range(len(args)))
 
@@ -165,7 +166,7 @@ def _of_parts(loop: Loop, count: int) -> Loop:
 
 
 def _pair(loop: Loop, wanted: Wanted, args: Sequence[Any]) -> _Pair:
-    body, active, outputs = _active(loop, [i for i in range(len(args)) if wanted is None or i in wanted])
+    body, active, outputs = _active(loop, [i for i in range(len(loop.types)) if wanted is None or i in wanted])
     recorded = _recorded(replace(loop, body=body), args)
 
     def play(out: Any) -> None:
@@ -265,7 +266,8 @@ class _Cut:
         forward = primitive_loop(replace(loop, body=self._forward(), lowered=True))
         body = self._backward(stacks, invariants, carried, sums, rows, given)
         count = len(self._outputs) - len(carried) + len(self._kept) + len(stacks)
-        backward = Loop(body, len(carried) + len(sums), count, loop.turns, not loop.backward, lowered=True)
+        carries, counted = len(carried) + len(sums), loop.until or loop.counted
+        backward = Loop(body, carries, count, loop.turns, not loop.backward, lowered=True, counted=counted)
         return _Pair(forward, primitive_loop(backward), self._outputs, [*carried, *sums, *rows], stacks, invariants)
 
     def _forward(self) -> Tape:

@@ -23,10 +23,11 @@ MAX_OPERATIONS = 50_000  # of all turns
 def unrolled(source: Recorder) -> Recorder:
     """The same computation without loops; the same object if there are none. Raises ``UnrolledError`` if there would
     be very many operations."""
-    loops = [loop for op in source.tape.ops if (loop := as_loop(op)) is not None]
-    if not loops:
+    found = [(loop, value) for op, value in zip(source.tape.ops, source.values[1:], strict=True)
+             if (loop := as_loop(op)) is not None]  # fmt: skip
+    if not found:
         return source
-    if sum(loop.work for loop in loops) > MAX_OPERATIONS:
+    if sum(loop.work * _turns_of(loop, value) // max(loop.turns, 1) for loop, value in found) > MAX_OPERATIONS:
         raise UnrolledError
     out = Recorder(replace(source.tape, ops=[], leaves=[], results=[]))
     env: dict[Variable, Any] = {}
@@ -42,32 +43,55 @@ def _taken(out: Recorder, op: Operation, env: dict[Variable, Any], value: Any) -
     if isinstance(op, Call) and op.fn is getfield and type(results := env[op.args[0]]) is tuple:
         return results[op.args[1]]
     if (loop := as_loop(op)) is not None and isinstance(op, Call):
-        return _turns(out, loop, [env[x] if isinstance(x, Variable) else x for x in op.args], op)
+        turns = _turns_of(loop, value)
+        return _turns(out, loop, turns, [env[x] if isinstance(x, Variable) else x for x in op.args], op)
     return out.take(renamed(op, env), value)
 
 
-def _turns(out: Recorder, loop: Loop, args: Sequence[Any], like: Call) -> tuple[Any, ...]:
+def _turns_of(loop: Loop, value: Any) -> int:
+    """How many turns a loop with these results has taken."""
+    if not loop.until:
+        return loop.turns
+    if value is None:
+        raise UnrolledError
+    return int(value[-1])
+
+
+def _turns(out: Recorder, loop: Loop, turns: int, args: Sequence[Any], like: Call) -> tuple[Any, ...]:
     carry, (xs, invariants) = list(args[: loop.carried]), loop.parted(args[loop.carried :])
     outputs: list[list[Any]] = [[] for _ in loop.body.results[loop.carried :]]
     order = slice(None, None, -1 if loop.backward else 1)
-    for k in range(loop.turns)[order]:
+    for k in range(turns)[order]:
         go_on()
-        elements = [_element(out, x, k, like) for x in xs]
-        given = iter([*carry, *elements, *invariants])
-        env: dict[Variable, Any] = {}
-        for var, op in loop.body:
-            if isinstance(op, Input):
-                env[var] = next(given)
-            elif isinstance(op, Constant | Guard):
-                env[var] = out.append(renamed(op, env), op.value if isinstance(op, Constant) else op.expected)
-            else:
-                env[var] = _taken(out, op, env, None)
+        env = _turn(out, loop, [*carry, *(_element(out, x, k, like) for x in xs), *invariants])
         results = [substitute(x, env.__getitem__) for x in loop.body.results]
         carry = results[: loop.carried]
         for output, result in zip(outputs, results[loop.carried :], strict=True):
             output.append(result)
+    if loop.until:
+        assert not outputs, "a loop with an end of its own gives no stacks before it is differentiated"
+        _turn(out, loop, [*carry, *invariants], ends=True)
+        return (*carry, out.constant(np.int64(turns)))
     stacks = [out.call(original(np.stack), (output[order],), site=like.site) for output in outputs]
     return (*carry, *stacks)
+
+
+def _turn(out: Recorder, loop: Loop, args: Sequence[Any], *, ends: bool = False) -> dict[Variable, Any]:
+    """One turn; or, where the loop ``ends``, as much of one as there is."""
+    given, env = iter(args), dict[Variable, Any]()
+    for var, op in loop.body:
+        if isinstance(op, Input):
+            env[var] = next(given)
+        elif isinstance(op, Constant):
+            env[var] = out.append(op, op.value)
+        elif isinstance(op, Guard):
+            expected = op.expected and not ends
+            env[var] = out.append(replace(op, var=env[op.var], expected=expected), expected)
+            if ends:
+                break
+        else:
+            env[var] = _taken(out, op, env, None)
+    return env
 
 
 def _element(out: Recorder, x: Any, k: int, like: Call) -> Variable:

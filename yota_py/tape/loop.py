@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base.dispatch import find_traced, original
 from ..base.types import ArrayType
+from ..errors import GuardError
 from .operations import Call
 from .show import Style
 from .tape import Tape
@@ -19,6 +20,7 @@ class UnrolledError(Exception):
     """A loop has steps that no kernel covers: its turns are to stand one after the other."""
 
 
+COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of turns
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
 
 
@@ -30,7 +32,11 @@ class Loop:
     axis), and what is the same in all turns; its results are what is carried on, and one element of each output.
     A ``backward`` loop begins with the last elements. Its adjoint reads what each turn has put by; or what is carried
     ``every`` so many turns, if that is not 0, and has the turns in between run again; or, if it ``recomputes``, what is
-    carried from turn to turn and nothing else. Of a loop that is ``lowered``, the body is made of primitives
+    carried from turn to turn and nothing else.
+
+    A loop that goes on ``until`` its decision is another one has ``turns`` at most, and returns how many it took behind
+    all else (then outputs have rows of no meaning); one whose turns are ``counted`` is told behind all other arguments
+    how many they are. Of a loop that is ``lowered``, the body is made of primitives
     that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
     primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``played_by`` is a
     body, and what a player runs it with.
@@ -45,6 +51,8 @@ class Loop:
     backward: bool = False
     every: int = 0
     recomputes: bool = False
+    until: bool = False
+    counted: bool = False
     decisions: int = 0
     lowered: bool = False
     entry: Any = None
@@ -63,20 +71,34 @@ class Loop:
 
     def turn_by_turn(self, *args: Any) -> tuple[Any, ...]:
         """Run it turn by turn."""
+        turns = int(args[-1]) if self.counted else self.turns
         carry, (xs, invariants) = list(args[: self.carried]), self.parted(args[self.carried :])
         types = self.types[self.carried :]
         outputs: list[list[Any]] = [[] for _ in self.body.results[self.carried :]]
-        for k in range(self.turns)[:: -1 if self.backward else 1]:
-            results = self.body.play_flat([*carry, *map(element, xs, [k] * len(xs), types), *invariants])
-            carry = results[: self.carried]
+        taken = 0
+        for k in range(turns)[:: -1 if self.backward else 1]:
+            try:
+                results = self.body.play_flat([*carry, *map(element, xs, [k] * len(xs), types), *invariants])
+            except GuardError:
+                if not self.until:
+                    raise
+                break
+            carry, taken = results[: self.carried], taken + 1
             for output, value in zip(outputs, results[self.carried :], strict=True):
                 output.append(value)
-        stack = original(np.stack) if find_traced(args) is None else np.stack
-        return (*carry, *(stack(output[:: -1 if self.backward else 1]) for output in outputs))
+        plain = find_traced(args) is None
+        stacks = [self._stack(i, output, plain=plain) for i, output in enumerate(outputs)]
+        return (*carry, *stacks, np.int64(taken)) if self.until else (*carry, *stacks)
+
+    def _stack(self, i: int, rows: list[Any], *, plain: bool) -> Any:
+        """An output, of which there are rows for some turns."""
+        t, rows = self.output_types[self.carried + i], rows[:: -1 if self.backward else 1]
+        rows += [original(np.zeros)(t.shape[1:], t.dtype)] * (self.turns - len(rows))
+        return original(np.stack)(rows) if plain else np.stack(rows)
 
     def parted(self, others: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """Of what is not carried, what is stacked and what is the same in all turns."""
-        return others[: self.stacked], others[self.stacked :]
+        return others[: self.stacked], others[self.stacked : len(others) - self.counted]
 
     @property
     def work(self) -> int:
@@ -94,7 +116,7 @@ class Loop:
         """The types of what it returns."""
         results = [self.body.type_of(x) for x in self.body.results]
         stacks = (ArrayType(t.dtype, (self.turns, *t.shape)) for t in results[self.carried :])
-        return [*results[: self.carried], *stacks]
+        return [*results[: self.carried], *stacks, *([COUNT] if self.until else ())]
 
     def outcome(self) -> tuple[Any, ...]:
         """Its results where it was recorded, or others of their types."""
@@ -108,8 +130,10 @@ class Loop:
         order = ", from the last to the first" if self.backward else ""
         names = [("carried", inputs[: self.carried]), ("one of each", inputs[self.carried :][: self.stacked])]
         said = "".join(f"; {name}: {', '.join(map(str, some))}" for name, some in names if some)
+        ends = ", as long as it decides so" * self.until + ", as many as its last argument says" * self.counted
         again = f"; kept every {self.every}" * bool(self.every) + "; computed again on the way back" * self.recomputes
-        return "\n".join([f"{self.turns} turn{'s' * (self.turns != 1)}{order}{said}{again}", *lines])
+        most = "at most " * (self.until or self.counted)
+        return "\n".join([f"{most}{self.turns} turn{'s' * (self.turns != 1)}{ends}{order}{said}{again}", *lines])
 
 
 def element(x: Any, k: int, t: ArrayType) -> Any:

@@ -2,9 +2,10 @@
 
 Vectors of few elements are numbers side by side, but for functions that are written out.
 
-Its words: how many turns; where each carried value begins (slot and offset), each stack (slot, offset, and bytes from
-one turn to the next) and what is the same in all turns lie; where carried values go in the end, and the stacks of
-outputs; the word of the frame that says which turn it is, and for each decision its byte in the frame.
+Its words: how many turns, or where that is found (slot and offset); where each carried value begins (slot and offset),
+each stack (slot, offset, and bytes from one turn to the next) and what is the same in all turns lie; where carried
+values go in the end, and the stacks of outputs; the word of the frame that says which turn it is, and for each decision
+its byte in the frame; where the number of turns goes that were taken, if a decision ends the loop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from llvmlite import ir
 
 from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
-from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, Value, Writer, const
+from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, Value, Writer, const
 from .emit import IN_PLACE, KERNEL, is_good, report
 from .ir import DTYPES
 from .reductions import combined, neutral
@@ -67,7 +68,8 @@ Node = Operation | Pick | Total
 class RegistersSpec:
     """The structure of such a loop. Values are numbered: what is ``carried``, one element of each stack, what is the
     same in all turns, and nodes; ``results`` are those that are carried on, then outputs; ``checks`` are masks that
-    must be true, each with the value that was decided on."""
+    must be true, each with the value that was decided on; ``until`` is one that ends the loop if it is not. ``counted``
+    is the order of the turns, if their number is found in memory: stacks are given from the first element on."""
 
     carried: tuple[Kind, ...]
     stacks: tuple[Kind, ...]
@@ -75,6 +77,8 @@ class RegistersSpec:
     nodes: tuple[Node, ...]
     results: tuple[int, ...]
     checks: tuple[tuple[int, int], ...] = ()
+    until: int | None = None
+    counted: str = ""
 
     def kinds(self) -> list[Kind]:
         """Those of all values."""
@@ -112,38 +116,69 @@ class _Loop(Writer):
             slot, offset = word(), word()
             return self.byte(self.word(frame, slot, PTR), offset)
 
-        turns = word()
+        turns = self.b.load(pointer(), typ=I64) if spec.counted else word()
+
+        def moving() -> tuple[Value, Value]:
+            first, step = self.b.ptrtoint(pointer(), I64), word()
+            if spec.counted == "backward":  # steps are negative
+                first = self.b.sub(first, self.b.mul(step, self.b.sub(turns, const(1))))
+            return self.variable(first), step
+
         carried = [self._map(self.variable, self._read(pointer(), kind)) for kind in spec.carried]
-        stacks = [(self.variable(self.b.ptrtoint(pointer(), I64)), word()) for _ in spec.stacks]
+        stacks = [moving() for _ in spec.stacks]
         fixed = [self._read(pointer(), kind) for kind in spec.fixed]
         ends = [pointer() for _ in spec.carried]
-        targets = [(self.variable(self.b.ptrtoint(pointer(), I64)), word()) for _ in outputs]
+        targets = [moving() for _ in outputs]
         counter, places = (word(), [word() for _ in spec.checks]) if spec.checks else (None, [])
-        with self.loop(turns, also=(lambda: is_good(self, frame)) if spec.checks else None) as turn:
+        taken, going = (self.variable(const(n)) for n in (0, 1))
+        also = (lambda: is_good(self, frame)) if spec.checks else None
+        if spec.until is not None:
+            also = lambda: self.b.trunc(self.b.load(going, typ=I64), I1)  # noqa: E731
+        with self.loop(turns, also=also) as turn:
             self._values = [self._loaded(place, kind) for place, kind in zip(carried, spec.carried, strict=True)]
             for (place, _), kind in zip(stacks, spec.stacks, strict=True):
                 self._values.append(self._read(self._address(place), kind))
             self._values += fixed
-            for node in spec.nodes:
-                self._values.append(self._computed(node))
-            for (mask, value), offset in zip(spec.checks, places, strict=True):
-                with self.b.if_then(self.b.not_(self._values[mask]), likely=False):
-                    kind = spec.kinds()[value]
-                    if kind.size == 1:
-                        self._write(self._values[value], self.byte(frame, offset), kind)
-                    self.b.store(turn, self.at(frame, counter))
-                    report(self, frame, offset)
-            results = [self._values[r] for r in spec.results]
-            for (place, _), kind, value in zip(targets, outputs, results[len(carried) :], strict=True):
-                self._write(value, self._address(place), kind)
-            for place, value in zip(carried, results, strict=False):
-                for at, part in zip(_listed(place), _listed(value), strict=True):
-                    self.b.store(part, at)
-            for place, step in (*stacks, *targets):
-                self.b.store(self.b.add(self.b.load(place, typ=I64), step), place)
+            nodes = iter(spec.nodes)
+
+            def go_on() -> None:
+                self._values += map(self._computed, nodes)
+                self._check(frame, turn, counter, places)
+                results = [self._values[r] for r in spec.results]
+                for (place, _), kind, value in zip(targets, outputs, results[len(carried) :], strict=True):
+                    self._write(value, self._address(place), kind)
+                for place, value in zip(carried, results, strict=False):
+                    for at, part in zip(_listed(place), _listed(value), strict=True):
+                        self.b.store(part, at)
+                for place, step in (*stacks, *targets):
+                    self.b.store(self.b.add(self.b.load(place, typ=I64), step), place)
+
+            if spec.until is None:
+                go_on()
+            else:
+                while len(self._values) <= spec.until:
+                    self._values.append(self._computed(next(nodes)))
+                with self.b.if_else(self._values[spec.until], likely=True) as (then, otherwise):
+                    with then:
+                        go_on()
+                        self.b.store(self.b.add(turn, const(1)), taken)
+                    with otherwise:
+                        self.b.store(const(0), going)
         for place, end, kind in zip(carried, ends, spec.carried, strict=True):
             self._write(self._loaded(place, kind), end, kind)
+        if spec.until is not None:
+            self.b.store(self.b.load(taken, typ=I64), pointer())
         self.b.ret_void()
+
+    def _check(self, frame: Value, turn: Value, counter: Value, places: Sequence[Value]) -> None:
+        """Report decisions that are others."""
+        for (mask, value), offset in zip(self._spec.checks, places, strict=True):
+            with self.b.if_then(self.b.not_(self._values[mask]), likely=False):
+                kind = self._spec.kinds()[value]
+                if kind.size == 1:
+                    self._write(self._values[value], self.byte(frame, offset), kind)
+                self.b.store(turn, self.at(frame, counter))
+                report(self, frame, offset)
 
     def _address(self, place: Value) -> Value:
         """What a local variable has, which is a word: older versions of llvmlite know no variables that are

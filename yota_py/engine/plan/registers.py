@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...base.types import ArrayType
 from ...registry import kernels
+from ...tape.loop import COUNT, Loop
 from ...tape.operations import Call, Constant, Guard, Input, Variable, substitute
 from ...tape.tape import Tape
 from ..kernels.ir import DTYPES
@@ -54,39 +55,44 @@ def in_registers(
     loop, body = step.loop, step.loop.body
     inputs = body.inputs
     try:
-        values = _Values(body)
+        values = _Values(body, loop.until)
         kinds = [values.given(x) for x in inputs]
         results = values.results(loop.types[: loop.carried])
     except _OutsideError:
         return None
     n = loop.carried + loop.stacked
     spec = values.spec(kinds[: loop.carried], kinds[loop.carried : n], kinds[n:], results)
-    words = _words(memory, step, values)
+    if loop.counted:
+        spec = replace(spec, counted="backward" if loop.backward else "forward")
+    words, found = _words(memory, step, values)
     if values.checks:
         words.append(memory.word())
         body_memory = inner(words[-1])
         body_memory.reserve_guards()
         words += [body_memory.places[var].offset for var, *_ in values.checks]
+    if loop.until:
+        words += [found[-1].slot, found[-1].offset]
     return spec, words
 
 
-def _words(memory: Planning, step: Repeat, values: _Values) -> list[int]:
+def _words(memory: Planning, step: Repeat, values: _Values) -> tuple[list[int], list[Place]]:
+    """The words that stand first, and where the loop's results are."""
     loop = step.loop
     xs, invariants = loop.parted(step.args[loop.carried :])
     others = loop.types[loop.carried + loop.stacked :]
-    words = [loop.turns]
 
     def at(x: Any, t: ArrayType) -> list[int]:
         place = memory.contiguous(memory.place(x)) if isinstance(x, Variable) else memory.number(x, memory_dtype(t))
         return [place.slot, place.offset]
 
+    words = at(step.args[-1], COUNT) if loop.counted else [loop.turns]
     for x, t in zip(step.args[: loop.carried], loop.types, strict=False):
         words += at(x, t)
     for x in xs:
         place = memory.place(x)
         if place.strides[1:] != c_strides(place.shape[1:], np.dtype(place.dtype).itemsize):
             place = memory.contiguous(place)
-        words += _moving(place, loop.turns, backward=loop.backward)
+        words += _moving(place, loop)
     for x, t in zip(invariants, others, strict=True):
         words += at(x, t)
     for value, dtype in values.numbers:
@@ -95,10 +101,10 @@ def _words(memory: Planning, step: Repeat, values: _Values) -> list[int]:
     found = _room(memory, step)
     for place in found[: loop.carried]:
         words += [place.slot, place.offset]
-    for place in found[loop.carried :]:
-        words += _moving(place, loop.turns, backward=loop.backward)
+    for place in found[loop.carried : len(found) - loop.until]:
+        words += _moving(place, loop)
     give_results(memory, step, found)
-    return words
+    return words, found
 
 
 def give_results(memory: Planning, step: Repeat, found: Sequence[Place]) -> None:
@@ -110,10 +116,11 @@ def give_results(memory: Planning, step: Repeat, found: Sequence[Place]) -> None
             memory.places[var] = found[op.args[1]]
 
 
-def _moving(stack: Place, turns: int, *, backward: bool) -> list[int]:
-    """A stack from its first element to the last, or backward."""
+def _moving(stack: Place, loop: Loop) -> list[int]:
+    """A stack from its first element to the last, or backward; from the first one if nobody knows yet which is last."""
     stride = stack.strides[0]
-    return [stack.slot, stack.offset + backward * (turns - 1) * stride, -stride if backward else stride]
+    first = (loop.turns - 1) * stride if loop.backward and not loop.counted else 0
+    return [stack.slot, stack.offset + first, -stride if loop.backward else stride]
 
 
 def _room(memory: Planning, step: Repeat) -> list[Place]:
@@ -135,6 +142,8 @@ class _Values:
     """The values of a body, by numbers: what it is given, then nodes."""
 
     tape: Any
+    until: bool  # a decision ends the loop
+    end: int | None = None  # its mask
     kinds: list[Kind] = field(default_factory=list)
     numbers: list[tuple[Any, str]] = field(default_factory=list)
     checks: list[tuple[Variable, int, int]] = field(default_factory=list)  # guards, their masks and values
@@ -181,8 +190,9 @@ class _Values:
         nodes = tuple(_renumbered(node, new) for node, _ in self._nodes)
         known = tuple(self.kinds[i] for i in constants)
         checks = tuple((new[mask], new[value]) for _, mask, value in self.checks)
+        end = None if self.end is None else new[self.end]
         return RegistersSpec(
-            tuple(carried), tuple(stacks), (*fixed, *known), nodes, tuple(new[r] for r in results), checks
+            tuple(carried), tuple(stacks), (*fixed, *known), nodes, tuple(new[r] for r in results), checks, end
         )
 
     # -- values
@@ -253,7 +263,12 @@ class _Values:
         mask = self._node(Operation(item.emit, operands, Kind("bool", self.kinds[value].size)))
         if self.kinds[mask].size > 1:
             mask = self._node(Total("all", mask, (tuple(range(self.kinds[mask].size)),), Kind("bool", 1)))
-        self.checks.append((var, mask, value))
+        if not self.until:
+            self.checks.append((var, mask, value))
+        elif self.end is None:
+            self.end = mask
+        else:
+            raise _OutsideError
 
     def _called(self, var: Variable, op: Call) -> int:
         kind = self._kind(op.type)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ...base.types import ArrayType
 from ...registry.kernels import Map
+from ...tape.loop import UnrolledError
 from ...tape.operations import Call, Variable, operands, paths
 from ..kernels.store import RepeatSpec, Spec
 from ..schedule.classify import kernel_for
@@ -65,6 +66,8 @@ def repeat(planner: Nested, step: Repeat, inner: Callable[[int], Nested]) -> Non
     kernel = in_registers(planner, step, inner)
     if kernel is not None:
         planner.emit(*kernel)
+    elif step.loop.until or step.loop.counted:
+        raise UnrolledError
     else:
         _Loop(planner, step, inner).write()
 
