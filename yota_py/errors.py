@@ -69,6 +69,8 @@ class MutationError(YotaError, TypeError):
 class GuardError(YotaError, RuntimeError):
     """A tape was played with inputs for which the traced function would have taken another branch."""
 
+    number = -1  # that of the decision
+
 
 class RuleError(YotaError, TypeError):
     """A rule breaks its contract: wrong number, shape or kind of cotangents."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -55,6 +55,7 @@ class Closing:
         self._taken = taken
         self._functions: dict[int, Any] = {}
         self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
+        self.found: list[Any] = []  # those that may change, and what is in them
         self._known: list[Any] = []  # originals, whose identities are not to be used again
         self._names: set[str] = set()  # of attributes that are read
         self._classes: dict[type, None] = {}
@@ -93,24 +94,33 @@ class Closing:
         new.__defaults__ = None if fn.__defaults__ is None else self.value(fn.__defaults__, depth)
         new.__kwdefaults__ = None if fn.__kwdefaults__ is None else self.value(fn.__kwdefaults__, depth)
         names["__builtins__"] = fn.__globals__.get("__builtins__", builtins)
-        self._names |= _attributes(fn.__code__)
-        free = dict(zip(fn.__code__.co_freevars, cells, strict=True))
-        for is_global, name, path in _reads(fn.__code__):
+        free = {name: cell.cell_contents for name, cell in zip(fn.__code__.co_freevars, cells, strict=True)}
+        self.running(fn.__code__, fn.__globals__, free, names, depth)
+        return new
+
+    def running(
+        self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
+        depth: int = 0,
+    ) -> None:  # fmt: skip
+        """Look at what code reads: of its globals, which become known by ``names``, and of modules. Raises
+        ``OpenError``."""
+        names = {} if names is None else names
+        self._names |= _attributes(code)
+        for is_global, name, path in _reads(code):
             if not is_global and name not in free:
                 continue
-            if known := is_global and name in fn.__globals__:
-                value = fn.__globals__[name]
+            if known := is_global and name in space:
+                value = space[name]
             elif is_global:
                 value = vars(builtins).get(name)
             else:
-                value = free[name].cell_contents
+                value = free[name]
             if isinstance(value, ModuleType):
                 _check_module(value, path)
             elif is_global and not (known and name in names):
                 value = self.value(value, depth)
             if known:
                 names.setdefault(name, value)
-        return new
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """What stands for a value that is captured."""
@@ -130,6 +140,8 @@ class Closing:
             self._class(type(value))
             if depth > MAX_DEPTH or len(items) > MAX_ITEMS:
                 raise OpenError
+            if type(value) is not tuple:
+                self.found += [value, *items]
             copy = with_items(value, [self.value(item, depth + 1) for item in items])
             self._containers.append((copy, [*(items_of(copy) or ())]))
             return copy

@@ -20,7 +20,7 @@ from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
-from ..tape.loop import Loop, players
+from ..tape.loop import END, Loop, players
 from ..tape.operations import Constant, Guard, Variable, user_site
 from ..tape.recorder import Recorder
 from ..tape.regions import turns_of
@@ -50,9 +50,11 @@ class Once:
             loop = primitive_loop(Loop(self._body, len(carried), 0, most, until=True))
             args = (*carried, *self._captured)
             traced = find_traced(args)
+            known = [*traced._ledger.problems]
             try:
                 *carried, count = traced.__yota_record__(loop, args, {})
             except Exception:  # any: it comes again in the turn that raises it
+                traced._ledger.problems[:] = known
                 return None
             if count < most:  # a decision, as all that is asked of traced numbers
                 return carried
@@ -100,7 +102,7 @@ def traced_once(
             raise OpenError
         trace.settle()
         var = _variable(trace, holds)
-        Recorder.append(trace, Guard(var, True, bool, typeof(True), user_site(), number=0), True)
+        Recorder.append(trace, Guard(var, True, bool, typeof(True), user_site(), number=END), True)
 
     given = [take(x) for x in carried], [take(row(shadow(x), k)) for x in stacked]
     try:

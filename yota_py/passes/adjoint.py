@@ -25,7 +25,7 @@ from ..registry.partials import Pullback, Wanted
 from ..registry.registry import Primitive, primitive_of
 from ..registry.tangents import getfield, zeros_like
 from ..reverse.verbs import backprop, differentiable, to_rrules
-from ..tape.loop import Loop, UnrolledError, element
+from ..tape.loop import END, Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
@@ -36,7 +36,8 @@ from .pipeline import optimise
 
 def primitive_loop(loop: Loop) -> Loop:
     """A loop that is a primitive, with a rule."""
-    fails = any((isinstance(op, Guard) and not loop.until) or may_raise(op) for op in loop.body.ops)
+    guards = sum(isinstance(op, Guard) for op in loop.body.ops)
+    fails = guards > loop.until or any(map(may_raise, loop.body.ops))
     lowering = None if loop.lowered else partial(_lowered, loop)
     loop.entry = Primitive(loop, _Rule(loop), lowering=lowering, fails=fails, selective=True, known=True)
     return loop
@@ -71,6 +72,8 @@ def _settled(tape: Tape, loop: Loop) -> Tape:
     known = sum(isinstance(op, Guard) and op.number < 0 for op in loop.body.ops)
     if sum(isinstance(op, Guard) and op.number < 0 for op in tape.ops) > known:
         raise UnrolledError
+    if loop.until and sum(isinstance(op, Guard) and op.number == END for op in tape.ops) != 1:
+        raise UnrolledError  # it always decides so
     out = replace(tape, ops=[*tape.ops])
     out.results = [out.append(Constant(x, typeof(x))) if isinstance(x, np.ndarray) else x for x in tape.results]
     return out

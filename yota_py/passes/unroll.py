@@ -12,7 +12,7 @@ import numpy as np
 from ..base.dispatch import original
 from ..base.unwinding import go_on, quietly
 from ..registry.tangents import getfield
-from ..tape.loop import Loop, UnrolledError, as_loop
+from ..tape.loop import END, Loop, UnrolledError, as_loop
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, renamed, substitute
 from ..tape.recorder import Recorder
 
@@ -85,9 +85,9 @@ def _turn(out: Recorder, loop: Loop, args: Sequence[Any], *, ends: bool = False)
         elif isinstance(op, Constant):
             env[var] = out.append(op, op.value)
         elif isinstance(op, Guard):
-            expected = op.expected and not ends
+            expected = not op.expected if ends and op.number == END else op.expected
             env[var] = out.append(replace(op, var=env[op.var], expected=expected), expected)
-            if ends:
+            if ends and op.number == END:
                 break
         else:
             env[var] = _taken(out, op, env, None)

@@ -20,6 +20,7 @@ class UnrolledError(Exception):
     """A loop has steps that no kernel covers: its turns are to stand one after the other."""
 
 
+END = 0  # the number of the decision that ends a loop; others in its body have none
 COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of turns
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
 
@@ -34,12 +35,13 @@ class Loop:
     ``every`` so many turns, if that is not 0, and has the turns in between run again; or, if it ``recomputes``, what is
     carried from turn to turn and nothing else.
 
-    A loop that goes on ``until`` its decision is another one has ``turns`` at most, and returns how many it took behind
-    all else (then outputs have rows of no meaning); one whose turns are ``counted`` is told behind all other arguments
-    how many they are. Of a loop that is ``lowered``, the body is made of primitives
-    that kernels run. ``decisions`` is the count of numbered guards in a turn. ``entry`` is what is known of it as a
-    primitive; ``values`` are its results where it was recorded, as long as they are wanted; ``played_by`` is a
-    body, and what a player runs it with.
+    A loop that goes on ``until`` its decision with the number ``END`` is another one has ``turns`` at most, and returns
+    how many it took behind all else (then outputs have rows of no meaning); one whose turns are ``counted`` is told
+    behind all other arguments how many they are.
+
+    Of a loop that is ``lowered``, the body is made of primitives that kernels run. ``decisions`` is the count of
+    numbered guards in a turn. ``entry`` is what is known of it as a primitive; ``values`` are its results where it was
+    recorded, as long as they are wanted; ``played_by`` is a body, and what a player runs it with.
     """
 
     __name__ = "loop"
@@ -79,8 +81,8 @@ class Loop:
         for k in range(turns)[:: -1 if self.backward else 1]:
             try:
                 results = self.body.play_flat([*carry, *map(element, xs, [k] * len(xs), types), *invariants])
-            except GuardError:
-                if not self.until:
+            except GuardError as error:
+                if not self.until or error.number != END:
                     raise
                 break
             carry, taken = results[: self.carried], taken + 1

@@ -123,9 +123,11 @@ class Tape:
             else:
                 value = op.test(values[op.var.id])
                 if not same(value, op.expected):
-                    raise GuardError(
+                    error = GuardError(
                         f"{op.site}: the tape holds for {op.var} = {op.expected!r}, here it is {value!r}; trace again"
                     )
+                    error.number = op.number
+                    raise error
             values.append(value)
         return [substitute(result, lookup) for result in self.results]
 

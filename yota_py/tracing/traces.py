@@ -58,6 +58,9 @@ _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 CONSTANT = Status.CONSTANT
 
 
+ends: list[Callable[[Trace, Tracer, bool], bool | None]] = []  # what may know how a loop ends that asks for a decision
+
+
 class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
@@ -65,7 +68,7 @@ class Trace(Recorder):
         "_foreign", "_status", "alive", "appended", "attributes", "captured", "clocks", "comparisons", "decisions",
         "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels", "level",
         "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers",
-        "texts", "thread", "truths", "unsettled", "writes",
+        "texts", "thread", "truths", "turning", "unsettled", "writes",
     )  # fmt: skip
 
     quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
@@ -105,6 +108,7 @@ class Trace(Recorder):
         self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
+        self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
@@ -124,6 +128,7 @@ class Trace(Recorder):
 
     def settle(self) -> None:
         """Look up what somebody still has."""
+        self.turning.clear()
         unsettled, self.unsettled = self.unsettled or [], None
         while unsettled:
             tracer = unsettled.pop()
@@ -373,6 +378,9 @@ class Trace(Recorder):
             self.problems.append(f"{self.origin()}: {name_of(test)} raised {type(error).__name__}")
             raise
         if self.status(var) != Status.CONSTANT:
+            for end in ends if test is bool else ():
+                if (ended := end(self, tracer, answer)) is not None:  # type: ignore[arg-type]
+                    return ended  # type: ignore[return-value]
             site = self.origin()
             with locks.tables:  # numbers count in the order of the tape
                 super().append(Guard(var, answer, test, typeof(answer), site, number=self.next_decision()), answer)

@@ -131,10 +131,15 @@ class _Loop(Writer):
         targets = [moving() for _ in outputs]
         counter, places = (word(), [word() for _ in spec.checks]) if spec.checks else (None, [])
         taken, going = (self.variable(const(n)) for n in (0, 1))
-        also = (lambda: is_good(self, frame)) if spec.checks else None
-        if spec.until is not None:
-            also = lambda: self.b.trunc(self.b.load(going, typ=I64), I1)  # noqa: E731
-        with self.loop(turns, also=also) as turn:
+
+        def goes_on() -> Value:
+            good = is_good(self, frame) if spec.checks else None
+            if spec.until is None:
+                return good
+            on = self.b.trunc(self.b.load(going, typ=I64), I1)
+            return on if good is None else self.b.and_(on, good)
+
+        with self.loop(turns, also=goes_on if spec.checks or spec.until is not None else None) as turn:
             self._values = [self._loaded(place, kind) for place, kind in zip(carried, spec.carried, strict=True)]
             for (place, _), kind in zip(stacks, spec.stacks, strict=True):
                 self._values.append(self._read(self._address(place), kind))

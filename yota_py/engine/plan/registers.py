@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.types import ArrayType
 from ...registry import kernels
-from ...tape.loop import COUNT, Loop
+from ...tape.loop import COUNT, END, Loop
 from ...tape.operations import Call, Constant, Guard, Input, Variable, substitute
 from ...tape.tape import Tape
 from ..kernels.ir import DTYPES
@@ -263,12 +263,10 @@ class _Values:
         mask = self._node(Operation(item.emit, operands, Kind("bool", self.kinds[value].size)))
         if self.kinds[mask].size > 1:
             mask = self._node(Total("all", mask, (tuple(range(self.kinds[mask].size)),), Kind("bool", 1)))
-        if not self.until:
-            self.checks.append((var, mask, value))
-        elif self.end is None:
+        if self.until and op.number == END:
             self.end = mask
         else:
-            raise _OutsideError
+            self.checks.append((var, mask, value))
 
     def _called(self, var: Variable, op: Call) -> int:
         kind = self._kind(op.type)
