@@ -328,3 +328,73 @@ def test_exceptions_leave_nothing_behind() -> None:
 
     assert "kept every" not in str(trace(f, np.ones(2)))
     in_all_modes(f, lambda x: f(x), np.ones(2))
+
+
+def test_functions_of_libraries() -> None:
+    special = pytest.importorskip("scipy.special")
+    x = np.array([0.5, 1.0, -2.0])
+    for f in (special.logsumexp, np.linalg.norm):
+        again = checkpoint(f)
+        same(grad(lambda x, again=again: again(x), x), grad(lambda x, f=f: f(x), x))
+        rows = np.stack([x, 2 * x])
+        have = grad(lambda x, f=f: np.sum(vmap(f)(x)), rows)
+        same(have, grad(lambda x, f=f: sum(f(row) for row in x), rows))
+
+
+def test_a_decorator_with_an_option() -> None:
+    @checkpoint(every="sqrt")
+    def f(x: Any) -> Any:
+        for _ in range(100):
+            x = x + 0.01 * np.sin(x) * np.cos(x)
+        return np.sum(x)
+
+    assert "kept every 10" in str(trace(f, np.ones(3)))
+    with pytest.raises(ValueError, match="at least 1"):
+        checkpoint(every=0)
+
+
+def test_loops_keep_to_the_borders_of_what_runs_again() -> None:
+    def layer(w: Any, x: Any) -> Any:
+        return np.sin(w @ x) * np.exp(-x * x)
+
+    def layers(w: Any, x: Any) -> Any:
+        for _ in range(10):
+            x = layer(w, x)
+        return x
+
+    def run(w: Any, x: Any, block: Callable[..., Any]) -> Any:
+        x = np.exp(-x * x)  # as at the end of a block
+        for _ in range(30):
+            x = block(w, x)
+        return np.sum(x)
+
+    rng = np.random.default_rng(6)
+    w, x = rng.normal(size=(4, 4)), rng.normal(size=4)
+    again = checkpoint(layers)
+    in_all_modes(lambda w, x: run(w, x, again), lambda w, x: run(w, x, layers), w, x)
+    printed = str(trace(lambda w, x: run(w, x, again), w, x))
+    assert "computed again on the way back" in printed
+    assert "30 turns" in printed
+
+
+def test_gradients_of_weights_are_not_added_to_zeros() -> None:
+    def layers(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = np.tanh(w @ x)
+        return x
+
+    def nbytes(block: Callable[..., Any]) -> int:
+        def run(ws: Any, x: Any) -> Any:
+            for i in range(0, 8, 2):
+                x = block(x, ws[i : i + 2])
+            return np.sum(x)
+
+        rng = np.random.default_rng(7)
+        ws, x = [rng.normal(size=(50, 50)) for _ in range(8)], rng.normal(size=(50, 50))
+        f = value_and_grad(run)
+        f.compile(ws, x)
+        for _ in range(3):
+            f(ws, x)
+        return sum(entry.nbytes for explanation in explain(f) for entry in explanation.entries)
+
+    assert nbytes(checkpoint(layers)) < 1.2 * nbytes(layers)

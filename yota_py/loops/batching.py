@@ -17,6 +17,7 @@ from ..cache.whole import Whole
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, outline, unflatten
+from ..tracing.stand_ins import noticing
 from .leaves import Spec, Stacks, blank, described, extent, name_of_leaf, row
 from .once import traced_once
 
@@ -69,7 +70,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             if k == 1 and state.traces and _at_once(f, examples, out):
                 break
             given, named = examples.one(k)
-            out.add(f(*given, **named))
+            out.add((noticing(f) if state.traces else f)(*given, **named))
         assert out.spec is not None
         axes = _out_axes(who, out_axes, out)
         return unflatten(out.spec, out.leaves(axes, none=examples.count == 0))

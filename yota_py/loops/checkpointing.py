@@ -11,12 +11,13 @@ from ..base.types import is_integer
 from ..base.unwinding import Passing, state
 from ..tape.operations import user_site
 from ..tape.regions import ALL, Region
+from ..tracing.stand_ins import noticing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @folded
-def checkpoint(f: F, every: int | str | None = None) -> F:
+def checkpoint(f: F | None = None, every: int | str | None = None) -> Any:
     """The function ``f``, of which gradients keep less in memory, and compute that again when it is wanted.
 
     Without ``every``, nothing of what ``f`` computes is kept but its arguments and results: it runs once more on the
@@ -26,9 +27,11 @@ def checkpoint(f: F, every: int | str | None = None) -> F:
     loops, this is said of the outer ones. Where ``checkpoint`` functions call each other, what the outermost says
     counts.
 
+    Without ``f``, it is a decorator: ``@checkpoint(every=100)``.
+
     Values and derivatives are those of ``f``. Memory is saved where programs are compiled (and, in a ``scan`` of many
-    turns, where they are not): see ``config.compile``. What takes decisions on traced values, prints, or draws random
-    numbers, is kept.
+    turns, where they are not): see ``config.compile``. What takes decisions on traced values, prints, draws random
+    numbers, or has no kernel (``explain`` lists that), is kept.
 
     Raises ``TypeError`` for an ``f`` that is no function or an ``every`` that is neither a number nor ``"sqrt"``,
     ``ValueError`` for one below 1.
@@ -42,19 +45,23 @@ def checkpoint(f: F, every: int | str | None = None) -> F:
     >>> round(by_rate, 4)
     -11.0369
     """
+    if f is None:
+        _check(every)
+        return partial(checkpoint, every=every)
     if not callable(f):
         raise TypeError(f"{user_site()}: checkpoint wants a function; got {type(f).__name__}")
     _check(every)
 
     @wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        run = noticing(f) if state.traces else f
         if not state.traces or state.every is not None:
-            return f(*args, **kwargs)
+            return run(*args, **kwargs)
         with _Checkpointing(every):
-            return f(*args, **kwargs)
+            return run(*args, **kwargs)
 
     checkpointed.__yota_made__ = f, partial(checkpoint, every=every)  # type: ignore[attr-defined]
-    return checkpointed  # type: ignore[return-value]
+    return checkpointed
 
 
 def _check(every: Any) -> None:

@@ -124,10 +124,14 @@ class _Rule:
         def pullback(dy: Any) -> tuple[Any, ...]:
             given = [zeros_like(types[i]) if dy[i] is None else dy[i] for i in pair.seeds]
             carried = sum(i < loop.carried for i in pair.seeds)
-            sums = [zeros_like(loop.types[i]) for i in pair.targets if i >= loop.carried + loop.stacked]
+            added = (i for i in pair.targets if i >= loop.carried + loop.stacked and loop.turns > 1)
+            sums = [zeros_like(loop.types[i]) for i in added]
             others = [*(args[i] for i in pair.stacks), *(args[i] for i in pair.invariants)]
             dxs = pair.backward(*given[:carried], *sums, *given[carried:], *kept, *others, *turns)
             known = dict(zip(pair.targets, dxs, strict=True))
+            if loop.turns == 1:
+                behind = loop.carried + loop.stacked
+                known |= {i: element(dx, 0, loop.types[i]) for i, dx in known.items() if i >= behind}
             return tuple(known.get(i) for i in range(len(args)))
 
         return y, pullback
@@ -264,8 +268,9 @@ class _Cut:
         invariants = [i for i in range(behind, len(loop.types)) if self._arguments[i] in read]
         given = {i: dx for i, dx in zip(self._active, self._cotangents, strict=True) if dx is not None}
         carried = [i for i in self._active if i < loop.carried]
-        sums = [i for i in given if i >= behind]
-        rows = [i for i in given if loop.carried <= i < behind]
+        once = loop.turns == 1  # there is nothing to be added up
+        sums = [i for i in given if i >= behind and not once]
+        rows = [i for i in given if loop.carried <= i < behind or (i >= behind and once)]
         forward = primitive_loop(replace(loop, body=self._forward(), lowered=True))
         body = self._backward(stacks, invariants, carried, sums, rows, given)
         count = len(self._outputs) - len(carried) + len(self._kept) + len(stacks)

@@ -10,6 +10,7 @@ import numpy as np
 from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
 from ..tape.operations import Constant, Guard, Input, Operation, Variable
+from ..tape.regions import ALL
 from ..tape.tape import Tape
 
 LEAST_TURNS = 8
@@ -81,9 +82,12 @@ def _tokens(tape: Tape) -> np.ndarray:
     """A number per operation: that of its kind, or one of its own for what cannot be in a loop."""
     known: dict[Any, int] = {}
     number = _Numbers()
+    again = [region for region in tape.regions if region.every == ALL]  # a turn has all of it, or nothing
+    borders = dict.fromkeys((r.start for r in again), "begins") | dict.fromkeys((r.stop - 1 for r in again), "ends")
     out = np.empty(len(tape), np.int64)
     for i, op in enumerate(tape.ops):
         key = _token(op, number)
+        key = key if (border := borders.get(i)) is None or key is None else (key, border)
         out[i] = -i - 1 if key is None else known.setdefault(key, len(known))
     return out
 
