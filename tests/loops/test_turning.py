@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from yota_py import config, explain, grad, gradient, jit, trace, vmap
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
+SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0")) // 4
 LIMIT = 1e-3
 COUNT = [0]
 NOTES: list[Any] = []
@@ -455,7 +457,7 @@ def test_local_variables_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     a=st.floats(0.1, 0.95), b=st.floats(-1.0, 1.0), least=st.floats(1e-3, 3.0),
     start=st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5), order=st.permutations(range(3)),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=max(40, SEQUENCES), deadline=None)
 def test_random_loops(a: float, b: float, least: float, start: list[float], order: list[int]) -> None:
     def f(p: Any, x: Any) -> Any:
         parts = (x, np.sum(x) * p[1], 0.5 * x)
