@@ -36,10 +36,14 @@ from benchmarks.recurrences import (
     lorenz_scan,
     lstm,
     lstm_jax,
+    pendulum,
+    pendulum_again,
     residuals,
     residuals_of_arrays,
     steps,
     steps_jax,
+    van_der_pol,
+    van_der_pol_by_hand,
 )
 from benchmarks.report import ABSENT, align, number
 
@@ -66,6 +70,7 @@ class Program:
 def programs() -> dict[str, Program]:
     """What is measured."""
     rng = np.random.default_rng(0)
+    swing = (np.array([9.8, 0.5]),)
     ten, system = (np.ones(10), 2.0), (np.array([10.0, 28.0, 8 / 3]),)
     filtered = np.array([0.1, 0.2]), rng.normal(size=(1000, 2)), 0.9 * np.eye(4), rng.normal(size=(2, 4))
     returns, fitted = rng.normal(size=5000), (np.array([1.0, 0.3]), rng.normal(size=30_000), rng.normal(size=30_000))
@@ -79,6 +84,8 @@ def programs() -> dict[str, Program]:
         "residuals, 30,000": Program(residuals, fitted, arrays=residuals_of_arrays, cold=3.0, behind=2.0),
         "Lorenz by RK4, 2,000": Program(lorenz(2000), system, lorenz_jax(2000), cold=2.0),
         "Lorenz by scan, 100,000": Program(lorenz_scan(10**5), system, both=lorenz_by_hand(10**5), behind=1.5),
+        "pendulum, 10^6, by roots": Program(pendulum_again(10**6), swing, arrays=pendulum(10**6), behind=2.2),
+        "adaptive steps": Program(van_der_pol, (np.array([1.5, 1e-5]),), numba=van_der_pol_by_hand, behind=3.0),
         "LSTM, 1,024": Program(lstm, text, lstm_jax, cold=2.5, ahead=1.5),
     }
 

@@ -276,3 +276,59 @@ def lstm_jax(jax: Any, xp: Any) -> Loss:
         return -xp.sum(parts) / ((len(sequence) - 1) * WIDTH)
 
     return loss
+
+
+def pendulum(count: int) -> Loss:
+    """A damped pendulum by steps of Euler's, said by ``yota_py.scan``."""
+
+    def loss(p: Any) -> Any:
+        from yota_py import scan
+
+        def step(state: Any, _: Any) -> Any:
+            x, v = state
+            v = v - 1e-4 * (p[0] * np.sin(x) + p[1] * v)
+            return (x + 1e-4 * v, v), None
+
+        (x, v), _ = scan(step, (1.0, 0.0), None, count)
+        return x * x + v * v
+
+    return loss
+
+
+def pendulum_again(count: int) -> Loss:
+    """The same, of which gradients keep the root of what there is."""
+    from yota_py import checkpoint
+
+    return checkpoint(pendulum(count), every="sqrt")  # type: ignore[no-any-return]
+
+
+def van_der_pol(p: Any) -> Any:
+    """Van der Pol's equation by Heun's method, with steps that are accepted or not, until the time is over."""
+    t, x, y, h, end = 0.0 * p[0], 2.0 + 0.0 * p[0], 0.0 * p[0], 0.1 + 0.0 * p[0], 20.0
+    while t < end - 1e-9:
+        h = np.minimum(h, end - t)
+        dx, dy = y, p[0] * (1 - x * x) * y - x
+        u, v = x + h * dx, y + h * dy
+        du, dv = v, p[0] * (1 - u * u) * v - u
+        error = np.sqrt((0.5 * h * (du - dx)) ** 2 + (0.5 * h * (dv - dy)) ** 2) + 1e-14
+        good = error < p[1]
+        x = np.where(good, x + 0.5 * h * (dx + du), x)
+        y = np.where(good, y + 0.5 * h * (dy + dv), y)
+        t = np.where(good, t + h, t)
+        h = h * np.minimum(np.maximum(0.9 * np.sqrt(p[1] / error), 0.3), 2.0)
+    return x * x + y * y + h
+
+
+def van_der_pol_by_hand(p: Any) -> Any:
+    """The same with a decision, for numba."""
+    t, x, y, h, end = 0.0, 2.0, 0.0, 0.1, 20.0
+    while t < end - 1e-9:
+        h = min(h, end - t)
+        dx, dy = y, p[0] * (1 - x * x) * y - x
+        u, v = x + h * dx, y + h * dy
+        du, dv = v, p[0] * (1 - u * u) * v - u
+        error = np.sqrt((0.5 * h * (du - dx)) ** 2 + (0.5 * h * (dv - dy)) ** 2) + 1e-14
+        if error < p[1]:
+            x, y, t = x + 0.5 * h * (dx + du), y + 0.5 * h * (dy + dv), t + h
+        h = h * min(max(0.9 * np.sqrt(p[1] / error), 0.3), 2.0)
+    return x * x + y * y + h

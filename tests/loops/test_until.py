@@ -239,3 +239,25 @@ def test_random_recursions(a: float, b: float, least: float, start: list[float])
         return total * np.sum(x) + p[0]
 
     same(f, np.array([a, b]), np.array(start))
+
+
+def test_long_loops_that_are_interpreted_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that end soon, or have no kernel, do not."""
+
+    def f(x: Any, n: Any, step: Any = 1e-4) -> Any:
+        def body(s: Any) -> Any:
+            x, v, k = s
+            v = v - step * (np.sin(x) + 0.1 * v)
+            return x + step * v, v, k + 1.0
+
+        x, v, _ = while_loop(lambda s: s[2] < n, body, (x, 0.0 * x, 0.0))
+        return x * v
+
+    monkeypatch.setattr(config, "compile", "never")
+    numpy = [grad(f, 1.0, n) for n in (5000.0, 1200.0, 1100.5, 300.0)]
+    monkeypatch.setattr(config, "compile", "auto")
+    monkeypatch.setattr(config, "background", False)
+    for n, (want, wanted) in zip((5000.0, 1200.0, 1100.5, 300.0), numpy, strict=True):
+        have, found = grad(lambda x, n: f(x, n), 1.0, n)
+        assert have == pytest.approx(want, rel=1e-12)
+        assert found == pytest.approx(wanted, rel=1e-10)
