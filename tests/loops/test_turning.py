@@ -93,6 +93,24 @@ def written_inside(x: Any) -> Any:
     return np.sum(y * x)
 
 
+def seen_by_lambdas(a: Any) -> Any:
+    """A variable in a cell, which functions from before and behind the loop see."""
+    x = a
+    before = lambda: x * 2.0  # noqa: E731
+    while x > 0.1:
+        y = x
+        x = x * 0.7
+    after = lambda: x + y  # noqa: E731
+    return before() + after() * a
+
+
+def unpacking(a: Any) -> Any:
+    (x, (y, n)), z = (a, (a * 2.0, 0.0 * a)), a
+    while (z := x * y) > 0.1:
+        (x, (y, n)) = (y * 0.5, (x * 0.9, n + 1.0))
+    return x + y * n + z
+
+
 NUMBERS = [(a,) for a in (2.0, 7.0, 1e6, 3.0, 1e-3, 40.0, 1.0, 2.0)]
 ARRAYS = [(s * np.array([0.4, -0.2, 0.9]),) for s in (1.0, 3.0, 0.1, 0.7, 1.0)]
 ONE = {
@@ -100,6 +118,8 @@ ONE = {
     "helped": (helped, ARRAYS), "nested": (nested, [(a,) for a in (0.5, 0.01, 1.5, 0.5)]),
     "integrated": (integrated, [(np.array([m, tol]),) for m in (1.0, 1.5, 0.6) for tol in (1e-3, 1e-4)]),
     "written_inside": (written_inside, ARRAYS),
+    "seen_by_lambdas": (seen_by_lambdas, [(a,) for a in (3.0, 7.0, 40.0, 0.5, 1e6)]),
+    "unpacking": (unpacking, [(a,) for a in (3.0, 7.0, 40.0, 1e6)]),
 }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ from .once import LONGEST, Once
 
 MAX_KNOWN = 4  # conditions
 MAX_ELEMENTS = 512  # of plain arrays that a turn might write into
+_IS_FUNCTION = 0x1  # its local variables are in the frame
 _GENERATES = 0x20 | 0x80 | 0x200  # code of generators and coroutines, which others run on
 
 
@@ -93,7 +94,7 @@ ends.append(end)
 @lru_cache(maxsize=1024)
 def _stands_alone(code: CodeType, instruction: int) -> bool:
     """Whether there is nothing on the interpreter's stack at an instruction but the condition that it asks."""
-    if code.co_flags & _GENERATES or code.co_exceptiontable:
+    if code.co_flags & _GENERATES or not code.co_flags & _IS_FUNCTION or code.co_exceptiontable:
         return False
     steps = {step.offset: step for step in dis.get_instructions(code)}
     following = dict(zip(steps, [*steps][1:], strict=False))
