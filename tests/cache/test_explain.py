@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from yota_py import config, explain, grad, value_and_grad
+from yota_py.cache import policy
 
 
 class Model:
@@ -120,7 +121,8 @@ def test_the_reason_is_that_of_the_program_used_last() -> None:
 
 
 @pytest.mark.default_policy
-def test_what_is_spent_before_compiling() -> None:
+def test_what_is_spent_before_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy.price, "of", lambda operations: 10.0)
     grad(loss, np.ones(3))
     assert "interpreting has taken 0.0" in repr(explain(loss)) and "a program is made" in repr(explain(loss))
     grad.compile(loss, np.ones(3))
