@@ -50,6 +50,12 @@ def is_library(module: str | None) -> bool:
     return file is None or file.startswith(_STANDARD_LIBRARY)
 
 
+def is_decimal(cls: type) -> bool:
+    """Whether objects of a class are decimal numbers; ``decimal`` itself is not imported for that."""
+    decimal = sys.modules.get("decimal")
+    return decimal is not None and issubclass(cls, decimal.Decimal)
+
+
 def is_library_code(code: CodeType, namespace: Mapping[str, Any]) -> bool:
     """Whether code belongs to a library: not what the user has typed into a library's name space, such as
     ``eval("lambda x: sin(x)", vars(math))``."""

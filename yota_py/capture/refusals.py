@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -24,7 +23,7 @@ import numpy as np
 
 from ..base.callsites import called_with
 from ..base.dispatch import original
-from ..base.ownership import is_library, is_library_frame, is_ours
+from ..base.ownership import is_decimal, is_library, is_library_frame, is_ours
 from ..base.unwinding import Passing, state
 from ..errors import LostDerivativeError, YotaError, listeners
 from ..tape.operations import site_of, user_site
@@ -102,7 +101,7 @@ def _way_out(callee: Any, error: BaseException) -> str:
         return ""
     owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
     cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
-    if cls is not None and issubclass(cls, Decimal):
+    if cls is not None and is_decimal(cls):
         return f"compute with floats, or make the line a function with a rule: see yota_py.primitive; {_PLAIN_TYPES}"
     root = str(getattr(callee, "__module__", None) or getattr(owner, "__module__", None)).partition(".")[0]
     if root in _OF_ANY_OBJECTS:

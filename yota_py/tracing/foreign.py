@@ -11,7 +11,6 @@ import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from ..base.containers import has_gone, with_items
 from ..base.dispatch import find_traced, is_traced, shadow
-from ..base.ownership import is_library
+from ..base.ownership import is_decimal, is_library
 from ..base.types import ArrayType, is_inexact, is_sequence, says_array, typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
@@ -214,7 +213,7 @@ def holds_floats(x: Any) -> bool:
     kind, dtype = kind_of(type(x)), getattr(x, "dtype", None)
     if kind == "" and isinstance(x, list | tuple | dict | set | frozenset):  # the user's, or a set
         return any(is_inexact(item) for item in (x.values() if isinstance(x, dict) else x))
-    if kind == "rational" or isinstance(x, Decimal):
+    if kind == "rational" or is_decimal(type(x)):
         return True
     if kind not in ("foreign", "sparse") and not hasattr(type(x), "__array__"):
         return False
