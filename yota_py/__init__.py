@@ -47,6 +47,7 @@ from .errors import (
     VerifyError,
     YotaError,
 )
+from .loops import heads as _heads  # noqa: F401 - traces let it look for loops
 from .loops import turning as _turning  # noqa: F401 - traces ask it how loops end
 from .loops.batching import vmap
 from .loops.carrying import scan, while_loop

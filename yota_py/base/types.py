@@ -13,6 +13,7 @@ from numpy import ndarray
 from .containers import items_of, keys_of
 from .ownership import is_library
 
+LARGE = 2.0**53  # whole numbers below it are computed exactly
 Kind = Literal["array", "scalar", "python"]
 
 

@@ -38,6 +38,7 @@ class _State(threading.local):
     suspended = 0
     through = 0
     untold = 0  # so many of the next outputs are known to whom they tell something
+    hears = False  # whether exceptions in some frames are heard of
     every: Any = None  # what ``checkpoint`` says of loops
     ending: threading.Event | None = None  # what ends what this thread is at
     unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code

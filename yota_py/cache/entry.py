@@ -17,11 +17,12 @@ import numpy as np
 import optree
 
 from ..base.refusal import MISFIT, OutOfBounds
+from ..base.types import LARGE
 from ..capture.guards import ids_of
 from ..capture.places import set_attribute, set_item
 from ..capture.walk import Captures
 from ..tape.operations import Constant, Variable
-from ..tracing.traces import LARGE, Trace
+from ..tracing.traces import Trace
 from ..tracing.views import overlapping
 from .arguments import Structure
 from .outputs import Telling

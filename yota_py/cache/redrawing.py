@@ -17,11 +17,11 @@ import numpy as np
 from ..base.generators import NUMPYS, PYTHONS, WITHOUT_NORMALS, Draw, lock_of, put_back, state_of
 from ..base.impure import Clock
 from ..base.refusal import Raised
-from ..base.types import ArrayType
+from ..base.types import LARGE, ArrayType
 from ..engine.compile import UncompilableError
 from ..tape.operations import Call, Constant, Variable, paths
 from ..tracing.draws import MAKERS
-from ..tracing.traces import LARGE, Trace
+from ..tracing.traces import Trace
 
 _PYTHON = {"f": float, "i": int, "c": complex, "b": bool}  # types, by kinds of dtypes
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base.dispatch import is_traced, originals
+from ..base.types import LARGE
 from ..registry.registry import methods
 from ..registry.tangents import astype
 from ..tracing.showing import shown_for
-from ..tracing.traces import LARGE
 from .bytecode import names_of, nested
 from .places import Builtin, Exchange, Item, Spot
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..base.callsites import handed_on
 from ..base.containers import is_proxy, slots_of
 from ..base.ownership import is_library, named_module
-from ..tracing.traces import LARGE
+from ..base.types import LARGE
 
 IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),

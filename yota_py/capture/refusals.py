@@ -23,6 +23,7 @@ import numpy as np
 
 from ..base.callsites import called_with
 from ..base.dispatch import original
+from ..base.iterators import no_frames
 from ..base.ownership import is_decimal, is_library, is_library_frame, is_ours
 from ..base.unwinding import Passing, state
 from ..errors import LostDerivativeError, YotaError, listeners
@@ -134,6 +135,7 @@ class Hearing(Passing):
 
     def __init__(self) -> None:
         self._is_free = sys.gettrace() is None
+        self._heard = state.hears
         self.hears = False  # whether it has ever followed a frame
 
     def follow(self, frame: FrameType, compares: bool) -> bool:
@@ -146,26 +148,24 @@ class Hearing(Passing):
                 frame.f_trace = _hear
             elif getattr(frame.f_trace, "__module__", "") != __name__:  # a generator's frame comes again
                 frame.f_trace = _both(frame.f_trace)
-            self.hears = True
+            self.hears = state.hears = True
             self.go_on()
             frame.f_trace_opcodes |= compares
         return not compares or isinstance(sys.gettrace(), FunctionType | MethodType)
 
     def pause(self) -> None:
         """Hear of nothing until ``go_on``."""
-        if sys.gettrace() is _nothing:
+        if sys.gettrace() is no_frames:
             sys.settrace(None)
 
     def go_on(self) -> None:
         """Hear of exceptions in the frames that are followed."""
         if sys.gettrace() is None:
-            sys.settrace(_nothing)
+            sys.settrace(no_frames)
 
-    end = pause
-
-
-def _nothing(frame: FrameType, event: str, arg: Any) -> None:
-    """Follow no other frames."""
+    def end(self) -> None:
+        self.pause()
+        state.hears = self._heard
 
 
 def _hear(frame: FrameType, event: str, arg: Any) -> Any:

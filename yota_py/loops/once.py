@@ -61,11 +61,12 @@ class Once:
             most *= MORE
 
     def run(
-        self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False
-    ) -> Sequence[Any] | None:
-        """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first."""
+        self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False, continues: int = 0
+    ) -> Sequence[Any] | None:  # fmt: skip
+        """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first. The loop
+        may go on with turns of so many operations, which the tape ends with."""
         every = turns_of(state.every, turns)
-        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every))
+        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every, continues=continues))
         args = (*carried, *stacked, *self._captured)
         traced = find_traced(args)
         try:

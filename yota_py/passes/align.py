@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..base.types import ArrayType, Type
+from ..tape.loop import as_loop
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
 from .repeats import CONTAINERS, Run, leaves_of
@@ -71,10 +72,23 @@ class Aligned:
 
     run: Run
     leaves: list[list[Leaf]] = field(default_factory=list)
+    said: dict[tuple[int, int], Variable] = field(default_factory=dict)  # results of turns that are not on the tape
 
     def var(self, place: int, turn: int) -> Variable:
-        """The variable of an operation on the tape."""
-        return Variable(self.run.start + turn * self.run.period + place + 1)
+        """The variable of an operation on the tape. Raises ``UnalignedError`` for one that is not there."""
+        if turn < self.run.recorded:
+            return Variable(self.run.start + turn * self.run.period + place + 1)
+        if (known := self.said.get((place, turn))) is None:
+            raise UnalignedError("nobody has recorded the turn")
+        return known
+
+    def uses(self, var: Variable) -> Iterator[tuple[int, int]]:
+        """The place and the turn that a variable is the result of, if it is one of the run's."""
+        if self.run.start < var.id <= self.run.stop:
+            turn, place = divmod(var.id - 1 - self.run.start, self.run.period)
+            yield place, turn
+        elif self.run.stop < var.id <= self.run.end:
+            yield next(at for at, known in self.said.items() if known == var)
 
     @property
     def carried(self) -> set[int]:
@@ -84,7 +98,7 @@ class Aligned:
 
 def align(tape: Tape, run: Run) -> Aligned:
     """Compare the turns of a run; raises ``UnalignedError`` if they are no loop."""
-    out = Aligned(run)
+    out = Aligned(run, said=_said(tape, run))
     for place in range(run.period):
         ops = tape.ops[run.start + place : run.stop : run.period]
         columns = zip(*map(_leaves, ops), strict=True)
@@ -99,6 +113,23 @@ def align(tape: Tape, run: Run) -> Aligned:
             elif isinstance(leaf, Each) and not leaf.numbers and not _are_alike([tape[x].type for x in leaf.values]):
                 raise UnalignedError("what comes one by one has several types")
     return out
+
+
+def _said(tape: Tape, run: Run) -> dict[tuple[int, int], Variable]:
+    """What a loop has made of the last turns of a run: as it is given results of the turns before, its results are
+    those of as many turns later."""
+    if not run.said:
+        return {}
+    op = tape.ops[run.stop]
+    loop = as_loop(op)
+    assert isinstance(op, Call) and loop is not None
+    found = {}
+    for i, x in enumerate(op.args[: loop.carried]):
+        turn, place = divmod(x.id - 1 - run.start, run.period)
+        if not 0 <= turn < run.recorded:
+            raise UnalignedError("a loop goes on with what is from before")
+        found[place, turn + run.said] = Variable(run.stop + 2 + i)
+    return found
 
 
 def _are_alike(types: Sequence[Type]) -> bool:
@@ -130,6 +161,8 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
         cls = type(first)
         if all(x is first or (type(x) is cls and x == first and repr(x) == repr(first)) for x in column):
             return Static(first)
+        if run.said:
+            raise UnalignedError("numbers are others in each turn")
         return Each(column)
     ids = [x.id for x in column]
     relative = [i - run.start - 1 - k * run.period for k, i in enumerate(ids)]
@@ -140,8 +173,8 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
         return Invariant(first)
     lag = -(last // run.period)
     before = all(i <= run.start for i in ids[:lag])
-    if 1 <= lag <= min(MAX_LAG, run.turns - 1) and before and all(r == last for r in relative[lag:]):
+    if 1 <= lag <= min(MAX_LAG, run.recorded - 1) and before and all(r == last for r in relative[lag:]):
         return Carried(last + lag * run.period, lag, column[:lag])
-    if all(i <= run.start for i in ids):
+    if all(i <= run.start for i in ids) and not run.said:
         return Each(column)
     raise UnalignedError("turns read what others have computed, in no order")

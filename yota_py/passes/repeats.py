@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
+from ..tape.loop import Loop, as_loop
 from ..tape.operations import Constant, Guard, Input, Operation, Variable
 from ..tape.regions import ALL
 from ..tape.tape import Tape
@@ -17,19 +18,36 @@ LEAST_TURNS = 8
 LEAST_SAVED = 200  # operations: fewer run better side by side than in a loop
 MAX_PERIODS = 12  # that are tried, of two kinds
 MAX_RUNS = 200
+MIN_RECORDED = 2  # turns of a run of which the rest is said: what they read is found by comparison
 
 
 class Run(NamedTuple):
-    """So many ``turns`` of ``period`` operations each, of which the first is the one with the index ``start``."""
+    """So many ``turns`` of ``period`` operations each, of which the first is the one with the index ``start``.
+
+    The last of them may have been ``said`` by a loop behind the others, which has not recorded them one by one
+    (``loops/heads.py``); it and its results are so many operations ``behind`` them.
+    """
 
     start: int
     period: int
     turns: int
+    said: int = 0
+    behind: int = 0
+
+    @property
+    def recorded(self) -> int:
+        """The turns that are on the tape."""
+        return self.turns - self.said
 
     @property
     def stop(self) -> int:
-        """The index of the operation behind the last turn."""
-        return self.start + self.period * self.turns
+        """The index of the operation behind the last turn that is on the tape."""
+        return self.start + self.period * self.recorded
+
+    @property
+    def end(self) -> int:
+        """The index of the operation behind all."""
+        return self.stop + self.behind
 
 
 def runs(tape: Tape) -> Iterator[Run]:
@@ -40,6 +58,7 @@ def runs(tape: Tape) -> Iterator[Run]:
     proportion to the length of the tape.
     """
     tokens = _tokens(tape)
+    yield from _said(tape, tokens)
     found = []
     for period in _periods(tokens):
         same = np.flatnonzero(np.diff(np.concatenate([[False], tokens[period:] == tokens[:-period], [False]])))
@@ -51,15 +70,39 @@ def runs(tape: Tape) -> Iterator[Run]:
     yield from found[:MAX_RUNS]
 
 
+def _said(tape: Tape, tokens: np.ndarray) -> Iterator[Run]:
+    """Runs whose last turns a loop has said."""
+    for i, op in enumerate(tape.ops):
+        loop = as_loop(op)
+        if loop is None or not loop.continues:
+            continue
+        period, start = loop.continues, i
+        while start >= period and (tokens[start - period : start] == tokens[i - period : i]).all():
+            start -= period
+        if (recorded := (i - start) // period) >= MIN_RECORDED:
+            yield Run(start, period, recorded + loop.turns, loop.turns, 1 + len(loop.output_types))
+
+
+def are_alike(tape: Tape, start: int) -> bool:
+    """Whether the operations from ``start`` on are those that come before, whatever they read."""
+    period, number = len(tape) - start, _Numbers()
+    if period > start:
+        return False
+    return all(
+        (token := _token(op, number)) is not None and token == _token(before, number)
+        for op, before in zip(tape.ops[start:], tape.ops[start - period : start], strict=True)
+    )
+
+
 def saved_by_loops(tape: Tape) -> int:
     """About how many operations a tape has more than it would have with its runs as loops."""
     if len(tape) < LEAST_SAVED:
         return 0
     taken: list[Run] = []
     for run in runs(tape):
-        if not any(run.start < other.stop and other.start < run.stop for other in taken):
+        if not any(run.start < other.end and other.start < run.end for other in taken):
             taken.append(run)
-    return sum((run.turns - 1) * run.period for run in taken)
+    return sum((run.recorded - 1) * run.period for run in taken)
 
 
 def pays(turns: int, period: int) -> bool:
@@ -113,19 +156,38 @@ def _token(op: Operation, number: _Numbers) -> Any:
         return "guard", op.test, repr(op.expected), number.of(op.site)
     if isinstance(op, Constant) and op.captured is None:
         return "constant", number.of(op.type), number.of(op.site)
-    if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Impure) or not _is_of_numbers(op.type):
+    if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Impure) or not is_of_numbers(op.type):
         return None
     shapes = shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None
     try:
-        hash(key := (op.fn, number.of(op.type), number.of(op.site), *shapes))
+        fn = op.fn if (loop := as_loop(op)) is None else _token_of_loop(loop, number)
+        hash(key := (fn, number.of(op.type), number.of(op.site), *shapes))
     except TypeError:  # of a function, or an argument
         return None
     return key
 
 
-def _is_of_numbers(t: Any) -> bool:
+def _token_of_loop(loop: Loop, number: _Numbers) -> Any:
+    """The same for loops that do the same."""
+    known: list[Any] = [(loop.carried, loop.stacked, loop.turns, loop.backward, loop.every, loop.until, loop.counted)]
+    for op in loop.body.ops:
+        if isinstance(op, Input):
+            known.append((Input, number.of(op.type), op.active))
+        elif isinstance(op, Constant):
+            known.append((Constant, number.of(op.type), np.asarray(op.value).tobytes()))
+        elif isinstance(op, Guard):
+            known.append((_token(op, number), op.var, op.number))
+        else:
+            kwargs = leaves_of(dict(op.kwargs), []) if op.kwargs else []
+            leaves = [x if isinstance(x, Variable) else (type(x), repr(x)) for x in leaves_of(op.args, kwargs)]
+            known.append((_token(op, number) or id(op), *leaves))
+    return Loop, *known, *loop.body.results
+
+
+def is_of_numbers(t: Any) -> bool:
+    """Whether a type is that of real numbers and arrays of them, or a structure of such."""
     if isinstance(t, TupleType):
-        return all(map(_is_of_numbers, t.items))
+        return all(map(is_of_numbers, t.items))
     return isinstance(t, ArrayType) and t.dtype.kind in "fiub"
 
 

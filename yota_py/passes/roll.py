@@ -12,10 +12,12 @@ import numpy as np
 
 from ..base.settings import config
 from ..base.unwinding import go_on
+from ..tape.loop import as_loop
+from ..tape.operations import Operation
 from ..tape.recorder import Recorder
 from .align import Aligned, UnalignedError, align
 from .outline import outlined
-from .repeats import LEAST_SAVED, Run, pays, runs
+from .repeats import LEAST_SAVED, MIN_RECORDED, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
 
@@ -30,7 +32,7 @@ def roll(source: Recorder) -> Recorder:
 
 
 def _rolled(source: Recorder) -> Recorder:
-    if not config.roll or len(source.tape) < LEAST_SAVED:
+    if not config.roll or (len(source.tape) < LEAST_SAVED and not any(map(_continues, source.tape.ops))):
         return source
     chosen = _chosen(source)
     for _ in range(MAX_WORK):
@@ -41,6 +43,11 @@ def _rolled(source: Recorder) -> Recorder:
         except UnfitError as error:
             chosen.remove(error.aligned)
     return source
+
+
+def _continues(op: Operation) -> bool:
+    loop = as_loop(op)
+    return loop is not None and loop.continues > 0
 
 
 def _is_long(value: Any) -> bool:
@@ -56,13 +63,13 @@ def _chosen(source: Recorder) -> list[Aligned]:
         go_on()
         if work < 0:
             break
-        if any(run.start < other.run.stop and other.run.start < run.stop for other in chosen):
+        if any(run.start < other.run.end and other.run.start < run.end for other in chosen):
             continue
         if any(map(_is_long, source.values[run.start + 1 : run.start + run.period + 1])):
             continue
         for peeled in range(MAX_PEELED + 1):
-            rest = Run(run.start + peeled * run.period, run.period, run.turns - peeled)
-            if not pays(rest.turns, rest.period):
+            rest = run._replace(start=run.start + peeled * run.period, turns=run.turns - peeled)
+            if not pays(rest.turns, rest.period) or rest.recorded < MIN_RECORDED:
                 break
             work -= rest.stop - rest.start
             try:

@@ -40,11 +40,10 @@ class UnfitError(Exception):
         self.aligned = aligned
 
 
-def _note_use(uses: dict[int, dict[int, set[int]]], homes: Sequence[Run], var: Variable) -> None:
-    for run in homes:
-        if run.start < var.id <= run.stop:
-            turn, place = divmod(var.id - 1 - run.start, run.period)
-            uses[run.start].setdefault(place, set()).add(turn)
+def _note_use(uses: dict[int, dict[int, set[int]]], homes: Sequence[Aligned], var: Variable) -> None:
+    for home in homes:
+        for place, turn in home.uses(var):
+            uses[home.run.start].setdefault(place, set()).add(turn)
 
 
 class Rolling:
@@ -62,12 +61,12 @@ class Rolling:
 
     def _used(self) -> dict[int, dict[int, set[int]]]:
         """Of each run, by its start: by places, the turns of which something is read outside."""
-        homes = [aligned.run for aligned in self._chosen]
-        uses: dict[int, dict[int, set[int]]] = {run.start: {} for run in homes}
-        pending = iter(homes)
+        homes = self._chosen
+        uses: dict[int, dict[int, set[int]]] = {home.run.start: {} for home in homes}
+        pending = iter([home.run for home in homes])
         current = next(pending, None)
         for i, op in enumerate(self._tape.ops):
-            if current is not None and i >= current.stop:
+            if current is not None and i >= current.end:
                 current = next(pending, None)
             inside = current.start if current is not None and i >= current.start else -1
             for var in operands(op):
@@ -88,7 +87,7 @@ class Rolling:
                 self._current = following
                 write_loop(self, following)
                 self._current = None
-                i, following = following.run.stop, next(chosen, None)
+                i, following = following.run.end, next(chosen, None)
                 continue
             i += 1
             self._env[i] = self._rewritten(self._tape.ops[i - 1], self._source.values[i])
@@ -134,7 +133,7 @@ class Rolling:
             self._single[new.stack] += 1
             many = self._single[new.stack] > MAX_SINGLE
             if many or (isinstance(op.type, ArrayType) and op.type.kind == "python"):
-                raise UnfitError(next(a for a in self._chosen if a.run.start < var.id <= a.run.stop))
+                raise UnfitError(next(a for a in self._chosen if a.run.start < var.id <= a.run.end))
             op = Call(operator.getitem, (new.stack, new.index), {}, op.type, op.site)
             new = self._env[var.id] = self.append(op, self._source.values[var.id])
         return new
@@ -177,7 +176,7 @@ class Rolling:
 
     def every(self, run: Run) -> int:
         """Every how many turns the loop that a run becomes keeps what it carries; 0 if it keeps all."""
-        around = (r for r in self._tape.regions if r.start <= run.start and run.stop <= r.stop)
+        around = (r for r in self._tape.regions if r.start <= run.start and run.end <= r.stop)
         return next((turns_of(r.every, run.turns) for r in around), 0)
 
     def regions(self, run: Run, places: Sequence[int], offset: int) -> list[Region]:

@@ -20,7 +20,7 @@ from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .adjoint import primitive_loop
-from .align import Aligned, Carried, Each, Invariant, Leaf, Local, Static
+from .align import Aligned, Carried, Each, Invariant, Leaf, Local, Static, UnalignedError
 from .repeats import refilled
 from .rolling import Element, Rolling, UnfitError
 
@@ -65,10 +65,14 @@ class _Turns:
                 self.body.append(place)
 
     def value(self, place: int, turn: int) -> Any:
-        return self.rolling.value(self.aligned.var(place, turn))
+        """What an operation has given. Raises ``UnfitError`` if nobody knows."""
+        try:
+            return self.rolling.value(self.aligned.var(place, turn))
+        except UnalignedError:
+            raise UnfitError(self.aligned) from None
 
     def values(self, place: int) -> list[Any]:
-        return [self.value(place, turn) for turn in range(self._run.turns)]
+        return [self.value(place, turn) for turn in range(self._run.recorded)]
 
     def _constant(self, place: int, op: Constant, *, is_carried: bool) -> None:
         values = self.values(place)
@@ -78,7 +82,7 @@ class _Turns:
             else:
                 self.same[place] = self.rolling.append(op, op.value)
             return
-        if is_carried:
+        if is_carried or self._run.said:
             raise UnfitError(self.aligned)
         stack = original(np.stack)(values)
         self._stacks[place] = self.rolling.append(replace(op, value=stack, type=typeof(stack)), stack)
@@ -231,7 +235,8 @@ class _Body:
         finals = [place for place in places if self._uses.get(place) == {last}]
         outputs = [place for place in places if place in self._uses and place not in finals]
         kept = [place for place in finals if (place, 1) not in self._carried]
-        if not all(isinstance(self._op(place).type, ArrayType) for place in (*finals, *outputs)):
+        of_arrays = all(isinstance(self._op(place).type, ArrayType) for place in (*finals, *outputs))
+        if not of_arrays or (outputs and self._run.said):
             raise UnfitError(self._aligned)  # of a structure, parts are read
         for place in kept:
             self._carried[place, 1] = self._rolling.constant(_nothing(self._op(place).type))

@@ -41,7 +41,8 @@ class Loop:
 
     Of a loop that is ``lowered``, the body is made of primitives that kernels run. ``decisions`` is the count of
     numbered guards in a turn. ``entry`` is what is known of it as a primitive; ``values`` are its results where it was
-    recorded, as long as they are wanted; ``played_by`` is a body, and what a player runs it with.
+    recorded, as long as they are wanted; ``played_by`` is a body, and what a player runs it with. A loop that
+    ``continues`` what is before it on the tape goes on with turns of so many operations.
     """
 
     __name__ = "loop"
@@ -60,6 +61,7 @@ class Loop:
     entry: Any = None
     values: tuple[Any, ...] | None = None
     played_by: Any = None
+    continues: int = 0
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """Run it turn by turn, with NumPy; on traced values, it is one operation."""

@@ -15,12 +15,12 @@ from typing import Any
 
 from ..base.impure import Clock, Impure
 from ..base.ownership import is_library_frame, is_ours
-from ..base.types import ArrayType, typeof
+from ..base.types import LARGE, ArrayType, typeof
 from ..base.unwinding import state
 from ..registry.patches import patch
 from ..tape.operations import Call, Guard, Variable, operands
 from .tracer import Status
-from .traces import LARGE, Trace
+from .traces import Trace
 
 FEW_DECISIONS = 2  # on whole numbers: with more, each call may take others
 _NAMES = ("time", "perf_counter", "monotonic", "process_time", "thread_time")

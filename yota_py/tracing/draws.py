@@ -21,7 +21,7 @@ import numpy as np
 from ..base.dispatch import find_traced, shadow
 from ..base.generators import GENERATORS, NUMPYS, PYTHONS, Draw, fingerprint, lock_of, will_draw
 from ..base.ownership import is_library_frame, is_ours
-from ..base.types import ArrayType, typeof
+from ..base.types import LARGE, ArrayType, typeof
 from ..base.unwinding import state
 from ..errors import LostDerivativeError
 from ..registry.patches import patch
@@ -32,7 +32,7 @@ from .mutation import write_result
 from .sampling import constant, made
 from .shells import is_recording, recording, stand_in_class
 from .tracer import Status, tracers_in
-from .traces import LARGE, Trace
+from .traces import Trace
 
 BY_LIBRARY = "a function of a library, or another thread, draws random numbers"
 MAKERS = SimpleNamespace(default_rng=np.random.default_rng)  # what makes generators of seeds

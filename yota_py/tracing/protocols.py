@@ -17,10 +17,10 @@ from numpy import ndarray, power
 from ..base.callsites import called_name
 from ..base.dispatch import are_plain, decided, find_traced, shadow
 from ..base.signatures import signature_of
-from ..base.types import ArrayType, overrides, typeof
+from ..base.types import LARGE, ArrayType, overrides, typeof
 from ..base.unwinding import Quiet, state
 from ..registry.constants import as_constants
-from ..registry.tangents import listed, operand
+from ..registry.tangents import astype, listed, operand
 from ..registry.writes import asked, copied, spare
 from ..tape.show import name_of
 from . import hints, ufuncs
@@ -31,7 +31,7 @@ from .libraries import with_sparse, written_by_library
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .operators import Operator, both_python, is_python
 from .quick import quickly
-from .tracer import Tracer, lost, tracers_of, unsupported
+from .tracer import Status, Tracer, lost, tracers_of, unsupported
 
 _INCOMPARABLE = (type(None), str, dict)  # with which arrays are compared element by element
 _NUMBERS = (int, float, complex)
@@ -157,9 +157,21 @@ def _apply(op: Operator, x: Any, y: Any) -> Any:
         return record(*_of_numpy(op.python, op.ufunc, x, y), {})
     result = record(op.python, (x, y), {})
     if isinstance(result, Tracer):
-        trace: Any = result._ledger
-        trace.require_exact(result, op.python, x, y)
+        _require_exact(result, op.python, x, y)
     return result
+
+
+def _require_exact(result: Tracer, fn: Any, x: Any, y: Any) -> None:
+    """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
+    trace, (var, _) = result._ledger, result._current()
+    if trace.status(var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
+        return
+    small = False
+    if fn in (operator.add, operator.sub, operator.mul):
+        size = trace.record(np.abs, (fn(astype(x, np.float64), astype(y, np.float64)),), {})
+        small = trace.guard(trace.record(np.less, (size, LARGE), {}), bool)
+    if not small and fn not in (operator.mod, operator.floordiv, operator.and_, operator.or_, operator.rshift):
+        trace.problems.append(f"{trace.origin()}: a whole number may become too large")
 
 
 def _of_duration(python: Any, x: Any, duration: Any, *operands: Any) -> Any:

@@ -136,6 +136,8 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
         trace.values.append(None if dropped else value)
         var = variable(len(ops))
         trace._status[var.id] = status
+    if var.id >= trace.look_at:
+        trace.grown()
     return _RESULTS[cls](trace, var, value)
 
 

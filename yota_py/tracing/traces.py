@@ -28,7 +28,7 @@ from ..errors import LostDerivativeError, YotaError
 from ..registry.constants import as_constants
 from ..registry.kernels import Concatenate, Reduce, View
 from ..registry.registry import primitive_of
-from ..registry.tangents import astype, getfield
+from ..registry.tangents import getfield
 from ..registry.writes import ReadOnly, written_into
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Site, Variable, operands, site_of, user_site
 from ..tape.recorder import Recorder, is_large
@@ -48,8 +48,8 @@ T = TypeVar("T")
 
 levels = itertools.count()
 
+LONG = 64  # operations, after which somebody looks for loops
 FEW = 16  # tracers that a trace holds until they are looked through
-LARGE = 2.0**53  # whole numbers below it are computed exactly
 NOT_ARGUMENTS = "a primitive reads numbers or arrays that are not among its arguments; pass them"
 _OF_SHAPES = (View, Reduce, Concatenate)
 _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
@@ -58,6 +58,7 @@ _WITHOUT_NUMBERS = (type(None), str, bytes, type, np.dtype, type(Ellipsis))
 CONSTANT = Status.CONSTANT
 
 
+long_tapes: list[Callable[[Trace], None]] = []  # are told of tapes that have become long
 ends: list[Callable[[Trace, Tracer, bool], bool | None]] = []  # what may know how a loop ends that asks for a decision
 
 
@@ -67,8 +68,8 @@ class Trace(Recorder):
     __slots__ = (
         "_foreign", "_status", "alive", "appended", "attributes", "captured", "clocks", "comparisons", "decisions",
         "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels", "level",
-        "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site", "strangers",
-        "texts", "thread", "truths", "turning", "unsettled", "writes",
+        "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site",
+        "strangers", "texts", "thread", "truths", "turning", "unsettled", "watched", "writes",
     )  # fmt: skip
 
     quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
@@ -108,6 +109,7 @@ class Trace(Recorder):
         self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
+        self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/heads.py``)
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[int, Status] = {}
@@ -165,7 +167,16 @@ class Trace(Recorder):
     def append(self, op: Operation, value: Any) -> Variable:
         """Add an operation; worker threads of the traced function may do so at the same time."""
         with locks.tables:
-            return super().append(op, value)
+            var = super().append(op, value)
+        if var.id >= self.look_at:
+            self.grown()
+        return var
+
+    def grown(self) -> None:
+        """The tape has become long."""
+        self.look_at = 2 * len(self.tape)
+        for look in long_tapes:
+            look(self)
 
     def tracer(self, var: Variable) -> Tracer:
         """A tracer for an input or constant of this recording."""
@@ -321,18 +332,6 @@ class Trace(Recorder):
         with suspended:
             result = self.compute(fn, decided(args), decided(dict(kwargs)))
         return as_constants(result)
-
-    def require_exact(self, result: Tracer, fn: Callable[..., Any], x: Any, y: Any) -> None:
-        """Guard a whole number of Python's, which may be of any size, against becoming too large for a kernel."""
-        var, _ = result._current()
-        if self.status(var) == Status.CONSTANT or not isinstance(result, int) or isinstance(result, bool):
-            return
-        small = False
-        if fn in (operator.add, operator.sub, operator.mul):
-            size = self.record(np.abs, (fn(astype(x, np.float64), astype(y, np.float64)),), {})
-            small = self.guard(self.record(np.less, (size, LARGE), {}), bool)
-        if not small and fn not in (operator.mod, operator.floordiv, operator.and_, operator.or_, operator.rshift):
-            self.problems.append(f"{self.origin()}: a whole number may become too large")
 
     def wrap(self, var: Variable, value: Any, status: Status) -> Any:
         """Tracers for a recorded value; containers are opened with ``getfield``."""

@@ -1,0 +1,223 @@
+"""What a running frame does next depends on its local variables, on what its code reaches, and on what Python's
+interpreter has on its stack.
+
+Two moments at one instruction that differ in nothing but traced values are followed by the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import is_traced
+from ..base.impure import Impure
+from ..passes.dce import dce
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, renamed
+from ..tape.tape import Tape
+from ..tracing.traces import Trace
+from .closed import Closing
+
+MAX_ELEMENTS = 512  # of plain arrays that a turn might write into
+_IS_FUNCTION = 0x1  # its local variables are in the frame
+_GENERATES = 0x20 | 0x80 | 0x200  # code of generators and coroutines, which others run on
+_GO_AWAY = frozenset(["JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RETURN_CONST",
+                      "RAISE_VARARGS", "RERAISE"])  # fmt: skip
+
+
+class UnlikeError(Exception):
+    """A turn is not known to be as the one before."""
+
+
+class State:
+    """The local variables of a frame, but for one that nobody reads, and what ``else`` is traced: traced values, and
+    all that is not."""
+
+    def __init__(self, frame: FrameType, *also: Any, but: str | None = None) -> None:
+        self.values = {name: value for name, value in frame.f_locals.items() if name != but}
+        self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
+        self._others: list[Any] = []
+        for name, value in self.values.items():
+            self._others.append(name)
+            self._add(value)
+        # What its code reads from elsewhere, if that does nothing but compute.
+        self._reached: list[Any] = []
+        closing = Closing(self._array)
+        closing.running(frame.f_code, frame.f_globals, self.values)
+        for value in self.values.values():
+            closing.see(value)
+            closing.value(value)
+        closing.check()
+        self._elsewhere = [*map(_known, [*closing.found, *self._reached])]
+
+    def _array(self, x: Any) -> Any:
+        if not any(x is value for value, _ in self.traced):
+            self._reached.append(x)
+        return x
+
+    def is_like(self, other: State) -> bool:
+        """Whether all but traced values is the same."""
+        return self._others == other._others and self._elsewhere == other._elsewhere
+
+    def _add(self, value: Any) -> None:
+        if is_traced(value):
+            self.traced.append((value, _variable(value)))
+            self._others.append(Variable)
+        elif type(value) is tuple:
+            self._others += [tuple, len(value)]
+            for item in value:
+                self._add(item)
+        elif type(value) in (list, dict):
+            items = [*value.items()] if type(value) is dict else value
+            self._others += [_Same(value), len(value)]
+            for item in items:
+                self._add(item)
+        else:
+            self._others.append(_known(value))
+
+
+def _variable(value: Any) -> Variable:
+    if value._noted is not None:
+        raise UnlikeError  # elements of it have been assigned, which becomes an operation when it is read
+    return value._current()[0]  # type: ignore[no-any-return]
+
+
+def _known(value: Any) -> Any:
+    """What tells a value from another one."""
+    if is_traced(value):
+        return _Same(value), _variable(value)
+    if type(value) is np.ndarray:
+        if value.size > MAX_ELEMENTS or value.dtype.hasobject:
+            raise UnlikeError
+        return _Same(value), value.shape, value.dtype, value.tobytes()
+    if type(value) in (int, float, complex, bool, str, bytes, type(None)):
+        return type(value), repr(value)
+    return _Same(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """An object that is to be the same one."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def carried_by(before: State, after: State) -> dict[Variable, Variable]:
+    """What a turn has made of traced values, in their order; of values that are the same, one. Raises ``UnlikeError``
+    if it has done more, or other things than the turn before."""
+    if not after.is_like(before):
+        raise UnlikeError
+    carried: dict[Variable, Variable] = {}
+    same: set[Variable] = set()
+    for (value, x), (new, y) in zip(before.traced, after.traced, strict=True):
+        if x == y:
+            same.add(x)
+        elif value is new or new._look is not None or carried.setdefault(x, y) != y:
+            raise UnlikeError  # it was written into, looks into another array, or was the same as another value
+    made = [*carried.values()]
+    if len({*made}) < len(made) or not same.isdisjoint([*carried, *made]):
+        raise UnlikeError
+    return carried
+
+
+class Turn:
+    """The turn that a trace has recorded last, from an operation on, as the body of a loop: what it has ``carried``,
+    and reads from before the loop."""
+
+    def __init__(self, trace: Trace, start: int, carried: dict[Variable, Variable], first: int | None = None) -> None:
+        tape = trace.tape
+        self._trace, self._carried = trace, carried
+        if any(tape[x].type != tape[y].type for x, y in carried.items()):
+            raise UnlikeError
+        self.ops = [(Variable(i + 1), tape.ops[i]) for i in range(start, len(tape))]
+        made = {x for x, _ in self.ops}
+        read = dict.fromkeys(x for _, op in self.ops for x in operands(op) if x not in made and x not in carried)
+        self._read = read | dict.fromkeys(y for y in carried.values() if y not in made and y not in carried)
+        if not all(map(_computes, (op for _, op in self.ops))):
+            raise UnlikeError
+        if any(x.id > (start if first is None else first) for x in self._read):
+            raise UnlikeError
+        self.invariants = [x for x in self._read if not (isinstance(op := tape[x], Constant) and op.captured is None)]
+
+    @property
+    def types(self) -> list[Any]:
+        """The types of all values."""
+        tape = self._trace.tape
+        ops = [*map(tape.__getitem__, (*self._carried, *self._read)), *(op for _, op in self.ops)]
+        return [op.type for op in ops if not isinstance(op, Guard)]
+
+    def body(self, end: Guard | None = None) -> Tape:
+        """The body, which may begin with the decision that ends the loop, on what is carried first."""
+        tape, out = self._trace.tape, Tape("turn")
+        inside = {x: out.append(Input("", t := tape[x].type, t.inexact)) for x in (*self._carried, *self.invariants)}  # type: ignore[union-attr]
+        if end is not None:
+            out.append(replace(end, var=inside[next(iter(self._carried))]))
+        for x in self._read:
+            if x not in inside:
+                inside[x] = out.append(tape[x])
+        for x, op in self.ops:
+            op = renamed(op, inside)
+            inside[x] = out.append(replace(op, number=-1) if isinstance(op, Guard) else op)
+        out.results = [inside[y] for y in self._carried.values()]
+        return dce(out)
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation does the same in each turn."""
+    if isinstance(op, Constant):
+        return op.captured is None
+    if isinstance(op, Guard):
+        return not isinstance(op.expected, np.ndarray)
+    return isinstance(op, Call) and not isinstance(op.fn, Variable | Impure)
+
+
+def assign(frame: FrameType, values: dict[str, Any], found: dict[Variable, Any], others: dict[str, Any]) -> None:
+    """Give local variables of a frame these values, with what a loop has ``found`` in the place of variables; and
+    ``others`` as they are."""
+    namespace = frame.f_locals
+    new = {name: _with(value, found) for name, value in values.items()}
+    namespace.update({name: value for name, value in new.items() if value is not values[name]} | others)
+    if sys.version_info < (3, 13):  # later, what has the names writes through
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def _with(value: Any, found: dict[Variable, Any]) -> Any:
+    if is_traced(value):
+        return found.get(value._current()[0], value)
+    return tuple([_with(item, found) for item in value]) if type(value) is tuple else value
+
+
+def is_function(code: CodeType) -> bool:
+    """Whether code is that of a function whose local variables are in its frame, which nobody else runs on."""
+    return bool(code.co_flags & _IS_FUNCTION) and not code.co_flags & _GENERATES
+
+
+@lru_cache(maxsize=1024)
+def depths(code: CodeType) -> dict[int, int]:
+    """How much is on the interpreter's stack at the instructions of code, but for those that handle exceptions."""
+    steps = {step.offset: step for step in dis.get_instructions(code)}
+    following = dict(zip(steps, [*steps][1:], strict=False))
+    found, pending = dict[int, int](), [(min(steps), 0)]
+    while pending:
+        offset, depth = pending.pop()
+        if offset in found:
+            continue
+        found[offset] = depth
+        step = steps[offset]
+        argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            pending.append((step.argval, depth + dis.stack_effect(step.opcode, argument, jump=True)))
+        if offset in following and step.opname not in _GO_AWAY:
+            pending.append((following[offset], depth + dis.stack_effect(step.opcode, argument, jump=False)))
+    return found
