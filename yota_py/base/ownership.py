@@ -32,10 +32,13 @@ def named_module(fn: Any) -> Any:
     module = getattr(fn, "__module__", None)
     if module is not None or not isinstance(fn, np.ufunc):
         return module
-    if fn in _NUMPYS:
-        return "numpy"
+    return ("numpy" if fn in _NUMPYS else "scipy.special") if is_known_ufunc(fn) else None
+
+
+def is_known_ufunc(fn: np.ufunc) -> bool:
+    """Whether a ufunc is NumPy's or SciPy's; others run code of whoever has made them."""
     of_scipy = (sys.modules.get(name) for name in _WITH_UFUNCS)
-    return "scipy.special" if any(vars(m).get(fn.__name__) is fn for m in of_scipy if m) else None
+    return fn in _NUMPYS or any(vars(m).get(fn.__name__) is fn for m in of_scipy if m)
 
 
 @lru_cache(maxsize=4096)

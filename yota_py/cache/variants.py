@@ -20,6 +20,7 @@ from ..base.refusal import MISFIT, Decision, Misfit, Refusal
 from ..base.types import Type, native_type
 from ..capture.guards import GuardFunction, Guards, in_words
 from ..engine.compile import UncompilableError
+from ..tape.loop import decisions
 from ..tape.operations import Call, Guard
 from ..tape.tape import Tape
 from .arguments import Structure
@@ -57,7 +58,7 @@ class Variant:
     """One path of decisions, and its program."""
 
     def __init__(self, tape: Tape) -> None:
-        self.guards = [op for op in tape.ops if isinstance(op, Guard)]
+        self.guards = [*decisions(tape.ops)]
         calls = [op for op in tape.ops if isinstance(op, Call)]
         self.impure = [op for op in calls if isinstance(op.fn, Impure)]
         self.path = [outcome(op.expected) for op in self.guards]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.containers import items_of, with_items
+from ..base.containers import items_of, keys_of, with_items
 from ..base.dispatch import is_traced, original
-from ..base.ownership import is_library, named_module
+from ..base.ownership import is_known_ufunc, is_library, named_module
 from ..cache.compilable import Compilable
 from ..registry.patches import patched
 from ..registry.registry import primitive_of
@@ -59,6 +60,7 @@ class Closing:
         self._known: list[Any] = []  # originals, whose identities are not to be used again
         self._names: set[str] = set()  # of attributes that are read
         self._classes: dict[type, None] = {}
+        self._holders: list[tuple[Any, frozenset[str]]] = []  # objects with attributes, and those that are looked at
 
     def function(self, fn: Any, depth: int = 0) -> Any:
         """The function, with other captures. Raises ``OpenError``."""
@@ -75,6 +77,7 @@ class Closing:
         if type(fn) is FunctionType and not is_library(fn.__globals__.get("__name__")):
             if id(fn) not in self._functions:
                 self._known.append(fn)
+                self._holders.append((fn, frozenset()))
                 self._functions[id(fn)] = self._closed(fn, depth)
             return self._functions[id(fn)]
         if not _computes(fn):
@@ -133,17 +136,22 @@ class Closing:
                 raise OpenError
             return value
         if isinstance(value, type):
-            if not (issubclass(value, np.generic | np.ndarray | BaseException) or id(original(value)) in _BUILTINS):
+            if issubclass(value, BaseException):
+                self._classes[value] = None
+            elif not (issubclass(value, np.generic | np.ndarray) or id(original(value)) in _BUILTINS):
                 self._class(value, made=False)
             return value
         if (items := items_of(value)) is not None:
             self._class(type(value))
             if depth > MAX_DEPTH or len(items) > MAX_ITEMS:
                 raise OpenError
+            if isinstance(value, defaultdict) and id(value.default_factory) not in _BUILTINS:
+                raise OpenError
             if type(value) is not tuple:
-                self.found += [value, *items]
+                self.found += [value, *_contents(value)]
+                self._holders.append((value, frozenset(map(str, keys_of(value)))))
             copy = with_items(value, [self.value(item, depth + 1) for item in items])
-            self._containers.append((copy, [*(items_of(copy) or ())]))
+            self._containers.append((copy, _contents(copy)))
             return copy
         return self.function(value, depth + 1)
 
@@ -161,22 +169,35 @@ class Closing:
         self._classes[cls] = None
 
     def check(self) -> None:
-        """Raise ``OpenError`` if classes have methods that may be called, of which nobody knows what they do."""
+        """Raise ``OpenError`` if classes have methods that may be called, of which nobody knows what they do, or if
+        they, functions or containers have other attributes that are read."""
         for cls in self._classes:
             for base in cls.__mro__:
                 if base is object or is_library(base.__module__):
                     continue
-                for name, method in vars(base).items():
-                    if _is_users(method) and (name in self._names or name.startswith("__")):
+                for name, member in vars(base).items():
+                    is_read = name in self._names
+                    if _is_users(member) and (is_read or name.startswith("__")):
                         raise OpenError
+                    if is_read and not (hasattr(type(member), "__get__") or isinstance(member, _NUMBERS)):
+                        raise OpenError
+        for holder, known in self._holders:
+            if not (self._names - known).isdisjoint(getattr(holder, "__dict__", ())):
+                raise OpenError
 
     def has_changed(self) -> bool:
         """Whether a container that it captures has other items than before."""
         for copy, before in self._containers:
-            items = items_of(copy) or ()
-            if len(items) != len(before) or any(a is not b for a, b in zip(items, before, strict=True)):
+            now = _contents(copy)
+            if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
                 return True
         return False
+
+
+def _contents(container: Any) -> list[Any]:
+    """What is in a container, and the keys in a dict."""
+    keys = keys_of(container) if isinstance(container, dict) else ()
+    return [*keys, *(items_of(container) or ())]
 
 
 def made_of(fn: Any) -> Any:
@@ -208,8 +229,10 @@ def _is_ours(fn: Any) -> bool:
 def _computes(fn: Any) -> bool:
     """Whether a library's function does nothing but compute."""
     fn = original(fn)
-    if id(fn) in _BUILTINS or fn is stop_gradient or isinstance(fn, np.ufunc):
+    if id(fn) in _BUILTINS or fn is stop_gradient:
         return True
+    if isinstance(fn, np.ufunc):
+        return is_known_ufunc(fn)
     if _is_ours(fn) and fn.__name__ in _OF_OURS:
         return True
     entry = primitive_of(fn)

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import is_traced
+from ..base.dispatch import is_traced, shadow
 from ..base.impure import Impure
 from ..passes.dce import dce
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, renamed
 from ..tape.tape import Tape
+from ..tracing.tracer import Status
 from ..tracing.traces import Trace
 from .closed import Closing
 
@@ -40,6 +41,7 @@ class State:
     all that is not."""
 
     def __init__(self, frame: FrameType, *also: Any, but: str | None = None) -> None:
+        check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
         self._others: list[Any] = []
@@ -80,6 +82,12 @@ class State:
                 self._add(item)
         else:
             self._others.append(_known(value))
+
+
+def check_code(frame: FrameType) -> None:
+    """Raise ``OpenError`` if the code of a frame does more than to compute. To look at the local variables changes the
+    dict that ``locals()`` has given."""
+    Closing(lambda x: x).running(frame.f_code, frame.f_globals, {})
 
 
 def _variable(value: Any) -> Variable:
@@ -125,10 +133,23 @@ def carried_by(before: State, after: State) -> dict[Variable, Variable]:
             same.add(x)
         elif value is new or new._look is not None or carried.setdefault(x, y) != y:
             raise UnlikeError  # it was written into, looks into another array, or was the same as another value
+        elif _memory(value) != _memory(new) or not (_is_followed(value, x) and _is_followed(new, y)):
+            raise UnlikeError
     made = [*carried.values()]
     if len({*made}) < len(made) or not same.isdisjoint([*carried, *made]):
         raise UnlikeError
     return carried
+
+
+def _memory(x: Any) -> Any:
+    """How an array lies in memory, on which it depends what is a view and what is a copy."""
+    array = shadow(x)
+    return (array.strides, array.flags.writeable) if isinstance(array, np.ndarray) else None
+
+
+def _is_followed(x: Any, var: Variable) -> bool:
+    """Whether decisions on a value are recorded: those on constants are not."""
+    return x._ledger.status(var) != Status.CONSTANT  # type: ignore[no-any-return]
 
 
 class Turn:

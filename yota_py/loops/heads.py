@@ -23,26 +23,28 @@ from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, pays
-from ..tape.operations import Guard
+from ..tape.loop import decisions
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
-from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
+from .closed import OpenError
+from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, depths, is_function
 from .once import Once
 
 MAX_TRIES = 3  # at one loop that is not as it should be
 MAX_LOOKS = 1000  # at lines that begin
 MAX_FRAMES = 16
+MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
 _RANGE = type(iter(range(0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a loop begins a turn: the place of its iterator on the stack, and the variable that has the turn's
-    number."""
+    """Where a loop begins a turn: the place of its iterator on the stack, and the variable that has the turn's number
+    when it ends, if it has."""
 
     offset: int
     depth: int
-    name: str
+    name: str | None
 
 
 @lru_cache(maxsize=1024)
@@ -57,9 +59,10 @@ def heads(code: CodeType) -> dict[int, Head]:
         if step.opname != "FOR_ITER" or steps[i + 1].opname != "STORE_FAST" or step.offset not in depths(code):
             continue
         name = steps[i + 1].argval
-        if name in code.co_cellvars or any(_names(other, name) for other in steps[i + 2 : at[step.argval]]):
+        uses = [other.opname for other in steps[i + 2 : at[step.argval]] if _names(other, name)]
+        if any(use != "STORE_FAST" for use in uses):
             continue
-        head = Head(step.offset, depths(code)[step.offset] - 1, name)
+        head = Head(step.offset, depths(code)[step.offset] - 1, None if uses else name)
         jumps = [s.offset for s in steps if s.opname.startswith("JUMP_BACKWARD") and s.argval == step.offset]
         found.update(dict.fromkeys([step.offset, *jumps], head))
     return found
@@ -86,10 +89,32 @@ def _frames() -> list[FrameType]:
     found: list[FrameType] = []
     frame = users_frame(sys._getframe(1))
     while frame is not None and len(found) < MAX_FRAMES and not is_ours(frame):
-        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code):
+        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code) and _computes(frame):
             found.append(frame)
         frame = frame.f_back
     return found
+
+
+def _computes(frame: FrameType) -> bool:
+    try:
+        check_code(frame)
+    except OpenError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A turn begins: the loop's iterator, how many turns are ``left``, the length of the tape, the frame's state."""
+
+    iterator: Any
+    left: int
+    length: int
+    state: State
+
+    def follows(self, before: Moment) -> bool:
+        """Whether there was one turn of one loop in between."""
+        return self.iterator is before.iterator and self.left == before.left - 1 and self.length > before.length
 
 
 class Watch:
@@ -98,7 +123,7 @@ class Watch:
     def __init__(self, trace: Trace, frames: list[FrameType]) -> None:
         self._trace, self._frames = trace, frames
         self._looks = 0
-        self._seen: dict[tuple[int, int], tuple[int, State]] = {}
+        self._seen: dict[tuple[int, int], Moment] = {}
         self._tries: Counter[tuple[int, int]] = Counter()
         for frame in frames:
             frame.f_trace = self._hear
@@ -129,38 +154,39 @@ class Watch:
 
     def _meet(self, frame: FrameType, head: Head) -> None:
         """A turn begins."""
-        key, length = (id(frame), head.offset), len(self._trace.tape)
-        iterator = on_stack(frame, head.depth, _RANGE)
+        key, iterator = (id(frame), head.offset), on_stack(frame, head.depth, _RANGE)
+        before = self._seen.pop(key, None)
         if iterator is None or operator.length_hint(iterator) < LEAST_TURNS or self._tries[key] >= MAX_TRIES:
             return
-        start, before = self._seen.pop(key, (length, None))
         try:
-            now = State(frame, but=head.name)
-            if before is not None and start < length and self._end(frame, head, iterator, start, before, now):
+            now = Moment(iterator, operator.length_hint(iterator), len(self._trace.tape), State(frame, but=head.name))
+            if before is not None and now.follows(before) and self._end(frame, head, before, now):
                 self._trace.look_at = len(self._trace.tape) + LONG
-                return
-            self._seen[key] = length, now
+            else:
+                self._seen[key] = now
         except Exception:  # any: Python goes on as ever
             self._tries[key] += 1
 
-    def _end(
-        self, frame: FrameType, head: Head, iterator: Any, start: int, before: State, now: State
-    ) -> bool:  # fmt: skip
+    def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
         """Let the turns that are left be one operation. Returns whether they are."""
-        trace, turns = self._trace, operator.length_hint(iterator)
+        trace, turns, start = self._trace, now.left, before.length
         if not pays(turns, len(trace.tape) - start) or not are_alike(trace.tape, start):
             return False
-        carried = carried_by(before, now)
+        carried = carried_by(before.state, now.state)
         turn = Turn(trace, start, carried)
         if not carried or not all(map(is_of_numbers, turn.types)) or any(trace[x] is None for x in turn.invariants):
             raise UnlikeError
-        given = {var: value for value, var in now.traced}
+        given = {var: value for value, var in now.state.traced}
         captured = [make_tracer(trace, x, trace[x]) for x in turn.invariants]
+        decided = turns * sum(1 for _ in decisions(op for _, op in turn.ops))
+        if decided > MAX_DECISIONS:
+            raise UnlikeError
         begin, once = [given[x] for x in carried.values()], Once(turn.body(), captured)
         results = once.run(begin, [], turns, continues=len(turn.ops))
         if results is None:
             raise UnlikeError
-        trace.decisions += turns * sum(isinstance(op, Guard) for _, op in turn.ops)  # as if all had been recorded
-        (last,) = deque(iterator, maxlen=1)
-        assign(frame, now.values, dict(zip(carried.values(), results, strict=True)), {head.name: last})
+        trace.decisions += decided
+        (last,) = deque(now.iterator, maxlen=1)
+        assign(frame, now.state.values, dict(zip(carried.values(), results, strict=True)),
+               {} if head.name is None else {head.name: last})  # fmt: skip
         return True

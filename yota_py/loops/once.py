@@ -49,13 +49,9 @@ class Once:
         while True:
             loop = primitive_loop(Loop(self._body, len(carried), 0, most, until=True))
             args = (*carried, *self._captured)
-            traced = find_traced(args)
-            known = [*traced._ledger.problems]
-            try:
-                *carried, count = traced.__yota_record__(loop, args, {})
-            except Exception:  # any: it comes again in the turn that raises it
-                traced._ledger.problems[:] = known
+            if (results := _recorded(loop, args)) is None:
                 return None
+            *carried, count = results
             if count < most:  # a decision, as all that is asked of traced numbers
                 return carried
             most *= MORE
@@ -68,11 +64,19 @@ class Once:
         every = turns_of(state.every, turns)
         loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every, continues=continues))
         args = (*carried, *stacked, *self._captured)
-        traced = find_traced(args)
-        try:
-            return traced.__yota_record__(loop, args, {})  # type: ignore[no-any-return]
-        except Exception:  # any: it comes again in the turn that raises it
-            return None
+        return _recorded(loop, args)
+
+
+def _recorded(loop: Loop, args: Sequence[Any]) -> Sequence[Any] | None:
+    """The results of a loop of traced values; ``None`` if it raises an exception, which comes again in the turn that
+    raises it."""
+    traced = find_traced(args)
+    known = [*traced._ledger.problems]
+    try:
+        return traced.__yota_record__(loop, args, {})  # type: ignore[no-any-return]
+    except Exception:  # any: as it says
+        traced._ledger.problems[:] = known
+        return None
 
 
 def traced_once(

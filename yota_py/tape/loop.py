@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..base.dispatch import find_traced, original
 from ..base.types import ArrayType
 from ..errors import GuardError
-from .operations import Call
+from .operations import Call, Guard, Operation
 from .show import Style
 from .tape import Tape
 
@@ -156,3 +156,13 @@ def _of_type(t: ArrayType) -> Any:
 def as_loop(op: Any) -> Loop | None:
     """The loop that an operation is; ``None`` if it is another operation."""
     return op.fn if type(op) is Call and type(op.fn) is Loop else None
+
+
+def decisions(ops: Iterable[Operation]) -> Iterator[Guard]:
+    """The decisions of operations, with those of turns that a loop has said instead of recording them."""
+    for op in ops:
+        if isinstance(op, Guard):
+            yield op
+        elif (loop := as_loop(op)) is not None and loop.continues:
+            for _ in range(loop.turns):
+                yield from decisions(loop.body.ops)

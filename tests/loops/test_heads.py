@@ -1,0 +1,598 @@
+"""Loops over ``range`` whose turns are not traced to the last: the rest is one operation where nobody can tell the
+difference."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yota_py import config, grad, gradient, jit, trace, value_and_grad
+from yota_py.base import iterators
+from yota_py.capture.recording import record_call
+from yota_py.tape.loop import as_loop
+from yota_py.testing import check_grads
+
+SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0")) // 4
+N = 400
+NOTES: list[Any] = []
+HELD = {"count": 0}
+WEIGHTS = np.array([[0.1, 0.2], [-0.3, 0.1]])
+
+
+@pytest.fixture(autouse=True, params=["never", "always"])
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    config.compile, config.audit, before = request.param, "off", (config.compile, config.audit)
+    NOTES.clear()
+    yield request.param
+    config.compile, config.audit = before
+
+
+def said(f: Callable[..., Any], *args: Any) -> int:
+    """How many turns loops have said that were not recorded."""
+    loops = map(as_loop, record_call(f, args, {}).tape.ops)
+    return sum(loop.turns for loop in loops if loop is not None and loop.continues)
+
+
+def agrees(f: Callable[..., Any], *args: Any, times: int = 3) -> None:
+    """Values and gradients are those of unrolled tapes, also of cached programs."""
+    gradients, rng = value_and_grad(f), np.random.default_rng(0)
+    for _ in range(times):
+        have = gradients(*args)
+        config.roll = False
+        try:
+            want = value_and_grad(f)(*args)
+        finally:
+            config.roll = True
+        assert np.allclose(have[0], f(*args), rtol=1e-10, atol=1e-12)
+        assert np.allclose(have[1], want[1], rtol=1e-9, atol=1e-12)
+        args = tuple(x + 0.01 * rng.normal(size=np.shape(x)) if isinstance(x, float | np.ndarray) else x for x in args)
+    assert sys.gettrace() is None
+
+
+# -- loops that are
+
+
+def euler(x: Any) -> Any:
+    for _ in range(N):
+        x = x + 0.01 * np.sin(2.0 * x)
+    return np.sum(x)
+
+
+def pair(x: Any) -> Any:
+    v, t = 0.1 * x, 0.0
+    for _ in range(N):
+        v = v - 0.01 * np.sin(x)
+        x = x + 0.01 * v
+        t = t + x[0]
+    return np.sum(x * v) + t
+
+
+def lagged(x: Any) -> Any:
+    before, oldest = 0.5 * x, x
+    for _ in range(N):
+        before, x, oldest = x, 0.6 * x + 0.3 * before + 0.01 * np.cos(oldest), before
+    return np.sum(x) + np.sum(before) + np.sum(oldest)
+
+
+def helped(x: Any) -> Any:
+    rate = 0.01
+
+    def slope(s: Any) -> Any:
+        return np.stack([s[1], -np.sin(s[0])]) @ WEIGHTS
+
+    for _ in range(N):
+        x = x + rate * slope(x + 0.5 * rate * slope(x))
+    return np.sum(x**2)
+
+
+def one_line(x: Any) -> Any:
+    # fmt: off
+    for _ in range(N): x = 0.99 * x + 0.01 * np.cos(x)  # noqa: E701
+    # fmt: on
+    return np.sum(x)
+
+
+def downwards(x: Any) -> Any:
+    k = -1
+    for k in range(3 * N, 0, -3):  # noqa: B007
+        x = x - 0.01 * x**3
+    return np.sum(x) * k
+
+
+def deciding(x: Any) -> Any:
+    for _ in range(N):
+        x = 0.9 * x if x[0] > 1e-30 else x + 1.0
+    return np.sum(x)
+
+
+def deciding_late(x: Any) -> Any:
+    for _ in range(N):
+        x = 1.01 * x if x[0] < 3.0 else 0.5 * x
+    return np.sum(x)
+
+
+def left_early(x: Any) -> Any:
+    for k in range(N):  # noqa: B007
+        x = 1.01 * x
+        if np.sum(x) > 50.0:
+            break
+    else:
+        return np.sum(x)
+    return np.sum(x**2)
+
+
+def nested(x: Any) -> Any:
+    for _ in range(30):
+        y = x
+        for _ in range(100):
+            y = y + 0.01 * np.sin(y)
+        x = 0.5 * (x + 0.1 * y)
+    return np.sum(x)
+
+
+def between(x: Any) -> Any:
+    for _ in range(N):
+        x = x + 0.01 * np.tanh(x)
+    y = np.cumsum(x)
+    for _ in range(N):
+        y = y - 0.01 * y * x
+    return np.sum(y)
+
+
+def in_tuples(x: Any) -> Any:
+    state = (x, (np.sum(x), 2.0))
+    for _ in range(N):
+        y, (s, c) = state
+        state = (0.99 * y + 0.001 * s, (0.9 * s + 0.01 * np.sum(y) * c, c))
+    return np.sum(state[0]) + state[1][0]
+
+
+def systems(x: Any) -> Any:
+    for _ in range(N):
+        x = 0.9 * np.linalg.solve(np.eye(2) + 0.1 * np.outer(x, x), x) + 0.1
+    return np.sum(x)
+
+
+def method(x: Any) -> Any:
+    class Model:
+        rate = 0.01
+
+        def run(self, x: Any) -> Any:
+            for _ in range(N):
+                x = x - 0.01 * x**2
+            return x
+
+    return np.sum(Model().run(x))
+
+
+def after_a_choice(x: Any) -> Any:
+    first = True
+    for _ in range(N):
+        if first:
+            x, first = x * 2.0, False
+        x = 0.99 * x + 0.01
+    return np.sum(x)
+
+
+def of_one_name(x: Any) -> Any:
+    for i in range(N):
+        x = 0.99 * x
+        for i in range(2):
+            x = x + 0.01 * i
+    return np.sum(x) + i
+
+
+SAID = {
+    f.__name__: f
+    for f in (euler, pair, lagged, helped, one_line, downwards, deciding, left_early, between, in_tuples, systems,
+              after_a_choice)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_turns_that_are_known_are_one_operation(name: str) -> None:
+    f, x = SAID[name], np.array([0.3, 0.4])
+    agrees(f, x)
+    assert said(f, x) >= N // 2
+
+
+@pytest.mark.parametrize("f", [euler, lagged, nested, in_tuples])
+def test_second_derivatives(f: Callable[..., Any]) -> None:
+    x = np.array([0.3, 0.4])
+    check_grads(f, x)
+    check_grads(lambda x: np.sum(gradient(f)(x) ** 2), x)
+
+
+def test_loops_in_loops() -> None:
+    x = np.array([0.3, 0.4])
+    agrees(nested, x)
+    assert len(record_call(nested, (x,), {}).tape) < 1000  # of 12,000
+    assert len(trace(nested, x)) < 40
+
+
+def test_the_tape_shows_one_loop(mode: str) -> None:
+    tape = trace(euler, np.ones(2))
+    (loop,) = [loop for loop in map(as_loop, tape.ops) if loop is not None]
+    assert loop.turns == N
+    assert len(tape) < 10
+    assert np.allclose(tape.play(np.array([0.2, 0.1])), euler(np.array([0.2, 0.1])))
+
+
+def test_what_goes_another_way_later(mode: str) -> None:
+    agrees(deciding_late, np.array([1.0, 0.4]))
+    agrees(left_early, np.array([0.01, 0.02]))  # to its end
+    agrees(left_early, np.array([20.0, 20.0]))
+    agrees(method, np.array([0.3, 0.4]))
+    agrees(of_one_name, np.array([0.3, 0.4]))
+
+
+def test_programs_of_several_lengths() -> None:
+    def f(x: Any, n: int) -> Any:
+        for _ in range(n):
+            x = x + 0.01 * np.sin(2.0 * x)
+        return np.sum(x)
+
+    gradients = value_and_grad(f)
+    for n in (300, 0, 1, 2, 299, 301, 64, 17, 1000, 300):
+        x = np.array([0.1, 0.2]) * (1 + n % 7)
+        have = gradients(x, n)
+        config.roll = False
+        want = value_and_grad(f)(x, n)
+        config.roll = True
+        assert np.allclose(have[0], f(x, n))
+        assert np.allclose(have[1], want[1])
+
+
+# -- loops that are not
+
+
+def counting(x: Any) -> Any:
+    for i in range(N):
+        x = x + 0.001 * i
+    return np.sum(x)
+
+
+def counted_in_a_cell(x: Any) -> Any:
+    for i in range(N):
+        x = (lambda: x + 0.001 * i)()
+    return np.sum(x)
+
+
+def collecting(x: Any) -> Any:
+    out = []
+    for _ in range(N):
+        x = 0.99 * x
+        out.append(x[0])
+    return np.sum(np.stack(out))
+
+
+def overwriting(x: Any) -> Any:
+    kept = {"x": x}
+    for _ in range(N):
+        x = 0.99 * x
+        kept["x"] = x
+    return np.sum(kept["x"])
+
+
+def filling(x: Any) -> Any:
+    buffer = np.zeros(2)
+
+    def step(x: Any) -> Any:
+        buffer[:] = 0.5 * x
+        return 0.99 * x
+
+    for _ in range(N):
+        x = step(x)
+    return np.sum(x) + np.sum(buffer)
+
+
+def filling_elsewhere(x: Any) -> Any:
+    def made() -> Any:
+        buffer = np.zeros(2)
+
+        def step(x: Any) -> Any:
+            buffer[0] = x[0]
+            return 0.99 * x
+
+        return step, lambda: buffer
+
+    step, found = made()
+    for _ in range(N):
+        x = step(x)
+    return np.sum(x) + np.sum(found())
+
+
+def in_place(x: Any) -> Any:
+    y = x + 0.0
+    z = y
+    for _ in range(N):
+        y += 0.01 * np.sin(y)
+    return np.sum(z)
+
+
+def attributes(x: Any) -> Any:
+    class Held:
+        value: Any = 0.0
+
+    held = Held()
+    for _ in range(N):
+        x = 0.99 * x
+        held.value = x[1]
+    return np.sum(x) + held.value
+
+
+def outside(x: Any) -> Any:
+    for _ in range(N):
+        x = 0.99 * x
+        HELD["count"] += 1
+    return np.sum(x) * HELD["count"] / HELD["count"]
+
+
+def noting(x: Any) -> Any:
+    for _ in range(N):
+        x = 0.99 * x
+        NOTES.append(1)
+    return np.sum(x)
+
+
+def nonlocally(x: Any) -> Any:
+    count = 0
+
+    def step(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        return 0.99 * x + 0.0001 * count
+
+    for _ in range(N):
+        x = step(x)
+    return np.sum(x)
+
+
+def growing(x: Any) -> Any:
+    n = 0
+    for _ in range(N):
+        x = 0.99 * x + 0.0001 * n
+        n += 1
+    return np.sum(x) + n
+
+
+def of_a_list(x: Any) -> Any:
+    for a in [0.001 * k for k in range(N)]:
+        x = 0.99 * x + a
+    return np.sum(x)
+
+
+def looking_up(x: Any) -> Any:
+    for i in range(N):  # noqa: B007
+        x = 0.99 * x + 0.0001 * locals()["i"]
+    return np.sum(x)
+
+
+def with_generators(x: Any) -> Any:
+    numbers = iter(range(N))
+    for _ in range(N):
+        x = 0.99 * x + 0.0001 * next(numbers)
+    return np.sum(x)
+
+
+def by_another_iterator(x: Any) -> Any:
+    turns = iter(range(N))
+    for _ in turns:
+        x = 0.99 * x + 0.001
+        if next(turns, None) is None:
+            break
+    return np.sum(x)
+
+
+RECORDED = [
+    counting, counted_in_a_cell, collecting, overwriting, filling, filling_elsewhere, in_place, attributes, outside,
+    noting, nonlocally, growing, of_a_list, looking_up, with_generators, by_another_iterator,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", RECORDED)
+def test_turns_that_may_differ_are_recorded(f: Callable[..., Any]) -> None:
+    agrees(f, np.array([0.3, 0.4]))
+    assert said(f, np.array([0.3, 0.4])) == 0
+
+
+def test_what_a_turn_does_outside_happens_in_each(mode: str) -> None:
+    HELD["count"] = 0
+    grad(outside, np.ones(2))
+    assert HELD["count"] == N
+    grad(noting, np.ones(2))
+    assert len(NOTES) == N
+
+
+def test_draws_happen_in_each_turn() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(N):
+            x = 0.99 * x + 0.01 * np.random.normal()
+        return np.sum(x)
+
+    gradients = value_and_grad(f)
+    for seed in range(3):
+        np.random.seed(seed)
+        have = gradients(np.ones(2))
+        np.random.seed(seed)
+        assert np.allclose(have[0], f(np.ones(2)))
+    assert said(f, np.ones(2)) == 0
+
+
+def test_exceptions_of_later_turns(mode: str) -> None:
+    def indefinite(x: Any) -> Any:
+        m = np.diag(x)
+        for _ in range(N):
+            m = m - np.array([[1.0, 0.0], [0.0, 0.0]])
+            x = x + 0.001 * np.linalg.cholesky(m)[0]
+        return np.sum(x)
+
+    def raising(x: Any) -> Any:
+        for _ in range(N):
+            x = 1.01 * x
+            if x[0] > 20.0:
+                raise ValueError("too large")
+        return np.sum(x)
+
+    def catching(x: Any) -> Any:
+        try:
+            return raising(x)
+        except ValueError:
+            return np.sum(x)
+
+    for f, x, error in ((indefinite, np.array([300.5, 1.0]), np.linalg.LinAlgError), (raising, np.ones(2), ValueError)):
+        with pytest.raises(error):
+            f(x)
+        for _ in range(2):
+            with pytest.raises(error):
+                grad(f, x)
+            assert sys.gettrace() is None
+    assert np.all(grad(catching, np.ones(2))[0] > 1.0)
+    assert sys.gettrace() is None
+
+
+def test_a_debugger_hears_of_all_turns(mode: str) -> None:
+    lines = []
+
+    def local(frame: Any, event: str, arg: Any) -> Any:
+        lines.append(frame.f_lineno)
+        return local
+
+    def outer(frame: Any, event: str, arg: Any) -> Any:
+        return local if frame.f_code is euler.__code__ else None
+
+    sys.settrace(outer)
+    try:
+        have = gradient(euler)(np.ones(2))
+        assert sys.gettrace() is outer
+    finally:
+        sys.settrace(None)
+    assert len(lines) > 2 * N
+    assert np.allclose(have, gradient(euler)(np.ones(2)))
+
+
+def test_frames_around_the_trace_are_left_alone(mode: str) -> None:
+    x = np.ones(2)
+    for _ in range(10):
+        x = x - 0.001 * gradient(lambda x: euler(x))(x)
+    assert sys._getframe().f_trace is None
+    assert sys.gettrace() is None
+    assert np.all(x < 1.0)
+
+
+def test_interrupts_leave_no_trace_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(x: Any) -> Any:
+        for k in range(N):
+            x = 0.99 * x
+            if k == 100:
+                raise KeyboardInterrupt
+        return np.sum(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        grad(interrupted, np.ones(2))
+    assert sys.gettrace() is None
+    agrees(euler, np.ones(2))
+
+
+def test_threads() -> None:
+    results: dict[int, Any] = {}
+
+    def work(k: int) -> None:
+        results[k] = gradient(lambda x: euler(x * k))(np.full(2, 0.1))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k, result in results.items():
+        assert np.allclose(result, gradient(lambda x, k=k: euler(x * k))(np.full(2, 0.1)))
+    assert len(results) == 4
+
+
+def test_steps_with_loops(mode: str) -> None:
+    @jit
+    def step(x: Any, rate: Any) -> Any:
+        return x - rate * gradient(euler)(x)
+
+    for rate in (0.1, 0.2, 0.3):
+        assert np.allclose(step(np.ones(2), rate), np.ones(2) - rate * gradient(euler)(np.ones(2)))
+
+
+def test_pythons_that_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    iterators._is_known.cache_clear()
+    monkeypatch.setattr(iterators, "_VERSIONS", range(0))
+    try:
+        assert said(euler, np.ones(2)) == 0
+        agrees(euler, np.ones(2), times=1)
+    finally:
+        iterators._is_known.cache_clear()
+
+
+# -- random ones
+
+STATEMENTS = """
+    x = x + 0.01 * np.sin(a * x)
+    v = 0.9 * v + 0.1 * x
+    x = 0.99 * x + 0.01 * step(x, a)
+    p, x = x, 0.5 * x + 0.3 * p
+    t = t + 0.01
+    x = np.where(x > 0.5, 0.9 * x, x + 0.1)
+    x = 0.5 * x if x[0] > 5.0 else x
+    kept.append(x[0])
+    table['k'] = x
+    buffer[0] = x[0]
+    v = v * (1.0 + 0.001 * i)
+    x = x + 0.001 * y[i % 5]
+    x = x.copy(); x[1] = 0.5 * x[0]
+    u = (x, v); x = 0.9 * u[0] + 0.01 * a * u[1]
+    q, (r, s) = x, (v, t); v = 0.99 * r
+    x += 0.001 * a
+    v = x[::-1] + 0.0 * v
+    x = 0.99 * x + 0.01 * helper(x)
+    x = 0.99 * x + 0.001 * max(t, 0.5)
+    x = x / np.sqrt(1.0 + 0.01 * x @ x)
+    x = fold(lambda q: 0.999 * q + 0.001 * a, x)
+    out[i % 3] = x
+    x = 0.5 * x if i == 37 else x
+    hist = (x, hist[0])
+    x = x + 0.0001 * hist[1]
+    for j in range(3): x = 0.99 * x + 0.01 * a
+    for j in range(60): v = 0.99 * v + 0.001 * np.sin(v)
+""".strip().splitlines()
+HEADS = ["for i in range({})", "for i in range({}, 0, -1)", "for i in range(5, 5 + {})", "for i in reversed(range({}))"]
+ENDS = ["", "        if np.sum(x) > 1e3: break\n", "    else:\n        x = 1.1 * x\n"]
+
+
+def program(seed: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    body = "".join(f"        {line.strip()}\n" for line in rng.sample(STATEMENTS, rng.randint(1, 4)))
+    text = f"""def f(x, a):
+    x, v, t, kept, table, buffer = x.copy(), 0.5 * x, 0.1, [], dict(), np.zeros(2) + 0.0 * x[0]
+    p, q, r, s, out, hist, y, i = 0.1 * x, x, x, x, [x, x, x], (x, x), np.arange(5.0) + a, 0
+    def helper(z):
+        return np.cos(z) * t
+    {rng.choice(HEADS).format(rng.choice([70, 130, 300]))}:
+{body}{rng.choice(ENDS)}    some = (kept[-1] + len(kept) if kept else 0.0) + (np.sum(table["k"]) if table else 0.0)
+    return np.sum(x + v + p + out[1] + hist[1]) + t + np.sum(buffer) + some + 0.01 * i
+"""
+    names: dict[str, Any] = {"np": np, "step": lambda x, a: 0.5 * x + 0.1 * a, "fold": lambda f, x: f(f(x))}
+    exec(text, names)
+    names["f"].text = text  # for who reads a failure
+    return names["f"]  # type: ignore[no-any-return]
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=max(20, SEQUENCES), deadline=None)
+def test_random_loops(seed: int) -> None:
+    f = program(seed)
+    agrees(f, np.array([0.3, -0.4, 0.5]), 0.7)
