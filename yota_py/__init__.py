@@ -25,7 +25,6 @@ except ModuleNotFoundError as _error:
 
 from .api import grad, gradient, gradtape, pullback, trace, value_and_grad
 from .base.settings import config
-from .cache.report import explain
 from .cache.whole import jit
 from .engine.compile import clear_cache
 from .errors import (
@@ -47,22 +46,26 @@ from .errors import (
     VerifyError,
     YotaError,
 )
-from .loops import heads as _heads  # noqa: F401 - traces let it look for loops
 from .loops import turning as _turning  # noqa: F401 - traces ask it how loops end
-from .loops.batching import vmap
+from .loops import watching as _watching  # noqa: F401 - traces let it look for loops
 from .loops.carrying import scan, while_loop
-from .loops.checkpointing import checkpoint
 from .registry.patches import patch
 from .registry.registry import case, nondiff, primitive, primitives, rrule, scalar_rule
 from .tape.tape import Tape
 from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
+    from .cache.report import explain
+    from .loops.batching import vmap
+    from .loops.checkpointing import checkpoint
     from .testing import check_cases, check_grads, check_rrule
 
 __version__ = "0.1.0"
 
-_OF_TESTING = ("check_cases", "check_grads", "check_rrule")  # which few programs need: imported when asked for
+_WHEN_ASKED_FOR = {  # what few programs need
+    "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing", "checkpoint": "loops.checkpointing",
+    "explain": "cache.report", "vmap": "loops.batching",
+}  # fmt: skip
 
 __all__ = [
     "AuditWarning",
@@ -112,9 +115,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _OF_TESTING:
+    if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module 'yota_py' has no attribute {name!r}")
-    return getattr(_import_module("yota_py.testing"), name)
+    value = globals()[name] = getattr(_import_module(f"yota_py.{_WHEN_ASKED_FOR[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -44,7 +44,7 @@ def said(f: Callable[..., Any], *args: Any) -> int:
 
 def agrees(f: Callable[..., Any], *args: Any, times: int = 3) -> None:
     """Values and gradients are those of unrolled tapes, also of cached programs."""
-    gradients, rng = value_and_grad(f), np.random.default_rng(0)
+    gradients, rng, tracer = value_and_grad(f), np.random.default_rng(0), sys.gettrace()
     for _ in range(times):
         have = gradients(*args)
         config.roll = False
@@ -55,7 +55,7 @@ def agrees(f: Callable[..., Any], *args: Any, times: int = 3) -> None:
         assert np.allclose(have[0], f(*args), rtol=1e-10, atol=1e-12)
         assert np.allclose(have[1], want[1], rtol=1e-9, atol=1e-12)
         args = tuple(x + 0.01 * rng.normal(size=np.shape(x)) if isinstance(x, float | np.ndarray) else x for x in args)
-    assert sys.gettrace() is None
+    assert sys.gettrace() is tracer
 
 
 # -- loops that are
@@ -183,6 +183,14 @@ def after_a_choice(x: Any) -> Any:
     return np.sum(x)
 
 
+def overwriting(x: Any) -> Any:
+    kept = {"x": x}
+    for _ in range(N):
+        x = 0.99 * x
+        kept["x"] = x
+    return np.sum(kept["x"])
+
+
 def of_one_name(x: Any) -> Any:
     for i in range(N):
         x = 0.99 * x
@@ -194,7 +202,7 @@ def of_one_name(x: Any) -> Any:
 SAID = {
     f.__name__: f
     for f in (euler, pair, lagged, helped, one_line, downwards, deciding, left_early, between, in_tuples, systems,
-              after_a_choice)
+              after_a_choice, overwriting)
 }  # fmt: skip
 
 
@@ -252,6 +260,235 @@ def test_programs_of_several_lengths() -> None:
         assert np.allclose(have[1], want[1])
 
 
+# -- loops over positions
+
+SERIES = np.random.default_rng(3).normal(size=(N + 2, 2))
+
+
+def reading(x: Any, y: Any) -> Any:
+    for i in range(1, N):
+        x = 0.9 * x + 0.1 * y[i] * y[i - 1] + 0.01 * y[i + 1]
+    return np.sum(x)
+
+
+def backwards(x: Any, y: Any) -> Any:
+    for i in range(N, 1, -2):
+        x = 0.9 * x + 0.1 * y[i]
+    return np.sum(x) + i
+
+
+def assigning(x: Any, y: Any) -> Any:
+    err = np.zeros(N)
+    for i in range(N):
+        err[i] = y[i, 0] - x[0] * np.exp(-x[1] * y[i, 1]) if False else np.sum(y[i]) - x[0] * np.exp(-x[1])
+    return np.sum(err**2)
+
+
+def assigning_rows(x: Any, y: Any) -> Any:
+    out = np.zeros((N + 5, 2))
+    out[2] = x
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[i]
+        out[i + 3] = x * y[i + 1]
+    return np.sum(out**2) + np.sum(out[7])
+
+
+def assigning_downwards(x: Any, y: Any) -> Any:
+    out = np.zeros(N)
+    for i in range(N - 1, -1, -1):
+        out[i] = x[0] * y[i][0]
+    return np.sum(out * np.arange(N))
+
+
+def keeping_rows(x: Any, y: Any) -> Any:
+    row = x
+    for i in range(N):
+        row = y[i]
+        x = 0.99 * x + 0.01 * row
+    row = row * 2.0
+    return np.sum(x) * np.sum(row)
+
+
+def in_lists(x: Any, y: Any) -> Any:
+    h, s = [x, 2.0 * x], {"sum": x[0]}
+
+    def turn(h: Any, s: Any, a: Any) -> Any:
+        for k in range(2):
+            h[k] = 0.9 * h[k] + 0.1 * a
+            a = h[k]
+        s["sum"] = 0.9 * s["sum"] + np.sum(a)
+        return np.tanh(a)
+
+    total = 0.0
+    for i in range(N):
+        total = total + np.sum(turn(h, s, y[i]))
+    return total + np.sum(h[0] * h[1]) + s["sum"] + len(h)
+
+
+OVER_POSITIONS = [
+    reading, backwards, assigning_rows, assigning_downwards, keeping_rows, in_lists,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", OVER_POSITIONS)
+def test_positions(f: Callable[..., Any]) -> None:
+    agrees(f, np.array([0.3, 0.4]), SERIES)
+    agrees(lambda y, x: f(x, y), SERIES, np.array([0.3, 0.4]))
+    assert said(f, np.array([0.3, 0.4]), SERIES) >= N // 3
+
+
+def test_observations_are_an_axis(mode: str) -> None:
+    def residuals(p: Any, x: Any, y: Any) -> Any:
+        err = np.zeros(len(x))
+        for i in range(len(x)):
+            err[i] = y[i] - p[0] * np.exp(-p[1] * x[i])
+        return np.sum(err**2)
+
+    args = np.array([1.0, 0.3]), SERIES[:, 0].copy(), SERIES[:, 1].copy()
+    agrees(residuals, *args)
+    assert len(record_call(residuals, args, {}).tape) < 200
+    tape = trace(residuals, *args)
+    assert all(as_loop(op) is None for op in tape.ops)
+    assert len(tape) < 16
+
+
+def test_second_derivatives_of_positions() -> None:
+    x = np.array([0.3, 0.4])
+    for f in (reading, assigning_rows):
+        check_grads(f, x, SERIES)
+        check_grads(lambda x, f=f: np.sum(gradient(f)(x, SERIES) ** 2), x)
+
+
+def past_the_end(x: Any, y: Any) -> Any:
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[i + 3]
+    return np.sum(x)
+
+
+def before_the_beginning(x: Any, y: Any) -> Any:
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[i - 100]
+    return np.sum(x)
+
+
+def by_a_plain_list(x: Any, y: Any) -> Any:
+    order = [*range(200), *range(200, 0, -1)]
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[order[i]]
+    return np.sum(x)
+
+
+def by_a_plain_array(x: Any, y: Any) -> Any:
+    order = np.array([*range(200), *range(200, 0, -1)])
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[order[i]]
+    return np.sum(x)
+
+
+def by_both(x: Any, y: Any) -> Any:
+    order = np.array([*range(200), *range(200, 0, -1)])
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[order[i]] + 0.01 * y[i]
+    return np.sum(x)
+
+
+ORDER = np.array([*range(200), *range(200, 0, -1)])
+
+
+def by_a_global_array(x: Any, y: Any) -> Any:
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[ORDER[i]] + 0.01 * y[i]
+    return np.sum(x)
+
+
+def by_traced_numbers(x: Any, y: Any) -> Any:
+    order = np.floor(np.abs(y[:, 0]) * 50.0).astype(int)
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[order[i]] + 0.01 * y[i]
+    return np.sum(x)
+
+
+def of_two_arrays(x: Any, y: Any) -> Any:
+    a, b = y, y[::-1]
+    for i in range(N):
+        x = 0.9 * x + 0.1 * a[i]
+        a, b = b, a
+    return np.sum(x)
+
+
+def reading_what_is_assigned(x: Any, y: Any) -> Any:
+    out = np.zeros(N)
+    out[0] = x[0]
+    for i in range(1, N):
+        out[i] = 0.5 * out[i - 1] + np.sum(y[i])
+    return np.sum(out * out)
+
+
+def assigning_twice(x: Any, y: Any) -> Any:
+    out = np.zeros(N + 1)
+    for i in range(N):
+        out[i] = x[0] * np.sum(y[i])
+        out[i + 1] = 2.0 * out[i]
+    return np.sum(out * out)
+
+
+def reading_late(x: Any, y: Any) -> Any:
+    before = y[0]
+    for i in range(N):
+        x = 0.9 * x + 0.1 * before
+        before = y[i]
+    return np.sum(x) + np.sum(before)
+
+
+def numbered(x: Any, y: Any) -> Any:
+    for i in range(N):
+        x = 0.9 * x + (0.1 * y[i] if i != 300 else y[i])
+    return np.sum(x)
+
+
+def seen_by_another_name(x: Any, y: Any) -> Any:
+    out = np.zeros(N)
+    other = out
+    for i in range(N):
+        out[i] = x[0] * np.sum(y[i])
+        x = x + 1e-4 * other[5]
+    return np.sum(out)
+
+
+def written_at_once(x: Any, y: Any) -> Any:
+    z = y * 1.0
+    for i in range(N):
+        x = 0.9 * x + 0.1 * z[i]
+        z[5] = x
+    return np.sum(x) + np.sum(z)
+
+
+def assigned_constants(x: Any, y: Any) -> Any:
+    out = np.zeros(N)
+    for i in range(N):
+        x = 0.9 * x + 0.1 * y[i]
+        out[i] = 2.0
+    return np.sum(x) + np.sum(out)
+
+
+@pytest.mark.parametrize("f", [
+    before_the_beginning, by_a_plain_list, by_a_plain_array, by_both, by_a_global_array,
+    by_traced_numbers, of_two_arrays, reading_what_is_assigned, assigning_twice,
+    reading_late, numbered, seen_by_another_name, written_at_once, assigned_constants, assigning,
+])  # fmt: skip
+def test_other_positions(f: Callable[..., Any]) -> None:
+    agrees(f, np.array([0.3, 0.4]), SERIES)
+    agrees(lambda y, x: f(x, y), SERIES, np.array([0.3, 0.4]))
+
+
+def test_positions_that_are_not_there(mode: str) -> None:
+    with pytest.raises(IndexError):
+        past_the_end(np.ones(2), SERIES)
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            grad(past_the_end, np.ones(2), SERIES)
+
+
 # -- loops that are not
 
 
@@ -273,14 +510,6 @@ def collecting(x: Any) -> Any:
         x = 0.99 * x
         out.append(x[0])
     return np.sum(np.stack(out))
-
-
-def overwriting(x: Any) -> Any:
-    kept = {"x": x}
-    for _ in range(N):
-        x = 0.99 * x
-        kept["x"] = x
-    return np.sum(kept["x"])
 
 
 def filling(x: Any) -> Any:
@@ -394,7 +623,7 @@ def by_another_iterator(x: Any) -> Any:
 
 
 RECORDED = [
-    counting, counted_in_a_cell, collecting, overwriting, filling, filling_elsewhere, in_place, attributes, outside,
+    counting, counted_in_a_cell, collecting, filling, filling_elsewhere, in_place, attributes, outside,
     noting, nonlocally, growing, of_a_list, looking_up, with_generators, by_another_iterator,
 ]  # fmt: skip
 
@@ -596,3 +825,56 @@ def program(seed: int) -> Callable[..., Any]:
 def test_random_loops(seed: int) -> None:
     f = program(seed)
     agrees(f, np.array([0.3, -0.4, 0.5]), 0.7)
+
+
+AT_POSITIONS = """
+    x = x + 0.01 * np.sin(a * y[i])
+    t = t + y[i] * y[i + 1]
+    err[i] = y[i] - a * np.exp(-0.1 * y[i - 1])
+    err[i + 1] = x[0] * y[i]
+    row = m[i]; x = 0.9 * x + 0.1 * row
+    out[i] = 0.5 * x
+    h[0] = 0.9 * h[0] + 0.1 * y[i]; h[1] = h[0] * x[0]
+    t = 0.9 * t + np.sum(m[i] * m[i - 1])
+    d["s"] = 0.9 * d["s"] + y[i - 1]
+    t = t + (y[i] if y[i] > 0.0 else 0.5 * y[i])
+    err[i] = t
+    t = t + before; before = y[i]
+    t = t + 0.01 * y[5] + 0.01 * y[-1]
+    err[i] = 0.5 * err[i - 1] + y[i]
+    z = y[i - 2]; t = 0.9 * t + z * x[1]
+    t = 0.99 * t + numbers[i]
+    t = 0.99 * t + 0.01 * constants[i]
+    k = i + 1; t = t + y[k]
+    kept.append(y[i])
+    t = t + y[len(y) - 1 - i]
+    for j in range(2): t = t + 0.01 * y[i] * h[j]
+""".strip().splitlines()
+RANGES = ["range(2, {} - 1)", "range({} - 2, 1, -1)", "range(2, {} - 2, 2)"]
+AFTER = ["", "    err[3] = 7.0 * a\n", "    h.append(a)\n", "    err += 1.0\n", "    out[4] = x\n",
+         "    row = 2.0 * row\n"]
+
+
+def program_of_positions(seed: int, n: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    body = "".join(f"        {line.strip()}\n" for line in rng.sample(AT_POSITIONS, rng.randint(1, 3)))
+    text = f"""def f(x, a, y, m):
+    t, err, out, h, d, before = 0.1 * a, np.zeros({n}), np.zeros(({n}, 3)), [a, 0.5 * a], dict(s=a), a
+    row, kept, numbers, i = x, [], [0.001 * k for k in range({n})], 0
+    for i in {rng.choice(RANGES).format(n)}:
+{body}{rng.choice(AFTER)}    some = np.sum(np.stack(kept)) if kept else 0.0
+    return np.sum(x) + t + np.sum(err**2) + np.sum(out * out) + h[0] * h[1] + d["s"] + before + np.sum(row) + i + some
+"""
+    names: dict[str, Any] = {"np": np, "constants": np.linspace(0.0, 1.0, n)}
+    exec(text, names)
+    names["f"].text = text
+    return names["f"]  # type: ignore[no-any-return]
+
+
+@given(seed=st.integers(0, 2**32), n=st.sampled_from([90, 150, 300]))
+@settings(max_examples=max(20, SEQUENCES), deadline=None)
+def test_random_loops_over_positions(seed: int, n: int) -> None:
+    f, rng = program_of_positions(seed, n), np.random.default_rng(seed)
+    y, m = rng.normal(size=n), 0.1 * rng.normal(size=(n, 3))
+    agrees(f, np.array([0.3, -0.4, 0.5]), 0.7, y, m)
+    agrees(lambda y, m, x: f(x, 0.7, y, m), y, m, np.array([0.3, -0.4, 0.5]), times=2)

@@ -56,7 +56,7 @@ class Closing:
         self._taken = taken
         self._functions: dict[int, Any] = {}
         self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
-        self.found: list[Any] = []  # those that may change, and what is in them
+        self.found: list[tuple[Any, list[Any]]] = []  # those that may change, and what is in them
         self._known: list[Any] = []  # originals, whose identities are not to be used again
         self._names: set[str] = set()  # of attributes that are read
         self._classes: dict[type, None] = {}
@@ -148,7 +148,7 @@ class Closing:
             if isinstance(value, defaultdict) and id(value.default_factory) not in _BUILTINS:
                 raise OpenError
             if type(value) is not tuple:
-                self.found += [value, *_contents(value)]
+                self.found.append((value, _contents(value)))
                 self._holders.append((value, frozenset(map(str, keys_of(value)))))
             copy = with_items(value, [self.value(item, depth + 1) for item in items])
             self._containers.append((copy, _contents(copy)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dis
 import sys
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -37,31 +38,53 @@ class UnlikeError(Exception):
 
 
 class State:
-    """The local variables of a frame, but for one that nobody reads, and what ``else`` is traced: traced values, and
-    all that is not."""
+    """The local variables of a frame, ``but`` for one, and what ``also`` is traced: traced values, and all that is not.
+    Of arrays into which elements are ``written``, what was noted so far."""
 
-    def __init__(self, frame: FrameType, *also: Any, but: str | None = None) -> None:
+    def __init__(
+        self, frame: FrameType, *also: Any, but: str | None = None, written: Sequence[str] = ()
+    ) -> None:  # fmt: skip
         check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
         self._others: list[Any] = []
+        self._lists: list[Any] = []  # whose items are as if they were local variables
+        self.notes: dict[str, dict[Any, Any]] = {}
         for name, value in self.values.items():
             self._others.append(name)
-            self._add(value)
+            if name in written:
+                self._note(name, value)
+            else:
+                self._add(value)
         # What its code reads from elsewhere, if that does nothing but compute.
         self._reached: list[Any] = []
         closing = Closing(self._array)
         closing.running(frame.f_code, frame.f_globals, self.values)
-        for value in self.values.values():
-            closing.see(value)
-            closing.value(value)
+        for name, value in self.values.items():
+            if name not in written:
+                closing.see(value)
+                closing.value(value)
         closing.check()
-        self._elsewhere = [*map(_known, [*closing.found, *self._reached])]
+        self._elsewhere = [*map(_known, self._reached)]
+        for container, contents in closing.found:
+            own = any(container is known for known in self._lists)
+            self._elsewhere += [_Same(container), *([] if own else map(_known, contents))]
+
+    def _note(self, name: str, value: Any) -> None:
+        if not (is_traced(value) and isinstance(value, np.ndarray)) or value._look is not None:  # type: ignore[attr-defined]
+            raise UnlikeError
+        self._others += [_Same(value), value._var]  # type: ignore[attr-defined]
+        self.notes[name] = dict(value._noted or {})  # type: ignore[attr-defined]
 
     def _array(self, x: Any) -> Any:
         if not any(x is value for value, _ in self.traced):
             self._reached.append(x)
         return x
+
+    @property
+    def variables(self) -> set[Variable]:
+        """Those of traced values."""
+        return {var for _, var in self.traced}
 
     def is_like(self, other: State) -> bool:
         """Whether all but traced values is the same."""
@@ -76,9 +99,11 @@ class State:
             for item in value:
                 self._add(item)
         elif type(value) in (list, dict):
-            items = [*value.items()] if type(value) is dict else value
+            if len(value) > MAX_ELEMENTS or len(self._lists) > MAX_ELEMENTS:
+                raise UnlikeError
+            self._lists.append(value)
             self._others += [_Same(value), len(value)]
-            for item in items:
+            for item in [*value.items()] if type(value) is dict else value:
                 self._add(item)
         else:
             self._others.append(_known(value))
@@ -121,19 +146,22 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-def carried_by(before: State, after: State) -> dict[Variable, Variable]:
-    """What a turn has made of traced values, in their order; of values that are the same, one. Raises ``UnlikeError``
-    if it has done more, or other things than the turn before."""
+def carried_by(before: State, after: State, rows: Container[Variable] = ()) -> dict[Variable, Variable]:
+    """What a turn has made of traced values, in their order; of values that are the same, one. What it has read anew,
+    ``rows`` of arrays, is not carried. Raises ``UnlikeError`` if it has done more, or other things than the turn
+    before."""
     if not after.is_like(before):
         raise UnlikeError
     carried: dict[Variable, Variable] = {}
     same: set[Variable] = set()
     for (value, x), (new, y) in zip(before.traced, after.traced, strict=True):
+        if y in rows:
+            continue
         if x == y:
             same.add(x)
         elif value is new or new._look is not None or carried.setdefault(x, y) != y:
             raise UnlikeError  # it was written into, looks into another array, or was the same as another value
-        elif _memory(value) != _memory(new) or not (_is_followed(value, x) and _is_followed(new, y)):
+        elif _memory(value) != _memory(new) or not (is_followed(value, x) and is_followed(new, y)):
             raise UnlikeError
     made = [*carried.values()]
     if len({*made}) < len(made) or not same.isdisjoint([*carried, *made]):
@@ -147,27 +175,35 @@ def _memory(x: Any) -> Any:
     return (array.strides, array.flags.writeable) if isinstance(array, np.ndarray) else None
 
 
-def _is_followed(x: Any, var: Variable) -> bool:
-    """Whether decisions on a value are recorded: those on constants are not."""
-    return x._ledger.status(var) != Status.CONSTANT  # type: ignore[no-any-return]
+def is_followed(x: Any, var: Variable | None = None) -> bool:
+    """Whether decisions on a value, that of a variable or the present one, are recorded: those on constants are not."""
+    return x._ledger.status(_variable(x) if var is None else var) != Status.CONSTANT  # type: ignore[no-any-return]
 
 
 class Turn:
     """The turn that a trace has recorded last, from an operation on, as the body of a loop: what it has ``carried``,
-    and reads from before the loop."""
+    takes from ``rows`` of arrays and reads from before the loop, and its ``outputs``. What it reads is from before the
+    operation ``first``."""
 
-    def __init__(self, trace: Trace, start: int, carried: dict[Variable, Variable], first: int | None = None) -> None:
+    def __init__(
+        self, trace: Trace, start: int, carried: dict[Variable, Variable], rows: Collection[Variable] = (),
+        outputs: Sequence[Variable] = (), *, first: int,
+    ) -> None:  # fmt: skip
         tape = trace.tape
-        self._trace, self._carried = trace, carried
+        self._trace, self._carried, self._rows, self._outputs = trace, carried, rows, outputs
         if any(tape[x].type != tape[y].type for x, y in carried.items()):
             raise UnlikeError
         self.ops = [(Variable(i + 1), tape.ops[i]) for i in range(start, len(tape))]
         made = {x for x, _ in self.ops}
-        read = dict.fromkeys(x for _, op in self.ops for x in operands(op) if x not in made and x not in carried)
+        if not made.issuperset(outputs):
+            raise UnlikeError
+        read = dict.fromkeys(
+            x for own, op in self.ops if own not in rows for x in operands(op) if x not in made and x not in carried
+        )
         self._read = read | dict.fromkeys(y for y in carried.values() if y not in made and y not in carried)
         if not all(map(_computes, (op for _, op in self.ops))):
             raise UnlikeError
-        if any(x.id > (start if first is None else first) for x in self._read):
+        if any(x.id > first for x in self._read):
             raise UnlikeError
         self.invariants = [x for x in self._read if not (isinstance(op := tape[x], Constant) and op.captured is None)]
 
@@ -181,16 +217,18 @@ class Turn:
     def body(self, end: Guard | None = None) -> Tape:
         """The body, which may begin with the decision that ends the loop, on what is carried first."""
         tape, out = self._trace.tape, Tape("turn")
-        inside = {x: out.append(Input("", t := tape[x].type, t.inexact)) for x in (*self._carried, *self.invariants)}  # type: ignore[union-attr]
+        given = (*self._carried, *self._rows, *self.invariants)
+        inside = {x: out.append(Input("", t := tape[x].type, t.inexact)) for x in given}  # type: ignore[union-attr]
         if end is not None:
             out.append(replace(end, var=inside[next(iter(self._carried))]))
         for x in self._read:
             if x not in inside:
                 inside[x] = out.append(tape[x])
         for x, op in self.ops:
-            op = renamed(op, inside)
-            inside[x] = out.append(replace(op, number=-1) if isinstance(op, Guard) else op)
-        out.results = [inside[y] for y in self._carried.values()]
+            if x not in self._rows:
+                op = renamed(op, inside)
+                inside[x] = out.append(replace(op, number=-1) if isinstance(op, Guard) else op)
+        out.results = [inside[y] for y in (*self._carried.values(), *self._outputs)]
         return dce(out)
 
 
@@ -208,6 +246,8 @@ def assign(frame: FrameType, values: dict[str, Any], found: dict[Variable, Any],
     ``others`` as they are."""
     namespace = frame.f_locals
     new = {name: _with(value, found) for name, value in values.items()}
+    for value in values.values():
+        _put_into(value, found)
     namespace.update({name: value for name, value in new.items() if value is not values[name]} | others)
     if sys.version_info < (3, 13):  # later, what has the names writes through
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
@@ -217,6 +257,15 @@ def _with(value: Any, found: dict[Variable, Any]) -> Any:
     if is_traced(value):
         return found.get(value._current()[0], value)
     return tuple([_with(item, found) for item in value]) if type(value) is tuple else value
+
+
+def _put_into(value: Any, found: dict[Variable, Any]) -> None:
+    """Let lists and dicts have what was found."""
+    if type(value) in (tuple, list, dict):
+        for key, item in [*(value.items() if type(value) is dict else enumerate(value))]:
+            _put_into(item, found)
+            if type(value) is not tuple and (new := _with(item, found)) is not item:
+                value[key] = new
 
 
 def is_function(code: CodeType) -> bool:

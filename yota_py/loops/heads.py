@@ -1,192 +1,105 @@
-"""Loops of Python over ``range``: once a turn is known, those that are left are one operation.
-
-When a tape has become long, the frames that record it are looked at where their ``for`` loops begin a turn. If a turn
-has changed nothing but traced values, and does not read which turn it is, all others do the same: the one that was
-recorded last becomes the body of a loop, whose results become the values of the local variables, and the iterator is
-run through. Otherwise Python goes on as ever.
-"""
+"""Where loops of Python over ``range`` begin a turn, and what their code does with the turn's number."""
 
 from __future__ import annotations
 
 import dis
-import operator
-import sys
-from _thread import get_ident
-from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
+from typing import NamedTuple
 
-from ..base.iterators import no_frames, on_stack
-from ..base.ownership import is_library_frame, is_ours, users_frame
-from ..base.settings import config
-from ..base.unwinding import state
-from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, pays
-from ..tape.loop import decisions
-from ..tracing.tracer import make_tracer
-from ..tracing.traces import LONG, Trace, long_tapes
-from .closed import OpenError
-from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, depths, is_function
-from .once import Once
+from .frames import depths, is_function
 
-MAX_TRIES = 3  # at one loop that is not as it should be
-MAX_LOOKS = 1000  # at lines that begin
-MAX_FRAMES = 16
-MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
-_RANGE = type(iter(range(0)))
+_LOADS = ("LOAD_FAST", "LOAD_DEREF")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """Where a loop begins a turn: the place of its iterator on the stack, and the variable that has the turn's number
-    when it ends, if it has."""
+    when it ends, if it has. Turns read elements of ``read`` arrays at that position, or so far from it, and assign such
+    of ``written`` ones; these are the names of variables, and for each assignment, how far."""
 
     offset: int
     depth: int
     name: str | None
+    read: frozenset[str]
+    written: tuple[tuple[str, int], ...]
+
+
+class _Step(NamedTuple):
+    name: str
+    value: object  # what it is about
+    offset: int
 
 
 @lru_cache(maxsize=1024)
 def heads(code: CodeType) -> dict[int, Head]:
-    """The loops of code that do not read which turn it is, by the instructions at which Python may be seen to go on
-    with them."""
+    """The loops of code that use the turn's number as a position and for nothing else, by the instructions at which
+    Python may be seen to go on with them."""
     if not is_function(code):
         return {}
-    steps, found = [*dis.get_instructions(code)], {}
-    at = {step.offset: i for i, step in enumerate(steps)}
+    steps, found = _steps(code), {}
     for i, step in enumerate(steps):
-        if step.opname != "FOR_ITER" or steps[i + 1].opname != "STORE_FAST" or step.offset not in depths(code):
+        if step.name != "FOR_ITER" or steps[i + 1].name != "STORE_FAST" or step.offset not in depths(code):
             continue
-        name = steps[i + 1].argval
-        uses = [other.opname for other in steps[i + 2 : at[step.argval]] if _names(other, name)]
-        if any(use != "STORE_FAST" for use in uses):
-            continue
-        head = Head(step.offset, depths(code)[step.offset] - 1, None if uses else name)
-        jumps = [s.offset for s in steps if s.opname.startswith("JUMP_BACKWARD") and s.argval == step.offset]
-        found.update(dict.fromkeys([step.offset, *jumps], head))
+        body = [s for s in steps[i + 2 :] if s.offset < step.value]  # type: ignore[operator]
+        head = _head(code, step.offset, str(steps[i + 1].value), body)
+        if head is not None:
+            jumps = [s.offset for s in steps if s.name.startswith("JUMP_BACKWARD") and s.value == step.offset]
+            found.update(dict.fromkeys([step.offset, *jumps], head))
     return found
 
 
-def _names(step: dis.Instruction, name: str) -> bool:
-    return step.argval == name or (isinstance(step.argval, tuple) and name in step.argval)
+def _steps(code: CodeType) -> list[_Step]:
+    """Instructions, one for each variable."""
+    out = []
+    for step in dis.get_instructions(code):
+        names = step.argval if isinstance(step.argval, tuple) and "_FAST" in step.opname else None
+        if names is None:
+            value = step.argrepr if step.opname == "BINARY_OP" else step.argval
+            out.append(_Step(step.opname.replace("_CHECK", ""), value, step.offset))
+            continue
+        kinds = [kind for kind in step.opname.split("_") if kind in ("LOAD", "STORE")]
+        out += [_Step(f"{kind}_FAST", name, step.offset) for kind, name in zip(kinds, names, strict=True)]
+    return out
 
 
-def look(trace: Trace) -> None:
-    """Look at the frames that record a trace, until loops of theirs have been ended or nothing comes of it."""
-    if trace.watched or not config.roll or state.traces != [trace] or trace.thread != get_ident():
-        return
-    if sys.gettrace() in (None, no_frames) and (frames := _frames()):
-        trace.watched = True
-        Watch(trace, frames)
+def _head(code: CodeType, offset: int, name: str, body: Sequence[_Step]) -> Head | None:
+    """What a loop does with its variable; ``None`` if that is more than to read and to assign elements."""
+    uses = [i for i, step in enumerate(body) if step.value == name and "_FAST" in step.name]
+    depth = depths(code)[offset] - 1
+    if name in code.co_cellvars or any(step.value == name and "_FAST" not in step.name for step in body):
+        return None
+    if uses and all(body[i].name == "STORE_FAST" for i in uses):
+        return Head(offset, depth, None, frozenset(), ())
+    read, written, seen = set[str](), list[tuple[str, int]](), set[int]()
+    for i in uses:
+        base = body[i - 1] if i else None
+        if base is None or body[i].name != "LOAD_FAST" or base.name not in _LOADS or base.value == name:
+            return None
+        distance, then = _moved(body[i + 1 : i + 4])
+        if then == "STORE_SUBSCR":
+            written.append((str(base.value), distance))
+            seen.add(i - 1)
+        elif then == "BINARY_SUBSCR":
+            read.add(str(base.value))
+        else:
+            return None
+    kept = {array for array, _ in written}
+    for i, step in enumerate(body):
+        changes = step.name.startswith(("STORE_", "DELETE_")) and step.value in read | kept
+        if changes or (step.value in kept and i not in seen and step.name in _LOADS):
+            return None
+    if kept & {*code.co_cellvars, *code.co_freevars}:  # others may read it
+        return None
+    return Head(offset, depth, name, frozenset(read), tuple(written))
 
 
-long_tapes.append(look)
-
-
-def _frames() -> list[FrameType]:
-    """The running frames of the user's in which there are loops and that nobody else follows."""
-    found: list[FrameType] = []
-    frame = users_frame(sys._getframe(1))
-    while frame is not None and len(found) < MAX_FRAMES and not is_ours(frame):
-        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code) and _computes(frame):
-            found.append(frame)
-        frame = frame.f_back
-    return found
-
-
-def _computes(frame: FrameType) -> bool:
-    try:
-        check_code(frame)
-    except OpenError:
-        return False
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A turn begins: the loop's iterator, how many turns are ``left``, the length of the tape, the frame's state."""
-
-    iterator: Any
-    left: int
-    length: int
-    state: State
-
-    def follows(self, before: Moment) -> bool:
-        """Whether there was one turn of one loop in between."""
-        return self.iterator is before.iterator and self.left == before.left - 1 and self.length > before.length
-
-
-class Watch:
-    """What is seen of frames at the heads of their loops, until they return."""
-
-    def __init__(self, trace: Trace, frames: list[FrameType]) -> None:
-        self._trace, self._frames = trace, frames
-        self._looks = 0
-        self._seen: dict[tuple[int, int], Moment] = {}
-        self._tries: Counter[tuple[int, int]] = Counter()
-        for frame in frames:
-            frame.f_trace = self._hear
-        if sys.gettrace() is None:
-            sys.settrace(no_frames)
-
-    def _hear(self, frame: FrameType, event: str, arg: Any) -> None:
-        """The trace function of the frames; what it returns has no meaning but at a call."""
-        if event == "return":
-            self._leave(frame)
-        elif event == "line":
-            self._looks += 1
-            if self._looks > MAX_LOOKS or state.traces != [self._trace]:
-                for other in [*self._frames]:
-                    self._leave(other)
-            elif (head := heads(frame.f_code).get(frame.f_lasti)) is not None:
-                self._meet(frame, head)
-
-    def _leave(self, frame: FrameType) -> None:
-        """Hear of a frame no more."""
-        frame.f_trace = None
-        self._frames.remove(frame)
-        if not self._frames:
-            self._seen.clear()
-            self._trace.watched = False
-            if sys.gettrace() is no_frames and not state.hears:
-                sys.settrace(None)
-
-    def _meet(self, frame: FrameType, head: Head) -> None:
-        """A turn begins."""
-        key, iterator = (id(frame), head.offset), on_stack(frame, head.depth, _RANGE)
-        before = self._seen.pop(key, None)
-        if iterator is None or operator.length_hint(iterator) < LEAST_TURNS or self._tries[key] >= MAX_TRIES:
-            return
-        try:
-            now = Moment(iterator, operator.length_hint(iterator), len(self._trace.tape), State(frame, but=head.name))
-            if before is not None and now.follows(before) and self._end(frame, head, before, now):
-                self._trace.look_at = len(self._trace.tape) + LONG
-            else:
-                self._seen[key] = now
-        except Exception:  # any: Python goes on as ever
-            self._tries[key] += 1
-
-    def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
-        """Let the turns that are left be one operation. Returns whether they are."""
-        trace, turns, start = self._trace, now.left, before.length
-        if not pays(turns, len(trace.tape) - start) or not are_alike(trace.tape, start):
-            return False
-        carried = carried_by(before.state, now.state)
-        turn = Turn(trace, start, carried)
-        if not carried or not all(map(is_of_numbers, turn.types)) or any(trace[x] is None for x in turn.invariants):
-            raise UnlikeError
-        given = {var: value for value, var in now.state.traced}
-        captured = [make_tracer(trace, x, trace[x]) for x in turn.invariants]
-        decided = turns * sum(1 for _ in decisions(op for _, op in turn.ops))
-        if decided > MAX_DECISIONS:
-            raise UnlikeError
-        begin, once = [given[x] for x in carried.values()], Once(turn.body(), captured)
-        results = once.run(begin, [], turns, continues=len(turn.ops))
-        if results is None:
-            raise UnlikeError
-        trace.decisions += decided
-        (last,) = deque(now.iterator, maxlen=1)
-        assign(frame, now.state.values, dict(zip(carried.values(), results, strict=True)),
-               {} if head.name is None else {head.name: last})  # fmt: skip
-        return True
+def _moved(steps: Sequence[_Step]) -> tuple[int, str]:
+    """How far from the turn's number a position is, and the instruction that takes it."""
+    if len(steps) == 3 and steps[0].name in ("LOAD_CONST", "LOAD_SMALL_INT") and steps[1].name == "BINARY_OP":
+        if type(steps[0].value) is int and steps[1].value in ("+", "-"):
+            return steps[0].value if steps[1].value == "+" else -steps[0].value, steps[2].name
+        return 0, ""
+    return 0, steps[0].name if steps else ""

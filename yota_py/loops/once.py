@@ -20,7 +20,7 @@ from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
-from ..tape.loop import END, Loop, players
+from ..tape.loop import END, Continued, Loop, players
 from ..tape.operations import Constant, Guard, Variable, user_site
 from ..tape.recorder import Recorder
 from ..tape.regions import turns_of
@@ -57,10 +57,11 @@ class Once:
             most *= MORE
 
     def run(
-        self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False, continues: int = 0
+        self, carried: Sequence[Any], stacked: Sequence[Any], turns: int, *, backward: bool = False,
+        continues: Continued | None = None,
     ) -> Sequence[Any] | None:  # fmt: skip
         """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first. The loop
-        may go on with turns of so many operations, which the tape ends with."""
+        may be one that ``continues`` turns on the tape."""
         every = turns_of(state.every, turns)
         loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every, continues=continues))
         args = (*carried, *stacked, *self._captured)

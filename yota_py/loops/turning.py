@@ -98,7 +98,7 @@ def _ended(trace: Trace, seen: Turning, before: State, after: State) -> bool | N
     carried = carried_by(before, after)
     if before.traced[0][1] not in carried:
         raise UnlikeError
-    turn = Turn(trace, seen.last + 1, carried, seen.first)
+    turn = Turn(trace, seen.last + 1, carried, first=seen.first)
     if not all(isinstance(t, ArrayType) and is_of_numbers(t) and t.size <= LONGEST for t in turn.types):
         raise UnlikeError
     guard = trace.tape.ops[seen.last]

@@ -73,6 +73,7 @@ class Aligned:
     run: Run
     leaves: list[list[Leaf]] = field(default_factory=list)
     said: dict[tuple[int, int], Variable] = field(default_factory=dict)  # results of turns that are not on the tape
+    outputs: dict[int, Variable] = field(default_factory=dict)  # by places, a stack of those of all such turns
 
     def var(self, place: int, turn: int) -> Variable:
         """The variable of an operation on the tape. Raises ``UnalignedError`` for one that is not there."""
@@ -88,7 +89,10 @@ class Aligned:
             turn, place = divmod(var.id - 1 - self.run.start, self.run.period)
             yield place, turn
         elif self.run.stop < var.id <= self.run.end:
-            yield next(at for at, known in self.said.items() if known == var)
+            yield from (at for at, known in self.said.items() if known == var)
+            for place, known in self.outputs.items():
+                if known == var:
+                    yield from ((place, turn) for turn in range(self.run.recorded, self.run.turns))
 
     @property
     def carried(self) -> set[int]:
@@ -98,7 +102,9 @@ class Aligned:
 
 def align(tape: Tape, run: Run) -> Aligned:
     """Compare the turns of a run; raises ``UnalignedError`` if they are no loop."""
-    out = Aligned(run, said=_said(tape, run))
+    out = Aligned(run)
+    if run.said:
+        _find_said(tape, out)
     for place in range(run.period):
         ops = tape.ops[run.start + place : run.stop : run.period]
         columns = zip(*map(_leaves, ops), strict=True)
@@ -115,21 +121,29 @@ def align(tape: Tape, run: Run) -> Aligned:
     return out
 
 
-def _said(tape: Tape, run: Run) -> dict[tuple[int, int], Variable]:
-    """What a loop has made of the last turns of a run: as it is given results of the turns before, its results are
+def _gone_on(run: Run, column: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The numbers of turns that are on the tape, and of those that a loop has said: it has been seen to that they are
+    positions, one as far from the next as in the turns before."""
+    step = column[-1] - column[-2]
+    if any(type(x) is not int for x in column) or any(b - a != step for a, b in itertools.pairwise(column)):
+        raise UnalignedError("numbers are others in each turn")
+    return (*column, *(column[-1] + step * k for k in range(1, run.said + 1)))
+
+
+def _find_said(tape: Tape, aligned: Aligned) -> None:
+    """Find what a loop has made of the last turns of a run: as it is given results of the turns before, its results are
     those of as many turns later."""
-    if not run.said:
-        return {}
-    op = tape.ops[run.stop]
-    loop = as_loop(op)
-    assert isinstance(op, Call) and loop is not None
-    found = {}
+    run = aligned.run
+    behind = enumerate(tape.ops[run.stop : run.end], run.stop)
+    at, op, loop = next((i, op, loop) for i, op in behind if (loop := as_loop(op)) is not None)
+    assert isinstance(op, Call) and loop.continues is not None
     for i, x in enumerate(op.args[: loop.carried]):
         turn, place = divmod(x.id - 1 - run.start, run.period)
         if not 0 <= turn < run.recorded:
             raise UnalignedError("a loop goes on with what is from before")
-        found[place, turn + run.said] = Variable(run.stop + 2 + i)
-    return found
+        aligned.said[place, turn + run.said] = Variable(at + 2 + i)
+    for i, place in enumerate(loop.continues.places):
+        aligned.outputs[place] = Variable(at + 2 + loop.carried + i)
 
 
 def _are_alike(types: Sequence[Type]) -> bool:
@@ -161,9 +175,7 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
         cls = type(first)
         if all(x is first or (type(x) is cls and x == first and repr(x) == repr(first)) for x in column):
             return Static(first)
-        if run.said:
-            raise UnalignedError("numbers are others in each turn")
-        return Each(column)
+        return Each(_gone_on(run, column) if run.said else column)
     ids = [x.id for x in column]
     relative = [i - run.start - 1 - k * run.period for k, i in enumerate(ids)]
     last = relative[-1]
@@ -178,3 +190,36 @@ def _leaf(run: Run, place: int, column: tuple[Any, ...]) -> Leaf:
     if all(i <= run.start for i in ids) and not run.said:
         return Each(column)
     raise UnalignedError("turns read what others have computed, in no order")
+
+
+# -- positions in arrays, part by part, which turns read
+
+
+def leaves_of_parts(parts: Sequence[Any], leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+    """The leaves of each part of an index."""
+    rest = iter(leaves)
+    return [[next(rest) for _ in range(3 if type(part) is slice else 1)] for part in parts]
+
+
+def written_out(
+    parts: Sequence[Any], places: list[list[Leaf]], varying: list[int], ndim: int
+) -> tuple[list[Any], list[list[Leaf]], list[int]]:
+    """An index with a part for each dimension: instead of an ellipsis, and at its end, whole ones."""
+    given = [i for i, part in enumerate(parts) if part is Ellipsis]
+    at = given[0] if given else len(parts)
+    whole = [slice(None)] * (ndim - sum(part is not None and part is not Ellipsis for part in parts))
+    skip = len(whole) - len(given)
+    return (
+        [*parts[:at], *whole, *parts[at + len(given) :]],
+        [*places[:at], *([] for _ in whole), *places[at + len(given) :]],
+        [i if i < at else i + skip for i in varying],
+    )
+
+
+def evenly(indices: list[int]) -> slice | None:
+    """A slice that takes these; ``None`` if they are not evenly spaced."""
+    step = indices[1] - indices[0]
+    if step == 0 or any(b - a != step for a, b in itertools.pairwise(indices)):
+        return None
+    stop = indices[-1] + (1 if step > 0 else -1)
+    return slice(indices[0], stop if stop >= 0 else None, step)

@@ -74,13 +74,14 @@ def _said(tape: Tape, tokens: np.ndarray) -> Iterator[Run]:
     """Runs whose last turns a loop has said."""
     for i, op in enumerate(tape.ops):
         loop = as_loop(op)
-        if loop is None or not loop.continues:
+        if loop is None or loop.continues is None:
             continue
-        period, start = loop.continues, i
-        while start >= period and (tokens[start - period : start] == tokens[i - period : i]).all():
+        period, between = loop.continues.period, loop.continues.between
+        start = stop = i - between
+        while start >= period and (tokens[start - period : start] == tokens[stop - period : stop]).all():
             start -= period
-        if (recorded := (i - start) // period) >= MIN_RECORDED:
-            yield Run(start, period, recorded + loop.turns, loop.turns, 1 + len(loop.output_types))
+        if (recorded := (stop - start) // period) >= MIN_RECORDED:
+            yield Run(start, period, recorded + loop.turns, loop.turns, between + 1 + len(loop.output_types))
 
 
 def are_alike(tape: Tape, start: int) -> bool:

@@ -47,7 +47,7 @@ def _rolled(source: Recorder) -> Recorder:
 
 def _continues(op: Operation) -> bool:
     loop = as_loop(op)
-    return loop is not None and loop.continues > 0
+    return loop is not None and loop.continues is not None
 
 
 def _is_long(value: Any) -> bool:

@@ -32,6 +32,15 @@ class Element:
     index: int
 
 
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Some of a stack, one behind the other, which are taken out if somebody wants them alone."""
+
+    stack: Variable
+    start: int
+    stop: int
+
+
 class UnfitError(Exception):
     """A run cannot be a loop for what is read of it."""
 
@@ -54,7 +63,7 @@ class Rolling:
         self._source, self._tape, self._chosen = source, source.tape, chosen
         tape = source.tape
         self._out = Recorder(Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec))
-        self._env: dict[int, Variable | Element] = {}
+        self._env: dict[int, Variable | Element | Elements] = {}
         self._current: Aligned | None = None  # that is being written
         self._single: Counter[Variable] = Counter()  # so many elements that are taken out of stacks alone
         self._uses = self._used()
@@ -101,10 +110,12 @@ class Rolling:
         tape.results = [substitute(result, self.variable) for result in self._tape.results]
         return self._out
 
-    def _rewritten(self, op: Operation, value: Any) -> Variable:
+    def _rewritten(self, op: Operation, value: Any) -> Variable | Elements:
         if isinstance(op, Call):
             if _is_stack(op) and (joined := self._joined(op)) is not None:
                 return joined
+            if _is_concatenation(op) and (whole := self._whole(op.args[0])) is not None:
+                return whole
             args, kwargs = substitute((op.args, dict(op.kwargs)), self.variable)
             return self.append(replace(op, args=args, kwargs=kwargs), value)
         return self.append(replace(op, var=self.variable(op.var)) if isinstance(op, Guard) else op, value)
@@ -136,6 +147,9 @@ class Rolling:
                 raise UnfitError(next(a for a in self._chosen if a.run.start < var.id <= a.run.end))
             op = Call(operator.getitem, (new.stack, new.index), {}, op.type, op.site)
             new = self._env[var.id] = self.append(op, self._source.values[var.id])
+        elif isinstance(new, Elements):
+            some = slice(new.start, new.stop)
+            new = self._env[var.id] = self.call(operator.getitem, new.stack, some, like=self._tape[var])
         return new
 
     def stacked(self, names: Sequence[Any], like: Operation) -> Variable:
@@ -159,18 +173,35 @@ class Rolling:
                 alone = []
             if part is not None:
                 stack, indices = part
-                whole = len(indices) == self._out.tape[stack].type.shape[0]  # type: ignore[union-attr]
+                whole = len(indices) == self._extent(stack)
                 part_of = slice(indices[0], indices[-1] + 1)
                 pieces.append(stack if whole else self.call(operator.getitem, stack, part_of, like=like))
         return pieces[0] if len(pieces) == 1 else self.call(np.concatenate, pieces, like=like)
 
-    def _joined(self, op: Call) -> Variable | None:
+    def _joined(self, op: Call) -> Variable | Elements | None:
         """``np.stack`` of many elements of stacks."""
         names = op.args[0]
-        elements = [isinstance(x, Variable) and isinstance(self._env[x.id], Element) for x in names]
-        if sum(elements) < 2 or any(self._tape.type_of(x).dtype != op.type.dtype for x in names):  # type: ignore[union-attr]
+        elements = [new for x in names if isinstance(x, Variable) and isinstance(new := self._env[x.id], Element)]
+        if len(elements) < 2 or any(self._tape.type_of(x).dtype != op.type.dtype for x in names):  # type: ignore[union-attr]
             return None
+        stack, start = elements[0].stack, elements[0].index
+        if elements == [Element(stack, start + k) for k in range(len(names))] and len(names) < self._extent(stack):
+            return Elements(stack, start, start + len(names))
         return self.stacked(names, op)
+
+    def _whole(self, names: Sequence[Any]) -> Variable | None:
+        """The stack that arrays are the elements of, one behind the other, if they are."""
+        parts = [self._env[x.id] for x in names]
+        stack = parts[0].stack if isinstance(parts[0], Elements) else None
+        end = 0
+        for part in parts:
+            if not isinstance(part, Elements) or part.stack != stack or part.start != end:
+                return None
+            end = part.stop
+        return stack if stack is not None and end == self._extent(stack) else None
+
+    def _extent(self, stack: Variable) -> int:
+        return self._out.tape[stack].type.shape[0]  # type: ignore[union-attr]
 
     # what is asked for while a loop is written
 
@@ -193,7 +224,7 @@ class Rolling:
         """Of which turns something is read outside of a run, by places."""
         return self._uses[aligned.run.start]
 
-    def give(self, old: Variable, new: Variable | Element) -> None:
+    def give(self, old: Variable, new: Variable | Element | Elements) -> None:
         """An old variable has a new name."""
         self._env[old.id] = new
 
@@ -219,6 +250,11 @@ class Rolling:
         if value is None and self._current is not None:
             raise UnfitError(self._current)
         return value
+
+
+def _is_concatenation(op: Call) -> bool:
+    of_list = len(op.args) == 1 and type(op.args[0]) is list and all(isinstance(x, Variable) for x in op.args[0])
+    return original(op.fn) is original(np.concatenate) and of_list and not op.kwargs
 
 
 def _is_stack(op: Call) -> bool:

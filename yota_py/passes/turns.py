@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +19,21 @@ from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .adjoint import primitive_loop
-from .align import Aligned, Carried, Each, Invariant, Leaf, Local, Static, UnalignedError
+from .align import (
+    Aligned,
+    Carried,
+    Each,
+    Invariant,
+    Leaf,
+    Local,
+    Static,
+    UnalignedError,
+    evenly,
+    leaves_of_parts,
+    written_out,
+)  # fmt: skip
 from .repeats import refilled
-from .rolling import Element, Rolling, UnfitError
+from .rolling import Element, Elements, Rolling, UnfitError
 
 MAX_BYTES = 2**26  # of what is computed for all turns in front of a loop
 MAX_WINDOW, MAX_COPIED = 64, 256  # elements of overlapping slices, and of listed arrays, which are copied to a stack
@@ -31,8 +42,11 @@ MAX_WINDOW, MAX_COPIED = 64, 256  # elements of overlapping slices, and of liste
 def write_loop(rolling: Rolling, aligned: Aligned) -> None:
     """Write a run to the new tape."""
     turns = _Turns(rolling, aligned)
-    turns.sort()
-    turns.write()
+    try:
+        turns.sort()
+        turns.write()
+    except UnalignedError:  # something is wanted of a turn that nobody has recorded
+        raise UnfitError(aligned) from None
 
 
 class _Turns:
@@ -65,11 +79,7 @@ class _Turns:
                 self.body.append(place)
 
     def value(self, place: int, turn: int) -> Any:
-        """What an operation has given. Raises ``UnfitError`` if nobody knows."""
-        try:
-            return self.rolling.value(self.aligned.var(place, turn))
-        except UnalignedError:
-            raise UnfitError(self.aligned) from None
+        return self.rolling.value(self.aligned.var(place, turn))
 
     def values(self, place: int) -> list[Any]:
         return [self.value(place, turn) for turn in range(self._run.recorded)]
@@ -116,19 +126,19 @@ class _Turns:
         if not is_basic(op.args[1]) or op.kwargs or len(op.args) != 2:
             return None
         base, parts = self.outside(leaves[0]), [*op.args[1]] if isinstance(op.args[1], tuple) else [op.args[1]]
-        places = _leaves_of_parts(parts, leaves[1:])
+        places = leaves_of_parts(parts, leaves[1:])
         varying = [i for i, part in enumerate(places) if any(isinstance(leaf, Each) for leaf in part)]
         shape = self.rolling.type_of(base).shape
         if not varying:
             return None
         if any(len(places[i]) > 1 for i in varying):  # bounds of slices
             return self._windows(op, base, parts, places)
-        parts, places, varying = _written_out(parts, places, varying, len(shape))
+        parts, places, varying = written_out(parts, places, varying, len(shape))
         extents, dims = [], iter(shape)
         for part in parts:
             extents.append(next(dims) if part is not None else 1)
         indices = {i: [int(k) % extents[i] for k in places[i][0].values] for i in varying}  # type: ignore[union-attr]
-        if len(varying) == 1 and (cut := _evenly(indices[varying[0]])) is not None:
+        if len(varying) == 1 and (cut := evenly(indices[varying[0]])) is not None:
             at = varying[0]
             index: Any = tuple(cut if i == at else part for i, part in enumerate(parts)) if len(parts) > 1 else cut
             whole = at == 0 and cut == slice(0, shape[0], 1) and all(part == slice(None) for part in parts[1:])
@@ -204,13 +214,32 @@ class _Turns:
     def write(self) -> None:
         """Write the loop, and say where everything is found that is read of it."""
         uses = self.rolling.uses(self.aligned)
-        for known in (self.same, self._stacks):
-            for place, new in known.items():
-                for turn in uses.get(place, ()):
-                    self.rolling.give(self.aligned.var(place, turn),
-                                       new if known is self.same else Element(new, turn))  # fmt: skip
+        for place, new in self.same.items():
+            for turn in uses.get(place, ()):
+                self.rolling.give(self.aligned.var(place, turn), new)
+        for place, new in self._stacks.items():
+            self.give_stack(place, new, uses.get(place, ()))
         if self.body:
             _Body(self, {place: uses[place] for place in self.body if place in uses}).write()
+
+
+    def give_stack(self, place: int, new: Variable, turns: Iterable[int]) -> None:
+        """What an operation has given in these turns, and perhaps in others, is found in a stack."""
+        for turn in turns:
+            if turn < self._run.recorded or (place, turn) in self.aligned.said:
+                self.rolling.give(self.aligned.var(place, turn), Element(new, turn))
+        if place in self.aligned.outputs:
+            self.rolling.give(self.aligned.outputs[place], Elements(new, self._run.recorded, self._run.turns))
+
+    def stack_of_values(self, place: int) -> Any:
+        """What an operation has given in all turns."""
+        recorded = original(np.stack)(self.values(place))
+        if not self._run.said:
+            return recorded
+        said = self.rolling.value(self.aligned.outputs[place]) if place in self.aligned.outputs else None
+        if said is None:
+            raise UnfitError(self.aligned)  # nobody knows
+        return original(np.concatenate)([recorded, said])
 
 
 class _Body:
@@ -235,14 +264,13 @@ class _Body:
         finals = [place for place in places if self._uses.get(place) == {last}]
         outputs = [place for place in places if place in self._uses and place not in finals]
         kept = [place for place in finals if (place, 1) not in self._carried]
-        of_arrays = all(isinstance(self._op(place).type, ArrayType) for place in (*finals, *outputs))
-        if not of_arrays or (outputs and self._run.said):
+        if not all(isinstance(self._op(place).type, ArrayType) for place in (*finals, *outputs)):
             raise UnfitError(self._aligned)  # of a structure, parts are read
         for place in kept:
             self._carried[place, 1] = self._rolling.constant(_nothing(self._op(place).type))
         self._write_body(places, outputs)
         values = [self._turns.value(place, self._run.turns - lag) for place, lag in self._carried]
-        values += [original(np.stack)(self._turns.values(place)) for place in outputs]
+        values += map(self._turns.stack_of_values, outputs)
         args = (*self._carried.values(), *self._stacked.values(), *self._invariants)
         body = self._rolling.roll(self._recorder).tape  # there may be loops in it
         loop = Loop(body, len(self._carried), len(self._stacked), self._run.turns, values=tuple(values))
@@ -253,8 +281,11 @@ class _Body:
         for i, (place, lag) in enumerate(names):
             if (lag == 1 and place in finals) or lag == 0:
                 new = self._rolling.append(Call(getfield, (result, i), {}, typeof(values[i])), values[i])
-                for turn in self._uses[place]:
-                    self._rolling.give(self._aligned.var(place, turn), Element(new, turn) if lag == 0 else new)
+                if lag == 0:
+                    self._turns.give_stack(place, new, self._uses[place])
+                else:
+                    for turn in self._uses[place]:
+                        self._rolling.give(self._aligned.var(place, turn), new)
 
     def _op(self, place: int) -> Operation:
         return self._rolling.op(self._aligned.var(place, 0))
@@ -342,36 +373,6 @@ def _nothing(t: Any) -> Any:
     """A value that nobody reads."""
     zero = zeros_like(t)
     return zero.item() if t.kind == "python" else zero
-
-
-def _leaves_of_parts(parts: Sequence[Any], leaves: Sequence[Leaf]) -> list[list[Leaf]]:
-    """The leaves of each part of an index."""
-    rest = iter(leaves)
-    return [[next(rest) for _ in range(3 if type(part) is slice else 1)] for part in parts]
-
-
-def _written_out(
-    parts: Sequence[Any], places: list[list[Leaf]], varying: list[int], ndim: int
-) -> tuple[list[Any], list[list[Leaf]], list[int]]:
-    """An index with a part for each dimension: instead of an ellipsis, and at its end, whole ones."""
-    given = [i for i, part in enumerate(parts) if part is Ellipsis]
-    at = given[0] if given else len(parts)
-    whole = [slice(None)] * (ndim - sum(part is not None and part is not Ellipsis for part in parts))
-    skip = len(whole) - len(given)
-    return (
-        [*parts[:at], *whole, *parts[at + len(given) :]],
-        [*places[:at], *([] for _ in whole), *places[at + len(given) :]],
-        [i if i < at else i + skip for i in varying],
-    )
-
-
-def _evenly(indices: list[int]) -> slice | None:
-    """A slice that takes these; ``None`` if they are not evenly spaced."""
-    step = indices[1] - indices[0]
-    if step == 0 or any(b - a != step for a, b in itertools.pairwise(indices)):
-        return None
-    stop = indices[-1] + (1 if step > 0 else -1)
-    return slice(indices[0], stop if stop >= 0 else None, step)
 
 
 def _is_double(t: Any) -> bool:

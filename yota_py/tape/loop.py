@@ -25,6 +25,16 @@ COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of t
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """What is before a loop that goes on with it: turns of ``period`` operations each, and then operations for the
+    loop itself, ``between`` them. Outputs are of the operations at these ``places`` in a turn."""
+
+    period: int
+    between: int = 0
+    places: tuple[int, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Loop:
     """``loop(*carried, *stacked, *invariants) -> (*carried, *outputs)``.
@@ -41,8 +51,8 @@ class Loop:
 
     Of a loop that is ``lowered``, the body is made of primitives that kernels run. ``decisions`` is the count of
     numbered guards in a turn. ``entry`` is what is known of it as a primitive; ``values`` are its results where it was
-    recorded, as long as they are wanted; ``played_by`` is a body, and what a player runs it with. A loop that
-    ``continues`` what is before it on the tape goes on with turns of so many operations.
+    recorded, as long as they are wanted; ``played_by`` is a body, and what a player runs it with. A loop
+    ``continues`` turns that are before it on the tape.
     """
 
     __name__ = "loop"
@@ -61,7 +71,7 @@ class Loop:
     entry: Any = None
     values: tuple[Any, ...] | None = None
     played_by: Any = None
-    continues: int = 0
+    continues: Continued | None = None
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """Run it turn by turn, with NumPy; on traced values, it is one operation."""

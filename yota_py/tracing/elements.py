@@ -86,6 +86,22 @@ def put_noted(x: Tracer) -> None:
     x._point_to(new)
 
 
+def put_rows(x: Tracer, cut: slice, rows: Any) -> None:
+    """``x[cut] = rows``, after what was noted one by one."""
+    noted, trace, n = x._noted, x._ledger, x._value.shape[0]
+    before = [*range(n)[: cut.start or 0]]
+    with state.unwatched:
+        if cut.step is None and cut.stop == n and [*noted] == [(k,) for k in before] and len(before) > 1:
+            first = trace.record(np.stack, ([*noted.values()],), {})
+            new = trace.record(np.concatenate, ([first, rows],), {})
+        else:
+            x._current()
+            new = trace.record(setitem, (_before(x), cut, rows), {})
+    x._noted = None
+    x._mark_written()
+    x._point_to(new)
+
+
 def _before(x: Tracer) -> Tracer:
     """What stands for an array as it is without what was noted."""
     return make_tracer(x._ledger, x._var, x._value)

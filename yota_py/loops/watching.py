@@ -1,0 +1,255 @@
+"""Loops of Python over ``range``: once a turn is known, those that are left are one operation.
+
+When a tape has become long, the frames that record it are looked at where their ``for`` loops begin a turn. If a turn
+has changed nothing but traced values, and the turn's number is the position of elements that are read or assigned and
+nothing else (``heads.py``), all others do the same: the one that was recorded last becomes the body of a loop, whose
+results become the values of the local variables, and the iterator is run through. Otherwise Python goes on as ever.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from _thread import get_ident
+from collections import Counter, deque
+from collections.abc import Container, Sequence
+from copy import copy
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import is_traced
+from ..base.iterators import no_frames, on_stack
+from ..base.ownership import is_library_frame, is_ours, users_frame
+from ..base.settings import config
+from ..base.unwinding import state
+from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
+from ..tape.loop import Continued, decisions
+from ..tape.operations import Call, Variable
+from ..tracing.elements import put_rows
+from ..tracing.tracer import make_tracer
+from ..tracing.traces import LONG, Trace, long_tapes
+from .closed import OpenError
+from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, is_followed
+from .heads import Head, heads
+from .once import Once
+
+MAX_TRIES = 3  # at one loop that is not as it should be
+MAX_LOOKS = 1000  # at lines that begin
+MAX_FRAMES = 16
+MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
+_RANGE = type(iter(range(0)))
+
+
+def look(trace: Trace) -> None:
+    """Look at the frames that record a trace, until loops of theirs have been ended or nothing comes of it."""
+    if trace.watched or not config.roll or state.traces != [trace] or trace.thread != get_ident():
+        return
+    if sys.gettrace() in (None, no_frames) and (frames := _frames()):
+        trace.watched = True
+        Watch(trace, frames)
+
+
+long_tapes.append(look)
+
+
+def _frames() -> list[FrameType]:
+    """The running frames of the user's in which there are loops and that nobody else follows."""
+    found: list[FrameType] = []
+    frame = users_frame(sys._getframe(1))
+    while frame is not None and len(found) < MAX_FRAMES and not is_ours(frame):
+        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code) and _computes(frame):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def _computes(frame: FrameType) -> bool:
+    try:
+        check_code(frame)
+    except OpenError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A turn begins: the loop's iterator, how many turns are ``left``, the length of the tape, the frame's state."""
+
+    iterator: Any
+    left: int
+    length: int
+    state: State
+
+    def follows(self, before: Moment) -> bool:
+        """Whether there was one turn of one loop in between."""
+        return self.iterator is before.iterator and self.left == before.left - 1 and self.length > before.length
+
+
+class Watch:
+    """What is seen of frames at the heads of their loops, until they return."""
+
+    def __init__(self, trace: Trace, frames: list[FrameType]) -> None:
+        self._trace, self._frames = trace, frames
+        self._looks = 0
+        self._seen: dict[tuple[int, int], Moment] = {}
+        self._tries: Counter[tuple[int, int]] = Counter()
+        for frame in frames:
+            frame.f_trace = self._hear
+        if sys.gettrace() is None:
+            sys.settrace(no_frames)
+
+    def _hear(self, frame: FrameType, event: str, arg: Any) -> None:
+        """The trace function of the frames; what it returns has no meaning but at a call."""
+        if event == "return":
+            self._leave(frame)
+        elif event == "line":
+            self._looks += 1
+            if self._looks > MAX_LOOKS or state.traces != [self._trace]:
+                for other in [*self._frames]:
+                    self._leave(other)
+            elif (head := heads(frame.f_code).get(frame.f_lasti)) is not None:
+                self._meet(frame, head)
+
+    def _leave(self, frame: FrameType) -> None:
+        """Hear of a frame no more."""
+        frame.f_trace = None
+        self._frames.remove(frame)
+        if not self._frames:
+            self._seen.clear()
+            self._trace.watched = False
+            if sys.gettrace() is no_frames and not state.hears:
+                sys.settrace(None)
+
+    def _meet(self, frame: FrameType, head: Head) -> None:
+        """A turn begins."""
+        key, iterator = (id(frame), head.offset), on_stack(frame, head.depth, _RANGE)
+        before = self._seen.pop(key, None)
+        if iterator is None or operator.length_hint(iterator) < LEAST_TURNS or self._tries[key] >= MAX_TRIES:
+            return
+        try:
+            now_state = State(frame, but=head.name, written=[name for name, _ in head.written])
+            now = Moment(iterator, operator.length_hint(iterator), len(self._trace.tape), now_state)
+            if before is not None and now.follows(before) and self._end(frame, head, before, now):
+                self._trace.look_at = len(self._trace.tape) + LONG
+            else:
+                self._seen[key] = now
+        except Exception:  # any: Python goes on as ever
+            self._tries[key] += 1
+
+    def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
+        """Let the turns that are left be one operation. Returns whether they are."""
+        trace, turns, start = self._trace, now.left, before.length
+        period = len(trace.tape) - start
+        if not pays(turns, period) or not are_alike(trace.tape, start):
+            return False
+        positions = Positions(now.iterator, turns)
+        arrays: list[Any] = [now.state.values.get(name) for name in head.read]
+        if not all(is_traced(x) and isinstance(x, np.ndarray) and is_followed(x) for x in arrays):
+            raise UnlikeError  # of others, elements are plain numbers, of which nobody knows where they come from
+        rows = positions.rows(trace, start, {x._current()[0] for x in arrays})
+        carried = carried_by(before.state, now.state, rows)
+        outputs = positions.written(before.state, now.state, head.written)
+        cuts = [positions.cut(distance, len(now.state.values[name])) for name, distance in head.written]
+        turn = Turn(trace, start, carried, rows, [*outputs.values()], first=start - period)
+        if not (carried or outputs) or not all(map(is_of_numbers, turn.types)):
+            raise UnlikeError
+        decided = turns * sum(1 for _ in decisions(op for _, op in turn.ops))
+        if decided > MAX_DECISIONS or any(trace[x] is None for x in turn.invariants):
+            raise UnlikeError
+        given = {var: value for value, var in now.state.traced}
+        captured = [make_tracer(trace, x, trace[x]) for x in turn.invariants]
+        length = len(trace.tape)
+        stacked = [row.stack() for row in rows.values()]
+        places = tuple(x.id - 1 - start for x in outputs.values())
+        continued = Continued(period, len(trace.tape) - length, places)
+        once = Once(turn.body(), captured)
+        results = once.run([given[x] for x in carried.values()], stacked, turns, continues=continued)
+        if results is None:
+            raise UnlikeError
+        trace.decisions += decided
+        found = dict(zip(carried.values(), results, strict=False))
+        for name, cut, stack in zip(outputs, cuts, results[len(carried) :], strict=True):
+            put_rows(now.state.values[name], cut, stack)
+        found |= {x: row.last() for x, row in rows.items() if x in now.state.variables}
+        (last,) = deque(now.iterator, maxlen=1)
+        assign(frame, now.state.values, found, {} if head.name is None else {head.name: last})
+        return True
+
+
+class Positions:
+    """The positions of elements in the turns that are left: the turn's number, and so far from it."""
+
+    def __init__(self, iterator: Any, turns: int) -> None:
+        ahead = copy(iterator)
+        self._first, second = next(ahead), next(ahead)
+        self._step = second - self._first
+        self._last = self._first + self._step * (turns - 1)
+        self._now = self._first - self._step
+
+    def rows(self, trace: Trace, start: int, arrays: Container[Variable]) -> dict[Variable, Rows]:
+        """The operations of the turn from ``start`` on that take an element out of ``arrays``, another one than in the
+        turn before. Raises ``UnlikeError`` if turns differ in other numbers."""
+        tape, found, period = trace.tape, {}, len(trace.tape) - start
+        for i, (op, before) in enumerate(zip(tape.ops[start:], tape.ops[start - period : start], strict=True), start):
+            if not isinstance(op, Call) or not isinstance(before, Call):
+                continue
+            now, then = (leaves_of([*x.args, *x.kwargs.values()], []) for x in (op, before))
+            others = [(a, b) for a, b in zip(now, then, strict=True) if not isinstance(a, Variable)]
+            if all(type(a) is type(b) and (a is b or repr(a) == repr(b)) for a, b in others):
+                continue
+            base, *index = op.args
+            is_row = op.fn is operator.getitem and not op.kwargs and len(index) == 1 and type(index[0]) is int
+            if not is_row or base not in arrays or base != before.args[0] or index[0] - before.args[1] != self._step:
+                raise UnlikeError
+            found[Variable(i + 1)] = self._rows(trace, base, index[0] - self._now)
+        return found
+
+    def _rows(self, trace: Trace, base: Variable, distance: int) -> Rows:
+        if trace[base] is None:  # which is large
+            raise UnlikeError
+        array = make_tracer(trace, base, trace[base])
+        return Rows(array, self.cut(distance, array.shape[0]), self._last + distance)
+
+    def cut(self, distance: int, extent: int) -> slice:
+        """A slice of as many elements. Raises ``UnlikeError`` if there are not so many."""
+        first, last = self._first + distance, self._last + distance
+        if not (0 <= first < extent and 0 <= last < extent):
+            raise UnlikeError
+        stop = last + (1 if self._step > 0 else -1)
+        return slice(first, None if stop < 0 else stop, None if self._step == 1 else self._step)
+
+    def written(self, before: State, now: State, assignments: Sequence[tuple[str, int]]) -> dict[str, Variable]:
+        """The variables that the last turn has assigned to elements of arrays, by their names."""
+        found = {}
+        for name, distance in assignments:
+            array, known = now.values[name], before.notes[name]
+            (key,) = now.notes[name].keys() - known.keys() or ((),)
+            if len(now.notes[name]) != len(known) + 1 or key != (self._now + distance,):
+                raise UnlikeError
+            value = array._noted[key]
+            if not is_traced(value):
+                raise UnlikeError
+            found[name] = value._current()[0]
+        if len({*found.values()}) < len(found):
+            raise UnlikeError
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Elements of an array, one for each turn that is left."""
+
+    array: Any
+    cut: slice
+    position: int  # of the last one
+
+    def stack(self) -> Any:
+        """All of them."""
+        return self.array[self.cut]
+
+    def last(self) -> Any:
+        """That of the last turn."""
+        return self.array[self.position]
