@@ -191,6 +191,25 @@ def overwriting(x: Any) -> Any:
     return np.sum(kept["x"])
 
 
+def captured(x: Any) -> Any:
+    def twice() -> Any:
+        return 2.0 * x
+
+    for _ in range(N):
+        x = 0.99 * x + 0.01 * np.cos(twice())
+    return np.sum(twice() * x)
+
+
+def in_a_closure(x: Any) -> Any:
+    def run() -> Any:
+        y = x
+        for _ in range(N):
+            y = 0.99 * y + 0.01 * x
+        return y
+
+    return np.sum(run())
+
+
 def of_one_name(x: Any) -> Any:
     for i in range(N):
         x = 0.99 * x
@@ -202,7 +221,7 @@ def of_one_name(x: Any) -> Any:
 SAID = {
     f.__name__: f
     for f in (euler, pair, lagged, helped, one_line, downwards, deciding, left_early, between, in_tuples, systems,
-              after_a_choice, overwriting)
+              after_a_choice, overwriting, captured, in_a_closure)
 }  # fmt: skip
 
 
@@ -622,7 +641,35 @@ def by_another_iterator(x: Any) -> Any:
     return np.sum(x)
 
 
+def of_a_comprehension(x: Any) -> Any:
+    made = [(x := 0.99 * x + 0.01) for _ in range(N)]
+    return np.sum(np.stack(made)) + np.sum(x)
+
+
+def of_a_comprehension_of_a_dict(x: Any) -> Any:
+    made = {0: (x := 0.99 * x + 0.01) for _ in range(N)}  # noqa: B035
+    return np.sum(made[0]) + np.sum(x)
+
+
+def by_special_attributes(x: Any) -> Any:
+    def step(x: Any) -> Any:
+        return 0.99 * x
+
+    step.__dict__["count"] = 0
+    for _ in range(N):
+        x = step(x)
+        step.__dict__.update(count=step.__dict__["count"] + 1)
+    return np.sum(x) * step.__dict__["count"]
+
+
+def with_inner_comprehensions(x: Any) -> Any:
+    for _ in range(N):
+        x = 0.99 * x + 0.001 * sum([x[k] for k in range(2)])
+    return np.sum(x)
+
+
 RECORDED = [
+    of_a_comprehension, of_a_comprehension_of_a_dict, by_special_attributes,
     counting, counted_in_a_cell, collecting, filling, filling_elsewhere, in_place, attributes, outside,
     noting, nonlocally, growing, of_a_list, looking_up, with_generators, by_another_iterator,
 ]  # fmt: skip
@@ -640,6 +687,22 @@ def test_what_a_turn_does_outside_happens_in_each(mode: str) -> None:
     assert HELD["count"] == N
     grad(noting, np.ones(2))
     assert len(NOTES) == N
+
+
+def test_comprehensions_in_turns(mode: str) -> None:
+    agrees(with_inner_comprehensions, np.array([0.3, 0.4]))
+
+
+def test_floating_point_errors_are_raised(mode: str) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3 * N):
+            x = x * 2.0
+        return np.sum(x)
+
+    with np.errstate(all="raise"):
+        for _ in range(2):
+            with pytest.raises(FloatingPointError):
+                grad(f, np.ones(2))
 
 
 def test_draws_happen_in_each_turn() -> None:

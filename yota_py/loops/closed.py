@@ -37,6 +37,7 @@ _FORBIDDEN = frozenset("""
 """.split())
 _GENERATING = frozenset(["YIELD_VALUE", "RETURN_GENERATOR", "SEND"])
 _FAR = frozenset(["tofile", "dump", "setflags", "newbyteorder", "cache_clear"])  # methods that do more than compute
+_NEAR = frozenset(["__name__", "__len__", "__doc__"])  # special attributes through which nobody gets to others
 _BUILTINS = frozenset(map(id, [
     abs, all, any, bool, complex, dict, divmod, enumerate, float, int, isinstance, len, list, map, max, min, pow, range,
     reversed, round, slice, sum, tuple, zip, filter, NotImplemented,
@@ -288,7 +289,7 @@ def _attributes(code: CodeType) -> frozenset[str]:
                 raise OpenError
             if name in ("LOAD_ATTR", "LOAD_METHOD"):
                 found.add(step.argval)
-    if found & _FAR:
+    if found & _FAR or any(name.startswith("__") and name.endswith("__") for name in found - _NEAR):
         raise OpenError
     return frozenset(found)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .frames import depths, is_function
 
+_ADDING = ("LIST_APPEND", "SET_ADD", "MAP_ADD")  # to what is so far down on the stack
 _LOADS = ("LOAD_FAST", "LOAD_DEREF")
 
 
@@ -69,6 +70,9 @@ def _head(code: CodeType, offset: int, name: str, body: Sequence[_Step]) -> Head
     """What a loop does with its variable; ``None`` if that is more than to read and to assign elements."""
     uses = [i for i, step in enumerate(body) if step.value == name and "_FAST" in step.name]
     depth = depths(code)[offset] - 1
+    added = (depths(code).get(step.offset, 0) - 1 - int(str(step.value)) for step in body if step.name in _ADDING)
+    if any(place <= depth for place in added):
+        return None  # that of a comprehension, which has what it makes on the stack
     if name in code.co_cellvars or any(step.value == name and "_FAST" not in step.name for step in body):
         return None
     if uses and all(body[i].name == "STORE_FAST" for i in uses):

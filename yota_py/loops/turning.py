@@ -19,6 +19,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
+from ..base.floating import raises_errors
 from ..base.ownership import users_frame
 from ..base.settings import config
 from ..base.types import ArrayType
@@ -51,6 +52,8 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     """What a condition is when the loop has ended that it is asked in; ``None`` if it is to be asked as ever."""
     frame = users_frame(sys._getframe(1))
     if frame is None or state.traces != [trace] or not config.roll or not _stands_alone(frame.f_code, frame.f_lasti):
+        return None
+    if trace.sets_errors or raises_errors():
         return None
     key, length = (id(frame), frame.f_lasti), len(trace.tape)
     seen = trace.turning.pop(key, None)  # it has the frame, so that no other one has its identity

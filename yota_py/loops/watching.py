@@ -13,6 +13,7 @@ import sys
 from _thread import get_ident
 from collections import Counter, deque
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from types import FrameType
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import is_traced
+from ..base.floating import raises_errors
 from ..base.iterators import no_frames, on_stack
 from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
@@ -47,9 +49,12 @@ def look(trace: Trace) -> None:
     """Look at the frames that record a trace, until loops of theirs have been ended or nothing comes of it."""
     if trace.watched or not config.roll or state.traces != [trace] or trace.thread != get_ident():
         return
-    if sys.gettrace() in (None, no_frames) and (frames := _frames()):
-        trace.watched = True
-        Watch(trace, frames)
+    if sys.gettrace() not in (None, no_frames) or trace.sets_errors or raises_errors():
+        return
+    with suppress(Exception):  # any: Python goes on as ever
+        if frames := _frames():
+            trace.watched = True
+            Watch(trace, frames)
 
 
 long_tapes.append(look)
@@ -108,7 +113,7 @@ class Watch:
         elif event == "line":
             self._looks += 1
             if self._looks > MAX_LOOKS or state.traces != [self._trace]:
-                for other in [*self._frames]:
+                for other in self._frames:
                     self._leave(other)
             elif (head := heads(frame.f_code).get(frame.f_lasti)) is not None:
                 self._meet(frame, head)
@@ -116,7 +121,7 @@ class Watch:
     def _leave(self, frame: FrameType) -> None:
         """Hear of a frame no more."""
         frame.f_trace = None
-        self._frames.remove(frame)
+        self._frames = [other for other in self._frames if other is not frame]
         if not self._frames:
             self._seen.clear()
             self._trace.watched = False
