@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -344,8 +345,40 @@ def in_lists(x: Any, y: Any) -> Any:
     return total + np.sum(h[0] * h[1]) + s["sum"] + len(h)
 
 
+def writing_into_a_row(x: Any, y: Any) -> Any:
+    z = y * 1.0
+    row, kept = x, [x]
+    for i in range(N):
+        row = z[i]
+        kept[0] = z[i + 1]
+        x = 0.99 * x + 0.01 * np.sin(row)
+    row[0] = 100.0
+    kept[0][1] = x[0]
+    return np.sum(z) + np.sum(x)
+
+
+def writing_under_a_row(x: Any, y: Any) -> Any:
+    z = y * 1.0
+    for i in range(N):
+        row = z[i]
+        x = 0.99 * x + 0.01 * np.sin(row)
+    z[N - 1] = 3.0 * x
+    return np.sum(row) + np.sum(x)
+
+
+def assigning_in_branches(x: Any, y: Any) -> Any:
+    err = np.zeros(N)
+    for i in range(N):
+        if x[0] < 1e9:
+            err[i] = x[0] * y[i, 0] if False else np.sum(x * y[i])
+        else:
+            err[i] = np.sum(x)
+    return np.sum(err**2)
+
+
 OVER_POSITIONS = [
-    reading, backwards, assigning_rows, assigning_downwards, keeping_rows, in_lists,
+    writing_into_a_row, writing_under_a_row, reading, backwards, assigning_rows, assigning_downwards, keeping_rows,
+    in_lists,
 ]  # fmt: skip
 
 
@@ -493,7 +526,7 @@ def assigned_constants(x: Any, y: Any) -> Any:
 @pytest.mark.parametrize("f", [
     before_the_beginning, by_a_plain_list, by_a_plain_array, by_both, by_a_global_array,
     by_traced_numbers, of_two_arrays, reading_what_is_assigned, assigning_twice,
-    reading_late, numbered, seen_by_another_name, written_at_once, assigned_constants, assigning,
+    reading_late, assigning_in_branches, numbered, seen_by_another_name, written_at_once, assigned_constants, assigning,
 ])  # fmt: skip
 def test_other_positions(f: Callable[..., Any]) -> None:
     agrees(f, np.array([0.3, 0.4]), SERIES)
@@ -703,6 +736,38 @@ def test_floating_point_errors_are_raised(mode: str) -> None:
         for _ in range(2):
             with pytest.raises(FloatingPointError):
                 grad(f, np.ones(2))
+
+
+def test_warnings_come_from_their_lines() -> None:
+    y = np.abs(np.random.default_rng(0).normal(size=300))
+    y[200:] *= -1.0
+
+    def f(p: Any, y: Any) -> Any:
+        s = p * 1.0
+        for i in range(len(y)):
+            s = 0.99 * s + np.log(p * y[i])
+        return s
+
+    def g(a: Any) -> Any:
+        x = a
+        while x > -3.0:
+            x = x - 0.1 + 0.0 * np.log(x)
+        return x
+
+    for call in (lambda: grad(f, 0.5, y), lambda: grad(g, 2.0)):
+        config.compile = "never"
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            call()
+        config.roll = False
+        try:
+            with warnings.catch_warnings(record=True) as want:
+                warnings.simplefilter("always")
+                call()
+        finally:
+            config.roll = True
+        assert len(told) == len(want) > 0
+        assert {w.filename for w in told} == {__file__}
 
 
 def test_draws_happen_in_each_turn() -> None:

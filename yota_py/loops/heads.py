@@ -97,6 +97,9 @@ def _head(code: CodeType, offset: int, name: str, body: Sequence[_Step]) -> Head
             return None
     if kept & {*code.co_cellvars, *code.co_freevars}:  # others may read it
         return None
+    written = [*dict.fromkeys(written)]  # perhaps in several branches
+    if len(kept) < len(written):
+        return None
     return Head(offset, depth, name, frozenset(read), tuple(written))
 
 

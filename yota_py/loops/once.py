@@ -49,7 +49,9 @@ class Once:
         while True:
             loop = primitive_loop(Loop(self._body, len(carried), 0, most, until=True))
             args = (*carried, *self._captured)
-            if (results := _recorded(loop, args)) is None:
+            with strict():
+                results = _recorded(loop, args)
+            if results is None:
                 return None
             *carried, count = results
             if count < most:  # a decision, as all that is asked of traced numbers
@@ -66,6 +68,13 @@ class Once:
         loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every, continues=continues))
         args = (*carried, *stacked, *self._captured)
         return _recorded(loop, args)
+
+
+def strict() -> np.errstate:
+    """A block in which overflow and the like raise an exception where NumPy would warn: the turn that has it is to warn
+    at its own line."""
+    kinds: Any = {kind: "raise" for kind, does in np.geterr().items() if does in ("warn", "print")}
+    return np.errstate(**kinds)
 
 
 def _recorded(loop: Loop, args: Sequence[Any]) -> Sequence[Any] | None:

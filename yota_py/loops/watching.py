@@ -12,7 +12,7 @@ import operator
 import sys
 from _thread import get_ident
 from collections import Counter, deque
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from ..tracing.traces import LONG, Trace, long_tapes
 from .closed import OpenError
 from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, is_followed
 from .heads import Head, heads
-from .once import Once
+from .once import Once, strict
 
 MAX_TRIES = 3  # at one loop that is not as it should be
 MAX_LOOKS = 1000  # at lines that begin
@@ -154,7 +154,7 @@ class Watch:
         arrays: list[Any] = [now.state.values.get(name) for name in head.read]
         if not all(is_traced(x) and isinstance(x, np.ndarray) and is_followed(x) for x in arrays):
             raise UnlikeError  # of others, elements are plain numbers, of which nobody knows where they come from
-        rows = positions.rows(trace, start, {x._current()[0] for x in arrays})
+        rows = positions.rows(trace, start, {x._current()[0]: x for x in arrays})
         carried = carried_by(before.state, now.state, rows)
         outputs = positions.written(before.state, now.state, head.written)
         cuts = [positions.cut(distance, len(now.state.values[name])) for name, distance in head.written]
@@ -171,7 +171,8 @@ class Watch:
         places = tuple(x.id - 1 - start for x in outputs.values())
         continued = Continued(period, len(trace.tape) - length, places)
         once = Once(turn.body(), captured)
-        results = once.run([given[x] for x in carried.values()], stacked, turns, continues=continued)
+        with strict():
+            results = once.run([given[x] for x in carried.values()], stacked, turns, continues=continued)
         if results is None:
             raise UnlikeError
         trace.decisions += decided
@@ -194,7 +195,7 @@ class Positions:
         self._last = self._first + self._step * (turns - 1)
         self._now = self._first - self._step
 
-    def rows(self, trace: Trace, start: int, arrays: Container[Variable]) -> dict[Variable, Rows]:
+    def rows(self, trace: Trace, start: int, arrays: Mapping[Variable, Any]) -> dict[Variable, Rows]:
         """The operations of the turn from ``start`` on that take an element out of ``arrays``, another one than in the
         turn before. Raises ``UnlikeError`` if turns differ in other numbers."""
         tape, found, period = trace.tape, {}, len(trace.tape) - start
@@ -209,14 +210,9 @@ class Positions:
             is_row = op.fn is operator.getitem and not op.kwargs and len(index) == 1 and type(index[0]) is int
             if not is_row or base not in arrays or base != before.args[0] or index[0] - before.args[1] != self._step:
                 raise UnlikeError
-            found[Variable(i + 1)] = self._rows(trace, base, index[0] - self._now)
+            distance, array = index[0] - self._now, arrays[base]
+            found[Variable(i + 1)] = Rows(array, self.cut(distance, array.shape[0]), self._last + distance)
         return found
-
-    def _rows(self, trace: Trace, base: Variable, distance: int) -> Rows:
-        if trace[base] is None:  # which is large
-            raise UnlikeError
-        array = make_tracer(trace, base, trace[base])
-        return Rows(array, self.cut(distance, array.shape[0]), self._last + distance)
 
     def cut(self, distance: int, extent: int) -> slice:
         """A slice of as many elements. Raises ``UnlikeError`` if there are not so many."""
@@ -253,8 +249,9 @@ class Rows:
 
     def stack(self) -> Any:
         """All of them."""
-        return self.array[self.cut]
+        array: Any = make_tracer(self.array._ledger, *self.array._current())
+        return array[self.cut]
 
     def last(self) -> Any:
-        """That of the last turn."""
+        """That of the last turn, which may be a view."""
         return self.array[self.position]
