@@ -407,7 +407,7 @@ def test_observations_are_an_axis(mode: str) -> None:
 def test_second_derivatives_of_positions() -> None:
     x = np.array([0.3, 0.4])
     for f in (reading, assigning_rows):
-        check_grads(f, x, SERIES)
+        check_grads(lambda x, f=f: f(x, SERIES), x)
         check_grads(lambda x, f=f: np.sum(gradient(f)(x, SERIES) ** 2), x)
 
 

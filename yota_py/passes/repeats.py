@@ -58,8 +58,7 @@ def runs(tape: Tape) -> Iterator[Run]:
     proportion to the length of the tape.
     """
     tokens = _tokens(tape)
-    yield from _said(tape, tokens)
-    found = []
+    said, found = [*_said(tape, tokens)], []
     for period in _periods(tokens):
         same = np.flatnonzero(np.diff(np.concatenate([[False], tokens[period:] == tokens[:-period], [False]])))
         for start, stop in zip(same[::2].tolist(), same[1::2].tolist(), strict=True):
@@ -67,7 +66,10 @@ def runs(tape: Tape) -> Iterator[Run]:
             if pays(turns, period):
                 found.append(Run(start, period, turns))
     found.sort(key=lambda run: (run.start - run.stop, run.period))
-    yield from found[:MAX_RUNS]
+    around = [run for run in found if any(run.start <= part.start and part.end <= run.stop for part in said)]
+    yield from around[:MAX_RUNS]  # what is in their turns is seen to when they are loops
+    yield from said
+    yield from [run for run in found if run not in around][:MAX_RUNS]
 
 
 def _said(tape: Tape, tokens: np.ndarray) -> Iterator[Run]:
