@@ -233,8 +233,9 @@ def test_turns_that_are_known_are_one_operation(name: str) -> None:
     assert said(f, x) >= N // 2
 
 
-@pytest.mark.parametrize("f", [euler, lagged, nested, in_tuples])
-def test_second_derivatives(f: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("f", [euler, lagged, in_tuples])
+def test_second_derivatives(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "N", 100)
     x = np.array([0.3, 0.4])
     check_grads(f, x)
     check_grads(lambda x: np.sum(gradient(f)(x) ** 2), x)
@@ -404,7 +405,8 @@ def test_observations_are_an_axis(mode: str) -> None:
     assert len(tape) < 16
 
 
-def test_second_derivatives_of_positions() -> None:
+def test_second_derivatives_of_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "N", 100)
     x = np.array([0.3, 0.4])
     for f in (reading, assigning_rows):
         check_grads(lambda x, f=f: f(x, SERIES), x)
