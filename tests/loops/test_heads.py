@@ -301,7 +301,7 @@ def backwards(x: Any, y: Any) -> Any:
 def assigning(x: Any, y: Any) -> Any:
     err = np.zeros(N)
     for i in range(N):
-        err[i] = y[i, 0] - x[0] * np.exp(-x[1] * y[i, 1]) if False else np.sum(y[i]) - x[0] * np.exp(-x[1])
+        err[i] = y[i, 0] - x[0] * np.exp(-x[1] * y[i, 1])
     return np.sum(err**2)
 
 
@@ -371,7 +371,7 @@ def assigning_in_branches(x: Any, y: Any) -> Any:
     err = np.zeros(N)
     for i in range(N):
         if x[0] < 1e9:
-            err[i] = x[0] * y[i, 0] if False else np.sum(x * y[i])
+            err[i] = np.sum(x * y[i])
         else:
             err[i] = np.sum(x)
     return np.sum(err**2)
@@ -848,7 +848,7 @@ def test_frames_around_the_trace_are_left_alone(mode: str) -> None:
     assert np.all(x < 1.0)
 
 
-def test_interrupts_leave_no_trace_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupts_leave_no_trace_function() -> None:
     def interrupted(x: Any) -> Any:
         for k in range(N):
             x = 0.99 * x

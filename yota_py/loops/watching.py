@@ -65,13 +65,13 @@ def _frames() -> list[FrameType]:
     found: list[FrameType] = []
     frame = users_frame(sys._getframe(1))
     while frame is not None and len(found) < MAX_FRAMES and not is_ours(frame):
-        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code) and _computes(frame):
+        if not is_library_frame(frame) and frame.f_trace is None and heads(frame.f_code) and _only_computes(frame):
             found.append(frame)
         frame = frame.f_back
     return found
 
 
-def _computes(frame: FrameType) -> bool:
+def _only_computes(frame: FrameType) -> bool:
     try:
         check_code(frame)
     except OpenError:

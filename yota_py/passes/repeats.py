@@ -25,7 +25,7 @@ class Run(NamedTuple):
     """So many ``turns`` of ``period`` operations each, of which the first is the one with the index ``start``.
 
     The last of them may have been ``said`` by a loop behind the others, which has not recorded them one by one
-    (``loops/heads.py``); it and its results are so many operations ``behind`` them.
+    (``loops/watching.py``); it and its results are so many operations ``behind`` them.
     """
 
     start: int

@@ -109,7 +109,7 @@ class Trace(Recorder):
         self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
-        self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/heads.py``)
+        self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/watching.py``)
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[int, Status] = {}
