@@ -176,12 +176,16 @@ class Watch:
         if results is None:
             raise UnlikeError
         trace.decisions += decided
-        found = dict(zip(carried.values(), results, strict=False))
-        for name, cut, stack in zip(outputs, cuts, results[len(carried) :], strict=True):
-            put_rows(now.state.values[name], cut, stack)
-        found |= {x: row.last() for x, row in rows.items() if x in now.state.variables}
-        (last,) = deque(now.iterator, maxlen=1)
-        assign(frame, now.state.values, found, {} if head.name is None else {head.name: last})
+        try:
+            found = dict(zip(carried.values(), results, strict=False))
+            for name, cut, stack in zip(outputs, cuts, results[len(carried) :], strict=True):
+                put_rows(now.state.values[name], cut, stack)
+            found |= {x: row.last() for x, row in rows.items() if x in now.state.variables}
+            (last,) = deque(now.iterator, maxlen=1)
+            assign(frame, now.state.values, found, {} if head.name is None else {head.name: last})
+        except Exception:  # any: the frame is neither in this turn nor behind the last
+            trace.refuse("a loop whose end has failed")
+            raise
         return True
 
 
