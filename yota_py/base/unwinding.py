@@ -9,6 +9,7 @@ brought to its end by ``unwinding``.
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +27,9 @@ R = TypeVar("R")
 
 ATTEMPTS = 100  # to bring to an end what is interrupted at it
 
+# The functions of which a profile function hears nothing: it is told of functions in C, not of what a ``partial`` calls.
+getprofile, setprofile = partial(sys.getprofile), partial(sys.setprofile)
+
 
 class _State(threading.local):
     """What a thread is in the midst of: the traces in progress and the changes that are to be changed back, the latest
@@ -42,6 +46,7 @@ class _State(threading.local):
     every: Any = None  # what ``checkpoint`` says of loops
     ending: threading.Event | None = None  # what ends what this thread is at
     unwatched: AbstractContextManager[None] = nullcontext()  # what runs in its block is not the user's code
+    profile: Any = None  # the profile function that hears of calls meanwhile
     # What runs in this one is a function with plain values, of which it is not known what else it does.
     heeding: Callable[[Any], AbstractContextManager[Any]] = nullcontext
 

@@ -12,14 +12,13 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import nullcontext
-from sys import setprofile
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..base.generators import NUMPYS, PYTHONS, fingerprint, put_back, state_of
 from ..base.ownership import is_ours, ours
-from ..base.unwinding import Passing, Uncollected, state
+from ..base.unwinding import Passing, Uncollected, getprofile, setprofile, state
 from ..errors import Abandoned, YotaError
 from ..tracing.draws import BY_LIBRARY
 from ..tracing.traces import Trace
@@ -219,20 +218,17 @@ class _Monitored(Passing):
 
 
 class _Pause:
-    """The block in which nothing is heard, the profile function being switched off; blocks within it have nothing to
-    change.
-
-    The profile function ``hears`` that the block is entered, unless the traced function has set another, which stays.
-    """
+    """The block in which nothing is heard, the ``profile`` function being switched off, unless the traced function has
+    set another, which stays; blocks within it have nothing to change."""
 
     def __init__(self, hearing: Hearing | None = None) -> None:
         self._hearing = hearing
         self.profile: Any = None
-        self.hears = self._is_on = False
+        self._is_on = False
 
     def __enter__(self) -> None:
-        if self.hears:
-            self.hears, self._is_on = False, True
+        if self.profile is not None and getprofile() is self.profile:
+            self._is_on = True
             setprofile(None)
         if self._hearing is not None and self._hearing.hears:
             self._hearing.pause()
@@ -245,9 +241,6 @@ class _Pause:
         if self._is_on:
             self._is_on = False
             setprofile(self.profile)
-
-
-_ENTERS = _Pause.__enter__.__code__
 
 
 class _Heeding(Passing):
@@ -281,9 +274,7 @@ class _Profiled(Passing):
 
         def profile(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "call":
-                if (code := frame.f_code) is _ENTERS:
-                    pause.hears = True
-                elif id(code) not in ours and not is_ours(frame):
+                if id(frame.f_code) not in ours and not is_ours(frame):
                     _follow(captures, hearing, frame)
             elif event == "c_call" and id(frame.f_code) not in ours:
                 _note(captures, arg)
@@ -291,8 +282,6 @@ class _Profiled(Passing):
         def heed(frame: types.FrameType, event: str, arg: Any) -> None:
             if event == "c_call":
                 _note(captures, arg)
-            elif frame.f_code is _ENTERS and event == "call":
-                heeding.hears = True
 
         self._profile, self._heed, self._pause, self._heeding = profile, heed, pause, heeding
         pause.profile, heeding.profile = profile, heed
@@ -300,6 +289,7 @@ class _Profiled(Passing):
     def begin(self) -> None:
         state.unwatched = self._pause
         state.heeding = lambda fn: _Heeding(self._captures, fn, self._heeding, self._heed)
+        state.profile = self._profile
         setprofile(self._profile)
 
     def end(self) -> None:
@@ -307,7 +297,7 @@ class _Profiled(Passing):
             setprofile(None)
         elif not self._captures.given_up:
             self._captures.problems.append("it sets a profiler of its own")
-        state.unwatched, state.heeding = _NOTHING, nullcontext
+        state.unwatched, state.heeding, state.profile = _NOTHING, nullcontext, None
 
 
 def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.containers import mapped
 from ..base.dispatch import are_plain, is_traced
-from ..base.unwinding import state
+from ..base.unwinding import getprofile, setprofile, state
 from .contents import is_sparse_class
 
 _NO_VALUE = type(np._NoValue)  # type: ignore[attr-defined]
@@ -24,15 +24,23 @@ class CalledUfunc:
         self._ufunc, self._call, self._known, self._nin = ufunc, call, known, ufunc.nin
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and self._known and len(args) <= self._nin:
-            with state.unwatched:
-                if self._call is self._ufunc:
+        if not kwargs and self._known:
+            profile = state.profile
+            is_heard = profile is not None and getprofile() is profile
+            if is_heard:  # as in a block with ``state.unwatched``, of which it would hear
+                setprofile(None)
+            try:
+                if self._call is self._ufunc and len(args) <= self._nin:
                     for x in args:
                         if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
                             if (result := quickly(x, self._ufunc, args, _getframe(1))) is not None:
                                 return result
                             break
-                if are_plain(args):
+            finally:
+                if is_heard:
+                    setprofile(profile)
+            with state.unwatched:
+                if len(args) <= self._nin and are_plain(args):
                     return made_of_numbers(self._call(*args), args)
         return self.of_others(*args, **kwargs)
 

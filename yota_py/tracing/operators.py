@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import decided, find_traced, shadow
-from ..base.unwinding import state
+from ..base.unwinding import getprofile, setprofile, state
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
@@ -48,13 +48,27 @@ def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Calla
     """The methods of an operator: itself, its reflection and its form in place."""
 
     def forward(self: Operators, other: Any) -> Any:
-        with state.unwatched:
+        profile = state.profile
+        is_heard = profile is not None and getprofile() is profile
+        if is_heard:  # as in a block with ``state.unwatched``, of which it would hear
+            setprofile(None)
+        try:
             result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
+        finally:
+            if is_heard:
+                setprofile(profile)
         return self._ledger.forward(op, self, other) if result is None else result
 
     def reflected(self: Operators, other: Any) -> Any:
-        with state.unwatched:
+        profile = state.profile
+        is_heard = profile is not None and getprofile() is profile
+        if is_heard:
+            setprofile(None)
+        try:
             result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
+        finally:
+            if is_heard:
+                setprofile(profile)
         return self._ledger.reflected(op, self, other) if result is None else result
 
     def in_place(self: Operators, other: Any) -> Any:

@@ -3,7 +3,8 @@ them."""
 
 from __future__ import annotations
 
-from sys import _getframe
+import sys
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ def is_plain(frame: FrameType) -> bool:
 
 
 _attribute = ModuleType.__getattribute__
+_frame, _id = partial(sys._getframe, 1), partial(id)  # of what they call, a profile function hears nothing
 
 
 class Showing(ModuleType):
@@ -30,21 +32,21 @@ class Showing(ModuleType):
     def __getattribute__(self, name: str) -> Any:
         value = _attribute(self, name)
         if type(value) in makers and state.traces and not state.suspended:
-            frame = _getframe(1)
+            frame = _frame()
             try:
-                of, module, answer, _ = _answers[id(frame.f_code), frame.f_lasti]
+                of, module, answer, _ = _answers[_id(frame.f_code), frame.f_lasti]
                 if of is value and module == frame.f_globals["__name__"]:
                     return answer
             except KeyError:
                 pass
-        key = id(value)
+        key = _id(value)
         stand_in = shown[key][1] if key in shown and shown[key][0] is value else None
         is_gate = key in originals
         if (stand_in is None and type(value) not in makers and not is_gate) or name[:2] == "__":
             return value
         if not state.traces or state.suspended:
             return originals[key] if is_gate else value
-        frame = _getframe(1)
+        frame = _frame()
         if is_plain(frame):
             return originals[key] if is_gate else value
         if stand_in is None:
