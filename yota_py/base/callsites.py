@@ -145,6 +145,14 @@ def handed_on(code: CodeType, namespace: dict[str, Any]) -> Iterator[Any]:
             yield value
 
 
+def calls_of(code: CodeType) -> Iterator[tuple[Way, int]]:
+    """What code calls, and with how many arguments; the way to what is called is empty if it is not known."""
+    known = _sites_of(code)
+    for offset, site in zip(known.offsets, known.sites, strict=True):
+        if site.is_call:
+            yield site.callee, code.co_code[offset + 1]
+
+
 def calls(frame: FrameType, function: Any, name: str) -> bool:
     """Whether it is certain that a frame itself calls a function at the moment, rather than C code called by it.
 

@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 ATTEMPTS = 100  # to bring to an end what is interrupted at it
 
-# The functions of which a profile function hears nothing: it is told of functions in C, not of what a ``partial`` calls.
+# Of these a profile function hears nothing: it is told of functions in C, not of what a ``partial`` calls.
 getprofile, setprofile = partial(sys.getprofile), partial(sys.setprofile)
 
 

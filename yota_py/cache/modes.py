@@ -11,8 +11,9 @@ import numpy as np
 import optree
 
 from ..base.settings import config
-from ..base.unwinding import unwinding
+from ..base.unwinding import state, unwinding
 from ..capture import kinds
+from ..capture.computing import are_plain, computing
 from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
@@ -20,12 +21,15 @@ from ..engine.compile import compile_gradient
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
+from ..reverse.eager import eagerly
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .arguments import Structure
 from .entry import Compiled, Writer, contained
+
+MAX_FAILURES = 3  # to compute at once, after which calls are traced
 
 
 class Request:
@@ -134,11 +138,10 @@ def _described(name: str, leaf: Any) -> str:
 class Mode(Protocol):
     """What is wanted of a function.
 
-    ``plain`` tells whether a call can do without a trace, ``effects`` whether programs do what the function does (and
-    want to know all of the call), ``otherwise`` what is done with a function that cannot be cached.
+    ``effects`` tells whether programs do what the function does (and want to know all of the call), ``otherwise`` what
+    is done with a function that cannot be cached.
     """
 
-    plain: ClassVar[bool]
     effects: ClassVar[bool]
     otherwise: ClassVar[str]
 
@@ -148,6 +151,9 @@ class Mode(Protocol):
 
     def interpret(self, call: Request) -> Any:
         """The result, without a program."""
+
+    def at_once(self, call: Request) -> tuple[Any, int | None] | None:
+        """The result without a trace, and how many operations that took, if it is known; ``None`` if one is needed."""
 
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """The result, and what a program is made of."""
@@ -162,7 +168,6 @@ class Gradient:
 
     argnums: int | tuple[int, ...] | None = None
     has_aux: bool = False
-    plain: ClassVar[bool] = False
     effects: ClassVar[bool] = False
     otherwise: ClassVar[str] = "traced afresh"
 
@@ -184,8 +189,21 @@ class Gradient:
         return source, captures
 
     def interpret(self, call: Request) -> Any:
-        """Value and gradients from a fresh trace, played with NumPy."""
-        return self.reference(call)[0]
+        """Value and gradients, computed by NumPy while the function runs, or while it is traced afresh."""
+        known = self.at_once(call)
+        return self.reference(call)[0] if known is None else known[0]
+
+    def at_once(self, call: Request) -> tuple[Any, int] | None:
+        """The same of a function that does nothing but compute."""
+        f, args, kwargs, seed = call
+        if seed is not None or self.has_aux or state.traces or not args:
+            return None
+        known = computing(f)
+        if known is None or known.failures >= MAX_FAILURES or not are_plain((*args, *kwargs.values())):
+            return None
+        found: tuple[Any, int] | None = eagerly(f, args, kwargs, counted(self.argnums, len(args)), adds=known.adds)
+        known.failures += found is None
+        return found
 
     @unwinding
     def reference(self, call: Request) -> tuple[Any, Guards | None]:

@@ -24,6 +24,7 @@ RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS = 16
+MANY_OPERATIONS = 300  # some of which are likely to be turns of loops
 _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
@@ -69,7 +70,7 @@ class Measured(Protocol):
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "job", "length", "operations", "pause")
+    __slots__ = ("balance", "failures", "is_long", "job", "length", "operations", "pause")
 
     def __init__(self) -> None:
         self.balance = 0.0
@@ -77,13 +78,23 @@ class Account:
         self.length: int | None = None
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
+        self.is_long = False  # it is not known of how many operations a program would be made: a trace tells
 
     def interpreted(self, seconds: float, call: Measured | None = None) -> None:
         """A call was interpreted, and traced perhaps; tapes of one length are taken for the same."""
         self.balance += seconds
         if call is not None and call.length != self.length:
             self.length, self.operations = call.length, call.operations or self.operations
+        self.is_long = False
         self.pause = max(0, self.pause - 1)
+
+    def computed(self, seconds: float, operations: int | None) -> None:
+        """A call was computed at once, with so many operations."""
+        self.balance += seconds
+        self.pause = max(0, self.pause - 1)
+        if operations is not None and self.length is None:
+            self.is_long = operations > MANY_OPERATIONS
+            self.operations = operations
 
     def failed(self) -> None:
         """A trace could not be compiled: the next attempts come ever later."""

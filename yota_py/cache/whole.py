@@ -27,7 +27,6 @@ from .step import make_step
 class Whole:
     """What the function itself does, and its result."""
 
-    plain: ClassVar[bool] = True
     effects: ClassVar[bool] = True
     otherwise: ClassVar[str] = "called as it is"
     purpose: str = "jit"
@@ -35,6 +34,10 @@ class Whole:
     def interpret(self, call: Request) -> Any:
         """Call the function."""
         return call.f(*call.args, **call.kwargs)
+
+    def at_once(self, call: Request) -> tuple[Any, int | None] | None:
+        """The same, which needs no trace."""
+        return self.interpret(call), None
 
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Call the function on tracers, and let its effects happen; or call it as it is, if that cannot be followed."""

@@ -152,7 +152,7 @@ def names_of(code: CodeType) -> Names:
     return _read(code)
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+def steps_of(code: CodeType) -> Iterator[dis.Instruction]:
     """The instructions; those that load or store two local variables (from Python 3.13 on) as two."""
     for instruction in dis.get_instructions(code):
         if "FAST" in instruction.opname and isinstance(instruction.argval, tuple):
@@ -167,7 +167,7 @@ def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
 def _read(code: CodeType) -> Names:
     names, of = Names(), ""  # the global name that the instruction before has loaded
     constant, nothing = False, False  # whether it has loaded a constant, or None
-    instructions = [*_instructions(code)]
+    instructions = [*steps_of(code)]
     texts = [text for text in code.co_consts if isinstance(text, str)]
     names.addresses |= {"format" for text in texts if _PERCENT.search(text)}
     questions = {_place(x) for x in instructions if x.opname == "LOAD_GLOBAL" and x.argval == "isinstance"} - {None}
@@ -235,7 +235,7 @@ def only_grown(code: CodeType) -> frozenset[str]:
     if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) or code.co_posonlyargcount:
         return frozenset()
     grown, others = set[str](), {*code.co_cellvars}
-    instructions = [*_instructions(code)]
+    instructions = [*steps_of(code)]
     for i, instruction in enumerate(instructions):
         if "FAST" in instruction.opname:
             appends = instruction.opname in LOCAL and _appends(instructions[i + 1 : i + 4])

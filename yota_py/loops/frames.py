@@ -19,12 +19,12 @@ import numpy as np
 
 from ..base.dispatch import is_traced, shadow
 from ..base.impure import Impure
+from ..capture.closed import Closing
 from ..passes.dce import dce
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, renamed
 from ..tape.tape import Tape
 from ..tracing.tracer import Status
 from ..tracing.traces import Trace
-from .closed import Closing
 
 MAX_ELEMENTS = 512  # of plain arrays that a turn might write into
 _IS_FUNCTION = 0x1  # its local variables are in the frame

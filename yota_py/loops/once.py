@@ -15,6 +15,7 @@ import numpy as np
 from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Apart, Quiet, state
+from ..capture.closed import Closing, OpenError
 from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
@@ -26,7 +27,6 @@ from ..tape.recorder import Recorder
 from ..tape.regions import turns_of
 from ..tape.tape import Tape
 from ..tracing.traces import Trace
-from .closed import Closing, OpenError
 from .leaves import row
 
 LONGEST = 16  # elements

@@ -27,13 +27,13 @@ from ..base.iterators import no_frames, on_stack
 from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
+from ..capture.closed import OpenError
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
 from ..tape.loop import Continued, decisions
 from ..tape.operations import Call, Variable
 from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
-from .closed import OpenError
 from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, is_followed
 from .heads import Head, heads
 from .once import Once, strict

@@ -16,7 +16,7 @@ import optree
 
 from ..base.containers import LEAVES, NAMESPACE
 from ..base.dispatch import call
-from ..base.types import ArrayType, OpaqueType, is_basic, typeof
+from ..base.types import ArrayType, OpaqueType, typeof
 from ..base.unwinding import quietly
 from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, zeros_like
@@ -26,7 +26,7 @@ from ..tape.tape import Tape
 from ..tape.trees import unflatten
 from .results import of_numbers, of_value, settle
 from .seeds import differentiated, seed_variables
-from .short import NUMBERS, Way, way_of
+from .short import NUMBERS, Way, into_view, way_of
 from .verbs import check_cotangents, check_type, check_value, flows, linearize, part, positions, select
 
 
@@ -125,7 +125,8 @@ class _Sweep:
             self._owned.discard(i)
             pullback = self._pullbacks.pop(i, None)
             if pullback is None:
-                if op.fn is getitem and self._into_view(op, i, dy, cotangents):
+                is_item = op.fn is getitem and not op.kwargs and type(x := op.args[0]) is Variable
+                if is_item and into_view(values[x.id], op.args[1], x.id, dy, cotangents, self._owned):
                     continue
                 if (way := self._ways[id(op.fn)]) is not None and not op.kwargs:
                     args = [values[x.id] if type(x) is Variable else x for x in op.args]
@@ -144,26 +145,6 @@ class _Sweep:
                     _accumulate(cotangents, j, dx)
             del dy, dxs, pullback  # nobody reads them again
         return cotangents
-
-    def _into_view(self, op: Call, i: int, dy: Any, cotangents: list[Any]) -> bool:
-        """Add the cotangent of what an index takes to that of the array; whether both are plain."""
-        if op.kwargs or type(op.args[0]) is not Variable or type(dy) not in _PLAIN or not is_basic(op.args[1]):
-            return False
-        j, index = op.args[0].id, op.args[1]
-        x = self.values[j]
-        if type(x) is not np.ndarray or x.ndim == 0 or x.dtype != np.float64:  # sums of 0-d arrays are numbers
-            return False
-        known = cotangents[j]
-        if j not in self._owned:
-            if known is not None and type(known) is not np.ndarray:
-                return False
-            known = cotangents[j] = np.zeros(x.shape) if known is None else np.array(known)
-            self._owned.add(j)
-        known[index] += dy
-        return True
-
-
-_PLAIN = frozenset([np.float64, float, np.ndarray])
 
 
 def _part(op: Call, dxs: Any, path: tuple[Any, ...]) -> Any:

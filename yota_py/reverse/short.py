@@ -12,16 +12,35 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy import count_nonzero, ndarray
 
+from ..base.types import is_basic
 from ..registry.registry import Primitive
 from ..registry.tangents import MISSING, fitted_to, outline, unbroadcast
 
 NUMBERS = frozenset([np.float64, float])
 _ARGUMENTS = NUMBERS | {int}
+_PLAIN = NUMBERS | {ndarray}
 FEW = 256  # elements, of which it is soon counted how many are zero
 
 # ``(dy, y, args, sources, cotangents)`` adds what flows to each source to its cotangent; or it does nothing and returns
 # False, where values are of other kinds.
 Way: TypeAlias = Callable[[Any, Any, Sequence[Any], Sequence[Any], list[Any]], bool]
+
+
+def into_view(x: Any, index: Any, j: int, dy: Any, cotangents: list[Any], owned: set[int]) -> bool:
+    """Add the cotangent of what an index takes to that of the array, number ``j``; whether both are plain. ``owned``
+    are the cotangents that are arrays of our own."""
+    if type(dy) not in _PLAIN or not is_basic(index):
+        return False
+    if type(x) is not ndarray or x.ndim == 0 or x.dtype != np.float64:  # sums of 0-d arrays are numbers
+        return False
+    known = cotangents[j]
+    if j not in owned:
+        if known is not None and type(known) is not ndarray:
+            return False
+        known = cotangents[j] = np.zeros(x.shape) if known is None else np.array(known)
+        owned.add(j)
+    known[index] += dy
+    return True
 
 
 def way_of(entry: Primitive) -> Way:

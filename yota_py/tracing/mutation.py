@@ -253,10 +253,12 @@ IN_PLACE: dict[Any, Callable[..., Any]] = {
     np.copyto: copyto, np.put: put, np.putmask: putmask, np.place: place, np.put_along_axis: put_along_axis,
     np.fill_diagonal: fill_diagonal, np.nan_to_num: nan_to_num,
 }  # fmt: skip
-methods |= {
+_CHANGING: dict[str, Callable[..., Any]] = {
     "fill": fill, "put": put, "sort": lambda x, axis=-1, **options: overwrite(x, np.sort(x, axis, **options)),
     "partition": lambda x, kth, axis=-1, **options: overwrite(x, np.partition(x, kth, axis, **options)),
 }  # fmt: skip
+CHANGING = frozenset(_CHANGING)  # methods that change an array
+methods |= _CHANGING
 
 
 def _another(x: Any) -> Any:

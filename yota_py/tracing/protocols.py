@@ -60,7 +60,7 @@ def array_function(fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
         asked(fn, spare(args), spare(kwargs))  # warns, or raises what NumPy raises
         with Quiet():
             return IN_PLACE[fn](*args, **kwargs)
-    out, at = kwargs.get("out"), _position_of_out(fn)
+    out, at = kwargs.get("out"), position_of_out(fn)
     if at is not None and len(args) > at:
         out, args = args[at], (*args[:at], None, *args[at + 1 :]) if len(args) > at + 1 else args[:at]
     kwargs = {key: value for key, value in kwargs.items() if key != "out"}
@@ -79,7 +79,7 @@ def array_function(fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _position_of_out(fn: Any) -> int | None:
+def position_of_out(fn: Any) -> int | None:
     """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
     try:
         parameters = [*signature_of(fn).parameters.values()]

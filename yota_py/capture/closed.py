@@ -20,7 +20,6 @@ import numpy as np
 from ..base.containers import items_of, keys_of, with_items
 from ..base.dispatch import is_traced, original
 from ..base.ownership import is_known_ufunc, is_library, named_module
-from ..cache.compilable import Compilable
 from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
@@ -67,7 +66,7 @@ class Closing:
         """The function, with other captures. Raises ``OpenError``."""
         if depth > MAX_DEPTH:
             raise OpenError
-        if type(fn) is Compilable:
+        if _is_made(type(fn)):
             transform, (f, *options) = fn._transform
             return transform(self.function(f, depth + 1), *options)
         if (made := made_of(fn)) is not None:
@@ -110,7 +109,7 @@ class Closing:
         ``OpenError``."""
         names = {} if names is None else names
         self._names |= _attributes(code)
-        for is_global, name, path in _reads(code):
+        for is_global, name, path in reads_of(code):
             if not is_global and name not in free:
                 continue
             if known := is_global and name in space:
@@ -186,6 +185,12 @@ class Closing:
             if not (self._names - known).isdisjoint(getattr(holder, "__dict__", ())):
                 raise OpenError
 
+    def forget(self) -> None:
+        """Keep no more than what is captured."""
+        self._functions.clear()
+        self._known.clear()
+        self._holders.clear()
+
     def has_changed(self) -> bool:
         """Whether a container that it captures has other items than before."""
         for copy, before in self._containers:
@@ -221,6 +226,11 @@ def _is_users(method: Any) -> bool:
     if code is None:
         return hasattr(type(method), "__get__") and callable(method) and not is_library(named_module(method))
     return not code.co_filename.startswith("<string>") and not is_library(function.__globals__.get("__name__"))
+
+
+def _is_made(cls: type) -> bool:
+    """Whether functions of this class are what a transform has made (``cache/compilable.py``)."""
+    return hasattr(cls, "_transform") and cls.__module__.startswith("yota_py.")
 
 
 def _is_ours(fn: Any) -> bool:
@@ -295,7 +305,7 @@ def _attributes(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _reads(code: CodeType) -> list[tuple[bool, str, list[str]]]:
+def reads_of(code: CodeType) -> list[tuple[bool, str, list[str]]]:
     """Names that code reads: whether it is a global one or that of a cell, and which attributes are read of it."""
     out = []
     for part in _codes(code):

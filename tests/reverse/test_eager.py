@@ -1,0 +1,394 @@
+"""Gradients that are computed while the function runs are those of a trace, for every rule at all its cases."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from entries import OF_NUMPY, OF_SCIPY, called
+from test_short import assert_same
+
+from yota_py import YotaError, config, primitive, rrule, value_and_grad
+from yota_py.cache.modes import MAX_FAILURES, Gradient, Request
+from yota_py.capture.recording import record_call
+from yota_py.errors import NonScalarOutputError
+from yota_py.registry.registry import Primitive, Sample
+from yota_py.reverse.direct import value_and_gradients
+from yota_py.reverse.eager import Eager, Sweep, TooMuchError, is_active
+from yota_py.tape.trees import flatten
+from yota_py.testing.finite import random_like
+from yota_py.tracing.stand_ins import Kept
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+TABLE = np.arange(12.0).reshape(3, 4) / 7
+POINT = np.array([0.4, -1.3, 2.1, 0.7])
+SCALE = 1.5
+
+
+def at_once(f: Callable[..., Any], *args: Any, argnums: Any = 0) -> Any:
+    """Value and gradients without a trace; ``None`` where one is needed."""
+    found = Gradient(argnums).at_once(Request(f, args, {}))
+    return None if found is None else found[0]
+
+
+def traced(f: Callable[..., Any], *args: Any, argnums: Any = 0) -> Any:
+    return Gradient(argnums).reference(Request(f, args, {}))[0]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in (*OF_NUMPY, *OF_SCIPY) if entry.cases], ids=called)
+def test_as_traced(entry: Primitive) -> None:
+    rng = np.random.default_rng(0)
+    with Kept(), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in [case for draw in entry.cases for case in draw(Sample(0))]:
+            sweep = Sweep(adds=False)
+            given = [sweep.active(x) if is_active(x) else x for x in case.args]
+            n = len(sweep.values)
+            try:
+                z = sweep.function(entry.fn, (), tuple(given), case.kwargs) if n else None
+            except TooMuchError:
+                continue
+            if type(z) is not Eager:
+                continue
+            seed = random_like(sweep.values[-1], rng)
+            try:
+                cotangents = sweep.back(len(sweep.values) - 1, seed)[:n]
+            except TooMuchError:
+                continue
+            source = record_call(lambda *xs, case=case: entry.fn(*xs, **case.kwargs), case.args, {})
+            try:
+                value, gradients = value_and_gradients(source, seed)
+            except NonScalarOutputError:
+                continue
+            assert_same(sweep.values[-1], value)
+            wanted = [dx for dx, x in zip(gradients, case.args, strict=True) if is_active(x)]
+            for dx, want, x in zip(cotangents, wanted, sweep.values, strict=False):
+                assert_same(np.zeros_like(x) if dx is None else dx, want)
+
+
+def sums(x: Any) -> Any:
+    total, rows = 0.0, []
+    for i in range(3):
+        total += (TABLE[i] @ x - i) ** 2
+        rows.append(np.tanh(TABLE[i] * x) * SCALE)
+    return total + np.sum(np.stack(rows)) + np.sum(np.concatenate(rows)[::2])
+
+
+def sums_of_arrays(x: Any) -> Any:
+    sofar, total = 0.0, 0.0
+    for row in TABLE:
+        sofar += row  # of which the products below must not hear later
+        total += np.sin(sofar @ x)
+    return total
+
+
+def decides(x: Any) -> Any:
+    while np.sum(x * x) > 0.1:
+        x = x / 2 if x[0] > 0 else x - 1
+    return np.max(x) + x[-1] ** 3 + len(x)
+
+
+def recursive(x: Any, depth: int = 4) -> Any:
+    def half(y: Any, n: int) -> Any:
+        return np.sum(y**2) if n == 0 else half(np.cos(y) * 0.5, n - 1) + y[0]
+
+    return half(x, depth)
+
+
+def containers(p: Any, x: Any) -> Any:
+    return sum(np.sum(np.exp(-(layer["w"] @ x)) * layer["s"]) for layer in p) + p[0]["s"]
+
+
+LAYERS = [{"w": TABLE, "s": np.float64(0.3)}, {"w": TABLE[::-1], "s": np.float64(-1.0)}]
+
+PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
+    (sums, (POINT,), 0),
+    (sums_of_arrays, (POINT,), 0),
+    (decides, (POINT,), 0),
+    (recursive, (POINT, 3), 0),
+    (containers, (LAYERS, POINT), (0, 1)),
+    (containers, (LAYERS, POINT), -1),
+    (lambda x, y: np.sum(x), (POINT, POINT), (1, 0, 0)),
+    (lambda x: x, (np.float64(2.0),), 0),
+    (lambda x: x**2 + np.sin(x) / x - 3 % x, (np.float64(2.0),), 0),
+    (lambda x: x.reshape(2, 2).T.sum(axis=0).max() + x.dot(x) + x.shape[0], (POINT,), 0),
+    (lambda x: np.sum(x[[0, 2, 2]]) + np.sum(x[x > 0]) + np.sum(x[1:][::-1] * x[:-1]), (POINT,), 0),
+    (lambda x: np.linalg.solve(TABLE @ TABLE.T + np.eye(3), x[:3]) @ x[1:], (POINT,), 0),
+    (lambda x: np.sum(np.where(x > 0, x, 0.0) + np.maximum(x, 0)), (np.zeros(3),), 0),
+    (lambda x: sum(x) + max(x) - min(x) + sum(y * 2 for y in x), (POINT,), 0),
+    (lambda x: np.mean(x, keepdims=True)[0] + np.sum(x, 0), (POINT,), 0),
+]
+
+
+@pytest.mark.parametrize(("f", "args", "argnums"), PROGRAMS)
+def test_programs(f: Callable[..., Any], args: Any, argnums: Any) -> None:
+    have, want = at_once(f, *args, argnums=argnums), traced(f, *args, argnums=argnums)
+    assert have is not None
+    (a, of_have), (b, of_want) = flatten(have), flatten(want)
+    assert of_have == of_want
+    for x, y in zip(a, b, strict=True):
+        assert type(x) is type(y)
+        assert_same(x, y)
+        assert not any(np.shares_memory(x, given) for given in flatten(args)[0] if isinstance(given, np.ndarray))
+
+
+class Model:
+    """Something with a method."""
+
+    def __init__(self) -> None:
+        self.w, self.calls = TABLE, 0
+
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        return np.sum(self.w @ x)
+
+
+BUFFER, KEPT = np.zeros(4), [1.0]  # type: ignore[var-annotated]
+COUNT = 0
+
+
+def counts(x: Any) -> Any:
+    global COUNT
+    COUNT += 1
+    return np.sum(x) * COUNT
+
+
+def keeps(x: Any) -> Any:
+    KEPT.append(2.0)
+    return np.sum(x)
+
+
+def keeps_in_argument(x: Any, kept: Any) -> Any:
+    kept.append(2.0)
+    return np.sum(x)
+
+
+def writes(x: Any) -> Any:
+    np.multiply(TABLE[0], 2.0, BUFFER)
+    return np.sum(x * BUFFER)
+
+
+def writes_by_name(x: Any) -> Any:
+    np.multiply(TABLE[0], 2.0, out=BUFFER)
+    return np.sum(x * BUFFER)
+
+
+def writes_by_method(x: Any) -> Any:
+    TABLE[0].cumsum(0, None, BUFFER)
+    return np.sum(x * BUFFER)
+
+
+def fills(x: Any) -> Any:
+    BUFFER.fill(3.0)
+    return np.sum(x * BUFFER)
+
+
+def assigns(x: Any) -> Any:
+    BUFFER[0] = 3.0
+    return np.sum(x * BUFFER)
+
+
+def adds_to(x: Any) -> Any:
+    y = BUFFER
+    y += 1.0
+    return np.sum(x * y)
+
+
+def adds_to_argument(x: Any, y: Any) -> Any:
+    y += 1.0
+    return np.sum(x * y)
+
+
+def copies(x: Any) -> Any:
+    np.copyto(BUFFER, 1.0)
+    return np.sum(x * BUFFER)
+
+
+def draws(x: Any) -> Any:
+    return np.sum(x) * np.random.rand()
+
+
+def prints(x: Any) -> Any:
+    print("so")
+    return np.sum(x)
+
+
+def catches(x: Any) -> Any:
+    try:
+        return np.sum(x) / KEPT[7]
+    except IndexError:
+        return np.sum(x)
+
+
+def keeps_function(x: Any, write: Any = np.multiply) -> Any:
+    write(TABLE[0], 2.0, BUFFER)
+    return np.sum(x * BUFFER)
+
+
+def compares(x: Any) -> Any:
+    y = x
+    return np.sum(x) if y is x else 0.0
+
+
+def joins(x: Any) -> Any:
+    rows = KEPT if KEPT else np
+    (KEPT if KEPT else np).append(2.0)  # type: ignore[union-attr]
+    return np.sum(x) * len(rows)  # type: ignore[arg-type]
+
+
+def adds_to_either(x: Any) -> Any:
+    y = BUFFER if SCALE else 0.0
+    y += 1.0
+    return np.sum(x * y)
+
+
+def calls_either(x: Any) -> Any:
+    either = np.multiply if SCALE else (lambda *xs: 0.0)
+    either(TABLE[0], 2.0, BUFFER)
+    return np.sum(x * BUFFER)
+
+
+def adds_to_an_other_name(x: Any) -> Any:
+    total = 0.0
+    for y in (BUFFER, TABLE):
+        total = y
+    total += 1.0
+    return np.sum(x * total)
+
+
+def of_iterator(x: Any, items: Any = iter([1.0, 2.0])) -> Any:  # noqa: B008
+    return np.sum(x) * next(items)
+
+
+CHANGING = [
+    counts, keeps, writes, writes_by_name, writes_by_method, fills, assigns, adds_to, copies, joins, adds_to_either,
+    calls_either, adds_to_an_other_name, draws, prints, catches, keeps_function, compares, of_iterator, Model(),
+    Model().__call__,
+]  # fmt: skip
+MORE = [
+    *[(f, (POINT,)) for f in CHANGING], (keeps_in_argument, (POINT, [])), (adds_to_argument, (POINT, np.zeros(4))),
+    (sums, (Model(),)), (sums, (POINT, iter([]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "args"), MORE)
+def test_what_does_more_is_not_called(f: Any, args: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    before = np.copy(BUFFER), [*KEPT], COUNT, np.random.get_state()[2]
+    assert at_once(f, *args) is None
+    assert capsys.readouterr().out == ""
+    assert np.array_equal(BUFFER, before[0])
+    assert (KEPT, COUNT, np.random.get_state()[2]) == before[1:]
+    assert not any(np.any(x) for x in args[1:] if isinstance(x, np.ndarray))
+    assert all(x == [] for x in args[1:] if isinstance(x, list))
+
+
+OTHERS = [3.0, 2, np.float32(1), np.ones(3, "f4"), np.ones(3, complex), np.array(2.0), [1.0], None]
+
+
+@pytest.mark.parametrize("x", OTHERS)
+def test_other_numbers_are_traced(x: Any) -> None:
+    assert at_once(lambda x: np.sum(x), x) is None
+
+
+def test_the_same_again_after_a_change() -> None:
+    scale = [2.0]
+
+    def f(x: Any) -> Any:
+        return np.sum(x) * scale[0] * SCALE
+
+    global SCALE
+    for _ in range(2):
+        assert at_once(f, POINT)[1][0] == 3.0
+    try:
+        scale[0], SCALE = 4.0, 2.5
+        assert at_once(f, POINT)[1][0] == 10.0
+    finally:
+        SCALE = 1.5
+    scale.append(print)  # type: ignore[arg-type]
+    assert at_once(f, POINT) is None
+
+
+def test_changed_arrays_are_read() -> None:
+    table = np.ones(4)
+
+    def f(x: Any) -> Any:
+        return np.sum(x * table)
+
+    for i in range(3):
+        table[:] = i
+        assert (at_once(f, POINT)[1] == i).all()
+
+
+def test_users_rules_are_heeded() -> None:
+    @primitive
+    def cube(x: Any) -> Any:
+        return x**3
+
+    @rrule(cube)
+    def cube_rule(x: Any) -> Any:
+        return cube(x), lambda dy: (dy * 7,)
+
+    def f(x: Any) -> Any:
+        return np.sum(cube(x))
+
+    assert at_once(f, POINT) is None
+    for _ in range(3):
+        assert (value_and_grad(f)(POINT)[1] == 7).all()
+
+
+def test_errors_are_those_of_a_trace() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(x @ TABLE)
+
+    config.compile = "never"
+    for _ in range(MAX_FAILURES + 2):
+        with pytest.raises(ValueError, match="matmul"):
+            value_and_grad(f)(POINT)
+
+    def g(x: Any) -> Any:
+        raise RuntimeError("mine")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="mine"):
+            value_and_grad(g)(POINT)
+    with pytest.raises(YotaError):
+        value_and_grad(lambda x: (x, x))(POINT)
+
+
+def test_warnings_come_once_and_from_the_users_line() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.log(x))
+
+    config.compile = "never"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert value_and_grad(f)(np.array([0.0, 1.0]))[0] == -np.inf
+    (warning,) = caught
+    assert warning.filename == __file__
+    with np.errstate(divide="ignore"):
+        assert at_once(lambda x: np.sum(np.log(x)), np.array([0.0, 1.0]))[0] == -np.inf
+
+
+def test_functions_are_not_kept_alive() -> None:
+    def made() -> Any:
+        table = np.ones(4)
+        return lambda x: np.sum(x * table)
+
+    f = made()
+    assert at_once(f, POINT) is not None
+    gone = weakref.ref(f)
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+def test_large_arrays_are_traced() -> None:
+    table = np.ones((2**9, 2**9))
+    assert at_once(lambda x: np.sum(np.outer(table[0], x)), np.ones(2**9)) is None
+    assert at_once(lambda x: np.sum(x), np.ones(2**18)) is None

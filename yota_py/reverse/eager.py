@@ -1,0 +1,278 @@
+"""Value and gradients while the function runs: of calls that nobody follows, prints or compiles there is no tape.
+
+Each operation notes its values, and through which arguments a derivative flows; on the way back formulas of rules are
+computed with them, or pullbacks are called, as in ``direct.py``. Whatever is not plain floating-point arithmetic, or is
+wrong, raises: the call is begun anew with a trace. So the function must do nothing but compute.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy import float64, ndarray
+
+from ..base.types import typeof
+from ..registry.registry import listeners, methods, primitive_of, properties
+from ..registry.tangents import MISSING
+from ..tape.recorder import LARGE_BYTES, is_large
+from ..tape.trees import flatten, unflatten
+from ..tracing.operators import Operator, Operators
+from .short import Way, into_view, way_of
+from .verbs import linearize, positions
+
+_FLOAT = np.dtype(float)
+_NUMBERS = frozenset([float64, float, int])
+_NOTHING: Mapping[str, Any] = {}
+_OPTIONS = frozenset([int, bool, type(None), str])  # and tuples of them, as axes and shapes are
+_OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
+
+_ways: dict[Any, Way | None] = {}  # by function; of those without, how a derivative flows is not known
+listeners.append(_ways.clear)
+
+
+class TooMuchError(BaseException):
+    """The call needs a trace. Nobody else is to catch it."""
+
+
+class Eager(Operators):
+    """A value that depends on what is differentiated in."""
+
+    __slots__ = ("_id", "_ledger", "_value")
+    __setattr__ = object.__setattr__
+
+    def __init__(self, ledger: Sweep, value: Any, i: int) -> None:
+        self._ledger, self._value, self._id = ledger, value, i
+
+    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
+    def __class__(self) -> Any:
+        return self._value.__class__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs or method != "__call__":
+            raise TooMuchError
+        return self._ledger.operation(ufunc, inputs, _NOTHING)
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        if name in _OF_SHAPE:
+            return getattr(self._value, name)
+        if name in properties:
+            return properties[name](self)
+        if name in methods:
+            return partial(methods[name], self)
+        raise TooMuchError
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._ledger.operation(operator.getitem, (self, index), _NOTHING)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self._value))])
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def _too_much(self, *args: Any, **kwargs: Any) -> Any:
+        raise TooMuchError
+
+    __float__ = __int__ = __index__ = __complex__ = __array__ = __hash__ = __contains__ = __round__ = _too_much
+    __format__ = __repr__ = __str__ = __reduce_ex__ = __copy__ = __deepcopy__ = __setitem__ = __delitem__ = _too_much
+    __trunc__ = __floor__ = __ceil__ = __reversed__ = _too_much
+
+
+# An operation: its function, how cotangents come of it, the values of its arguments, keywords, sources and value.
+_Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], list[Any], Any]
+
+
+class Sweep:
+    """The operations of a call, in their order, and the way back."""
+
+    def __init__(self, *, adds: bool) -> None:
+        self.steps: list[_Step | None] = []
+        self.values: list[Any] = []
+        self._adds = adds  # whether arrays may be added to in place, of which copies are kept
+
+    def active(self, value: Any) -> Eager:
+        """A value that is differentiated in."""
+        self.steps.append(None)
+        self.values.append(value)
+        return Eager(self, value, len(self.values) - 1)
+
+    def operation(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call of a function of the library's, some of whose arguments are ``Eager``."""
+        way = _ways[fn] if fn in _ways else _way_of(fn)
+        given, sources = [], []
+        for k, x in enumerate(args):
+            cls = type(x)
+            if cls is Eager:
+                given.append(x._value)
+                sources.append((k, (), x._id))
+            elif cls in _NUMBERS:
+                given.append(x)
+            elif cls is ndarray:
+                if x.dtype.kind not in "fib":
+                    raise TooMuchError
+                given.append(x.copy() if self._adds else x)
+            elif isinstance(fn, np.ufunc):
+                raise TooMuchError
+            else:
+                given.append(self._given(k, x, sources))
+        y = fn(*given, **kwargs) if kwargs else fn(*given)
+        if (cls := type(y)) is ndarray:
+            if y.dtype is not _FLOAT or not y.ndim or y.nbytes > LARGE_BYTES:
+                raise TooMuchError
+        elif cls is not float64:
+            raise TooMuchError
+        steps = self.steps
+        steps.append((fn, way, given, kwargs, sources, y))
+        self.values.append(y)
+        return Eager(self, y, len(steps) - 1)
+
+    def operated(self, op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: Any) -> Any:
+        """What an operator gives: of a comparison, plain values."""
+        if op.in_place is None:
+            return op.python(*[x._value if type(x) is Eager else x for x in operands])
+        return self.operation(op.ufunc, operands, _NOTHING)
+
+    def in_place(self, op: Operator, x: Eager, other: Any) -> Any:
+        """``x += other``, which of an array may be seen under other names."""
+        if type(x._value) is not float64:
+            raise TooMuchError
+        return self.operation(op.ufunc, (x, other), _NOTHING)
+
+    def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call of a function of NumPy's that is no ufunc."""
+        for x in kwargs.values():
+            if not _is_option(x):
+                raise TooMuchError
+        return self.operation(fn, args, kwargs)
+
+    def _given(self, k: int, x: Any, sources: list[Any]) -> Any:
+        """An argument that is no number or array."""
+        if _is_option(x):
+            return x
+        if type(x) not in (tuple, list):
+            raise TooMuchError
+        items = []
+        for i, item in enumerate(x):
+            if type(item) is Eager:
+                sources.append((k, (i,), item._id))
+                item = item._value
+            elif not (type(item) in _NUMBERS or type(item) is ndarray or _is_option(item)):
+                raise TooMuchError
+            items.append(item)
+        return type(x)(items)
+
+    def back(self, last: int, seed: Any) -> list[Any]:
+        """The cotangents of what is differentiated in."""
+        cotangents: list[Any] = [None] * len(self.values)
+        owned: set[int] = set()
+        cotangents[last] = seed
+        for i in range(last, -1, -1):
+            dy, step = cotangents[i], self.steps[i]
+            if step is None or dy is None:
+                continue
+            fn, way, given, kwargs, sources, y = step
+            cotangents[i] = None
+            owned.discard(i)
+            if fn is operator.getitem and into_view(given[0], given[1], sources[0][2], dy, cotangents, owned):
+                continue
+            if kwargs or not (way is not None and way(dy, y, given, sources, cotangents)):
+                self._pull(step, dy, cotangents)
+        return cotangents
+
+    def _pull(self, step: _Step, dy: Any, cotangents: list[Any]) -> None:
+        """What the pullback gives, of a function or arguments that the formulas do not know."""
+        fn, _, given, kwargs, sources, _ = step
+        dxs = linearize(fn, tuple(given), kwargs, positions(sources))[1](dy)
+        for k, path, j in sources:
+            dx = dxs[k]
+            for key in path:
+                dx = None if dx is None else dx[key]
+            if dx is MISSING:
+                raise TooMuchError
+            if dx is not None:
+                if type(dx) is ndarray and not dx.ndim and type(self.values[j]) is float64:
+                    dx = dx[()]
+                if typeof(dx) is not typeof(self.values[j]):
+                    raise TooMuchError
+                known = cotangents[j]
+                cotangents[j] = dx if known is None else known + dx
+
+
+def _is_option(x: Any) -> bool:
+    """Whether this is an argument beside arrays: an axis, a shape, an index or the like."""
+    cls = type(x)
+    if cls is slice:
+        return _is_option((x.start, x.stop, x.step))
+    return cls in _OPTIONS or x is ... or (cls is tuple and all(map(_is_option, x)))
+
+
+def _way_of(fn: Any) -> Way | None:
+    """How cotangents come of a function's rule. Raises ``TooMuchError`` for what is more than to compute a value."""
+    entry = primitive_of(fn)
+    if entry is None or not entry.known or entry.rule is None or entry.nondiff or entry.users or entry.users_rule:
+        raise TooMuchError
+    if entry.immediate or entry.inline or entry.of_layout or entry.body is not None:
+        raise TooMuchError
+    _ways[fn] = None if fn is operator.getitem else way_of(entry)
+    return _ways[fn]
+
+
+def is_active(x: Any) -> bool:
+    """Whether this is what can be differentiated in here."""
+    return type(x) is float64 or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and not is_large(x))
+
+
+def eagerly(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], argnums: int | tuple[int, ...] | None, *,
+    adds: bool,
+) -> Any:  # fmt: skip
+    """``(value, gradients)`` of a function that does nothing but compute, and how many operations it has; ``None`` if
+    the call needs a trace.
+
+    ``adds`` tells whether it may add in place to arrays that it has made.
+    """
+    sweep, given, n = Sweep(adds=adds), list(args), 0
+    errors: Any = {key: "ignore" if said == "ignore" else "raise" for key, said in np.geterr().items()}
+    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+    parts = {}  # of the arguments: their leaves, and how many come before
+    for i in dict.fromkeys(wanted):
+        leaves, spec = ([args[i]], None) if is_active(args[i]) else flatten(args[i])
+        if not all(map(is_active, leaves)):
+            return None
+        active = [*map(sweep.active, leaves)]
+        given[i], parts[i], n = active[0] if spec is None else unflatten(spec, active), (n, spec), n + len(active)
+    if not n:
+        return None
+    try:
+        with np.errstate(**errors):
+            z = f(*given, **kwargs)
+        if type(z) is not Eager or type(z._value) is not float64:
+            return None
+        with np.errstate(all="ignore"):
+            cotangents = sweep.back(z._id, float64(1.0))
+    except (TooMuchError, Exception):  # any: with a trace it is raised again
+        return None
+    settled = [_settled(dx, x) for dx, x in zip(cotangents[:n], sweep.values, strict=False)]
+
+    def gradient(i: int) -> Any:
+        start, spec = parts[i]
+        return settled[start] if spec is None else unflatten(spec, settled[start : start + spec.num_leaves])
+
+    found = gradient(argnums) if isinstance(argnums, int) else tuple(map(gradient, wanted))
+    return (z._value, found), len(sweep.steps)
+
+
+def _settled(dx: Any, x: Any) -> Any:
+    """A gradient, which shares no memory with anything."""
+    if type(x) is float64:
+        return float64(0.0 if dx is None else dx)
+    return np.zeros(x.shape) if dx is None else np.array(dx, order="C")
