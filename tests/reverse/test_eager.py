@@ -15,6 +15,7 @@ from test_short import assert_same
 
 from yota_py import YotaError, config, primitive, rrule, value_and_grad
 from yota_py.cache.modes import MAX_FAILURES, Gradient, Request
+from yota_py.capture.computing import failures_of
 from yota_py.capture.recording import record_call
 from yota_py.errors import NonScalarOutputError
 from yota_py.registry.registry import Primitive, Sample
@@ -392,3 +393,87 @@ def test_large_arrays_are_traced() -> None:
     table = np.ones((2**9, 2**9))
     assert at_once(lambda x: np.sum(np.outer(table[0], x)), np.ones(2**9)) is None
     assert at_once(lambda x: np.sum(x), np.ones(2**18)) is None
+
+
+def inner_sum(x: Any) -> Any:
+    return np.sum(x * value_and_grad(lambda y: np.sum(y * x))(TABLE[0])[1])
+
+
+def hyper(p: Any) -> Any:
+    return np.sum(value_and_grad(lambda w: np.sum(np.tanh(w * p)))(np.ones(4))[1] * p)
+
+
+def by_default(x: Any) -> Any:
+    return x[0] * value_and_grad(lambda y, s=x: np.sum(y * y) * s[0])(TABLE[0])[0]
+
+
+@pytest.mark.parametrize("mode", ["never", "auto", "always"])
+@pytest.mark.parametrize("f", [inner_sum, hyper, by_default])
+def test_gradients_in_gradients(f: Any, mode: str) -> None:
+    config.compile = mode
+    for x in (POINT, POINT + 0.1, POINT * 2):
+        value, slopes = value_and_grad(f)(x)
+        want_value, want = traced(f, x)
+        assert_same(value, want_value)
+        np.testing.assert_allclose(slopes, want, rtol=1e-12)
+        steps = np.eye(4) * 1e-6
+        slope = [(value_and_grad(f)(x + h)[0] - value_and_grad(f)(x - h)[0]) / 2e-6 for h in steps]
+        np.testing.assert_allclose(slopes, slope, rtol=1e-6, atol=1e-8)
+
+
+def sums_in_lists(x: Any) -> Any:
+    total = 0.0
+    total += np.eye(4)
+    y = np.linalg.multi_dot([x, total, x])
+    total += 10 * np.eye(4)
+    return y
+
+
+def positions_in_lists(x: Any) -> Any:
+    i = 0
+    i += np.arange(2)
+    y = np.sum(x.reshape(2, 2)[i, i]) + np.sum(x.take([i, i]) ** 2) + np.sum(x[[i, i]] ** 3)
+    i += 1
+    return y
+
+
+@pytest.mark.parametrize("f", [sums_in_lists, positions_in_lists])
+def test_what_changes_later_was_copied(f: Any) -> None:
+    have, want = at_once(f, POINT), traced(f, POINT)
+    assert have is not None
+    assert_same(have[0], want[0])
+    assert_same(have[1], want[1])
+
+
+def test_numbers_are_those_of_plain_python() -> None:
+    with np.errstate(all="ignore"):
+        for x in np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, 0.3, 7.7]):
+            for f in (lambda x: x**0.5, lambda x: 1 / (x**0.5), lambda x: x**3 - x**-2 + 2.0**x, lambda x: x / 3 % 2):
+                found = at_once(f, x)
+                if found is not None:
+                    np.testing.assert_array_equal(found[0], f(x))
+
+
+def test_gradients_share_no_memory() -> None:
+    _, (a, b, c) = at_once(lambda x, y: np.sum(x * y), POINT, POINT, argnums=(0, 0, -2))
+    assert not np.shares_memory(a, b) and not np.shares_memory(a, c)
+
+
+def test_other_exceptions_carry_no_values() -> None:
+    def f(x: Any) -> Any:
+        raise SystemExit(x[0])
+
+    config.compile = "never"
+    with pytest.raises(SystemExit) as caught:
+        value_and_grad(f)(POINT)
+    assert not isinstance(caught.value.code, Eager) and "0.4" in str(caught.value.code)
+
+
+def test_calls_that_fail_are_counted_by_code() -> None:
+    def made(i: int) -> Any:
+        table = np.ones(4) * i
+        return lambda x: np.sum(x * table) * float(x[0])
+
+    for i in range(MAX_FAILURES + 4):
+        assert at_once(made(i), POINT) is None
+    assert len(failures_of(made(0).__code__)) == MAX_FAILURES

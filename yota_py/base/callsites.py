@@ -75,7 +75,7 @@ class _Sites:
 
 def called_name(frame: FrameType) -> str:
     """The name of the function that a frame is calling at the moment, as its source says; empty if unknown."""
-    callee = _sites_of(frame.f_code).at(frame.f_lasti).callee
+    callee = sites_of(frame.f_code).at(frame.f_lasti).callee
     return callee[-1].name if callee and isinstance(callee[-1].name, str) else ""
 
 
@@ -86,7 +86,7 @@ def subscripts(frame: FrameType) -> bool:
 
 def asks_for(frame: FrameType, name: str) -> bool:
     """Whether a frame asks for an attribute at the moment, rather than to call something that does."""
-    sites = _sites_of(frame.f_code)
+    sites = sites_of(frame.f_code)
     at = bisect_right(sites.offsets, frame.f_lasti) - 1
     return sites.attributes.get(sites.offsets[at]) == name or called_name(frame) == "getattr"
 
@@ -94,7 +94,7 @@ def asks_for(frame: FrameType, name: str) -> bool:
 def called_of(frame: FrameType) -> tuple[str, ...] | None:
     """What a frame calls of the attribute that it loads at the moment: only itself, ``()``, or an attribute of it
     (``("reduce",)`` in ``np.add.reduce(x)``); ``None`` if the value may get elsewhere."""
-    sites = _sites_of(frame.f_code)
+    sites = sites_of(frame.f_code)
     return sites.called.get(sites.offsets[bisect_right(sites.offsets, frame.f_lasti) - 1])
 
 
@@ -111,7 +111,7 @@ class Called:
 
 def called_with(frame: FrameType, offset: int) -> Called | None:
     """The call that stands at an instruction; ``None`` if there is none, or if it cannot be told what it calls."""
-    sites = _sites_of(frame.f_code)
+    sites = sites_of(frame.f_code)
     site = sites.at(offset)
     callee = _value(site.callee, frame) if site.is_call and site.callee else _UNKNOWN
     if callee is _UNKNOWN:
@@ -130,7 +130,7 @@ def _text_of(way: Way) -> str:
 
 def handed_on(code: CodeType, namespace: dict[str, Any]) -> Iterator[Any]:
     """What code loads by global names, and attributes of these, for something else than to call it there."""
-    for mention in _sites_of(code).mentions:
+    for mention in sites_of(code).mentions:
         way = mention.way
         if mention.called and way[-1].name == "__call__":
             way = way[:-1]
@@ -145,14 +145,6 @@ def handed_on(code: CodeType, namespace: dict[str, Any]) -> Iterator[Any]:
             yield value
 
 
-def calls_of(code: CodeType) -> Iterator[tuple[Way, int]]:
-    """What code calls, and with how many arguments; the way to what is called is empty if it is not known."""
-    known = _sites_of(code)
-    for offset, site in zip(known.offsets, known.sites, strict=True):
-        if site.is_call:
-            yield site.callee, code.co_code[offset + 1]
-
-
 def calls(frame: FrameType, function: Any, name: str) -> bool:
     """Whether it is certain that a frame itself calls a function at the moment, rather than C code called by it.
 
@@ -160,7 +152,7 @@ def calls(frame: FrameType, function: Any, name: str) -> bool:
     or unpacks, and the function is passed on there as a value: ``list(map(f, xs))``. Of an expression that cannot be
     followed the ``name`` is believed.
     """
-    sites = _sites_of(frame.f_code)
+    sites = sites_of(frame.f_code)
     site = sites.at(frame.f_lasti)
     if site.end == _NOWHERE:  # positions are not kept: any mention in the line
         return any(_denotes(_value(m.way, frame), function) for m in sites.mentions if m.start[0] == site.start[0])
@@ -284,7 +276,7 @@ def by_code(read: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
 
 
 @by_code
-def _sites_of(code: CodeType) -> _Sites:
+def sites_of(code: CodeType) -> _Sites:
     return _read(code)
 
 

@@ -13,7 +13,7 @@ import optree
 from ..base.settings import config
 from ..base.unwinding import state, unwinding
 from ..capture import kinds
-from ..capture.computing import are_plain, computing
+from ..capture.computing import are_plain, computing, failures_of
 from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
@@ -199,10 +199,13 @@ class Gradient:
         if seed is not None or self.has_aux or state.traces or not args:
             return None
         known = computing(f)
-        if known is None or known.failures >= MAX_FAILURES or not are_plain((*args, *kwargs.values())):
+        if known is None or not are_plain((*args, *kwargs.values())):
+            return None
+        failures = failures_of(f.__code__)
+        if len(failures) >= MAX_FAILURES:
             return None
         found: tuple[Any, int] | None = eagerly(f, args, kwargs, counted(self.argnums, len(args)), adds=known.adds)
-        known.failures += found is None
+        failures += [] if found is not None else ["it needed a trace"]
         return found
 
     @unwinding

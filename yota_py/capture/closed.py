@@ -148,10 +148,10 @@ class Closing:
             if isinstance(value, defaultdict) and id(value.default_factory) not in _BUILTINS:
                 raise OpenError
             if type(value) is not tuple:
-                self.found.append((value, _contents(value)))
+                self.found.append((value, contents_of(value)))
                 self._holders.append((value, frozenset(map(str, keys_of(value)))))
             copy = with_items(value, [self.value(item, depth + 1) for item in items])
-            self._containers.append((copy, _contents(copy)))
+            self._containers.append((copy, contents_of(copy)))
             return copy
         return self.function(value, depth + 1)
 
@@ -194,13 +194,13 @@ class Closing:
     def has_changed(self) -> bool:
         """Whether a container that it captures has other items than before."""
         for copy, before in self._containers:
-            now = _contents(copy)
+            now = contents_of(copy)
             if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
                 return True
         return False
 
 
-def _contents(container: Any) -> list[Any]:
+def contents_of(container: Any) -> list[Any]:
     """What is in a container, and the keys in a dict."""
     keys = keys_of(container) if isinstance(container, dict) else ()
     return [*keys, *(items_of(container) or ())]
@@ -272,7 +272,7 @@ def _check_module(module: ModuleType, path: list[str]) -> None:
             break
         if not is_library(value.__name__) or value.__name__.startswith("numpy.random"):
             raise OpenError
-    is_class = isinstance(value, type) and (issubclass(value, np.generic | BaseException))
+    is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
     if not (is_class or (isinstance(value, _NUMBERS) and value is not None) or value is np.newaxis or (
         callable(value) and _computes(value)
     )):  # fmt: skip

@@ -7,34 +7,40 @@ begins as a number), and a list is appended to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
+import builtins
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from ..base.callsites import Way, by_code, calls_of
+from ..base.callsites import Way, by_code, sites_of
 from ..base.dispatch import original
 from ..base.ownership import is_library
 from ..registry.registry import listeners, methods, properties
 from ..tracing.mutation import CHANGING, IN_PLACE
 from ..tracing.protocols import position_of_out
 from .bytecode import nested, steps_of
-from .closed import Closing, OpenError, reads_of
+from .closed import Closing, OpenError, contents_of, reads_of
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
-_ABSENT = object()
 _NUMBERS = (int, float, complex)
 _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes, np.float64])
+_ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")}
+_KEYS = frozenset([str, int, bool, float, type(None)])
 _ALTERING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "CALL_FUNCTION_EX", "MATCH_CLASS"])
 _MAKING = frozenset(["MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"])
 _ROOTS = frozenset(["LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"])
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
+_SILENT = frozenset(["PRECALL", "EXTENDED_ARG", "NOP", "CACHE"])
 _IN_PLACE = frozenset(map(id, IN_PLACE))
-_READING = frozenset(["items", "keys", "values", "get", "index", "count", "shape", "ndim", "size", "dtype"])
+_OF_ARRAYS = frozenset(["shape", "ndim", "size", "dtype"])
+_READING = frozenset(["items", "keys", "values", "get", "index", "count"]) | _OF_ARRAYS
 _OF_SHAPES = frozenset(["reshape", "transpose", "swapaxes", "get"])  # methods that take no array to write into
+_TAKING = frozenset(["conj", "conjugate"])  # such that take one first
+_ABSENT = object()
 
 _known: WeakKeyDictionary[Callable[..., Any], Computing | None] = WeakKeyDictionary()
 listeners.append(_known.clear)
@@ -44,14 +50,20 @@ def computing(fn: Callable[..., Any]) -> Computing | None:
     """What is known of a function that does nothing but compute; ``None`` if it may do more."""
     if type(fn) is not FunctionType:
         return None
-    known = _known.get(fn, _ABSENT)
-    if known is None or (type(known) is Computing and known.is_same()):
-        return known
     try:
+        known = _known.get(fn, _ABSENT)
+        if known is None or (type(known) is Computing and known.is_same()):
+            return known
         _known[fn] = Computing(fn)
     except Exception:  # any: nobody can tell
         _known[fn] = None
     return _known[fn]
+
+
+@by_code
+def failures_of(code: CodeType) -> list[str]:
+    """Why calls of functions that do nothing but compute had to be followed all the same; whoever knows adds to it."""
+    return []
 
 
 def are_plain(values: Collection[Any], depth: int = 0) -> bool:
@@ -64,7 +76,7 @@ def are_plain(values: Collection[Any], depth: int = 0) -> bool:
         if cls is np.ndarray:
             if x.dtype.kind not in "fciub":
                 return False
-        elif cls is tuple or cls is list or (cls is dict and all(type(key) in (str, int) for key in x)):
+        elif cls is tuple or cls is list or (cls is dict and _KEYS.issuperset(map(type, x))):
             if not are_plain(x.values() if cls is dict else x, depth + 1):
                 return False
         else:
@@ -73,36 +85,67 @@ def are_plain(values: Collection[Any], depth: int = 0) -> bool:
 
 
 class Computing(Closing):
-    """What such a function reads from elsewhere. Raises ``OpenError`` if it is none."""
+    """What such a function reads from elsewhere. Raises ``OpenError`` if it is none. It does not keep it alive."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__(lambda array: array)
-        self._reads: list[tuple[Mapping[str, Any], str, Any]] = []
-        self._parts: list[tuple[ref[Any], Sequence[Any]]] = []  # functions, and what they are made of
+        self._names: set[str] = set()
+        self._own: list[tuple[ref[Any], list[Any], list[tuple[str, Any]]]] = []  # functions, parts, global names
+        self._others: list[tuple[Mapping[str, Any], str, Any]] = []  # attributes of modules, names of builtins
         self.adds = False  # whether it adds in place
-        self.failures = 0  # calls that needed a trace all the same
         self.function(fn)
         self.check()
         self.forget()
 
     def is_same(self) -> bool:
-        """Whether all that it reads is what it was, but for what is in arrays."""
-        for space, name, value in self._reads:
+        """Whether all that it reads is what it was, but for what is in arrays. Raises ``ValueError`` for a cell that
+        has become empty."""
+        for space, name, value in self._others:
             if space.get(name, _ABSENT) is not value:
                 return False
-        return all(_are_same(_parts_of(fn()), parts) for fn, parts in self._parts) and not self.has_changed()
+        for fn_of, parts, names in self._own:
+            fn = fn_of()
+            if fn is None or not _are_same(_parts_of(fn), parts):
+                return False
+            if not _are_same([fn.__globals__.get(name, _ABSENT) for name, _ in names], [value for _, value in names]):
+                return False
+        return all(_are_same(contents_of(container), contents) for container, contents in self.found)
 
     def function(self, fn: Any, depth: int = 0) -> Any:
-        if _changes(fn):
+        ours = str(getattr(fn, "__module__", "")).startswith("yota_py")  # which has its own way with traced values
+        if ours or type(fn) is partial or id(original(fn)) in _IN_PLACE:
             raise OpenError
         return super().function(fn, depth)
 
+    def value(self, value: Any, depth: int = 0) -> Any:
+        cls = type(value)
+        if cls in (tuple, list, dict):
+            if any(isinstance(item, FunctionType) for item in contents_of(value)):
+                raise OpenError  # which might hold the function itself
+            if cls is dict and not _KEYS.issuperset(map(type, value)):
+                raise OpenError
+        elif isinstance(value, type):
+            if cls is not type or value.__module__ not in ("builtins", "numpy"):
+                raise OpenError
+        elif not (cls is np.ndarray or cls in _ATOMS or callable(value)):
+            raise OpenError
+        return super().value(value, depth)
+
     def _closed(self, fn: Any, depth: int) -> Any:
-        parts = _parts_of(fn)
-        if any(map(_alters, nested(fn.__code__))) or any(map(_is_numpys, parts[1:])):
+        code, space = fn.__code__, fn.__globals__
+        parts = [*nested(code)]
+        names = {name for part in parts for name in (*part.co_varnames, *part.co_cellvars)}
+        if any(map(_alters, parts)) or not names.isdisjoint(code.co_freevars):
+            raise OpenError
+        if space.get("__builtins__", builtins) not in (builtins, vars(builtins)):
+            raise OpenError
+        held = _parts_of(fn)
+        if any(callable(x) and type(x) is not FunctionType and not isinstance(x, type) for x in held[1:]):
             raise OpenError  # what is called under a local name may be given something to write into
-        self.adds |= any(map(_adds, nested(fn.__code__)))
-        self._parts.append((ref(fn), parts))
+        self.adds |= any(map(_adds, parts))
+        reads = dict.fromkeys(name for is_global, name, _ in reads_of(code) if is_global)
+        self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, _ABSENT))) for x in reads]))
+        self._others += [(vars(builtins), x, vars(builtins).get(x, _ABSENT)) for x in reads if x not in space]
         return super()._closed(fn, depth)
 
     def running(
@@ -110,45 +153,46 @@ class Computing(Closing):
         depth: int = 0,
     ) -> None:  # fmt: skip
         super().running(code, space, free, names, depth)
-        builtins: Any = space.get("__builtins__", {})
-        known = {**(vars(builtins) if isinstance(builtins, ModuleType) else builtins), **space}
+        known = {**vars(builtins), **space}
         for is_global, name, path in reads_of(code):
             value = (known if is_global else free).get(name)
-            if is_global:
-                self._reads.append((space, name, space.get(name, _ABSENT)))
             while isinstance(value, ModuleType) and path:
                 value, path = self._attribute(value, path[0]), path[1:]
-            if not all(map(_is_reading, path)) or (callable(value) and _changes(value)):
+            if not all(map(_is_reading, path)) or id(original(value)) in _IN_PLACE:
                 raise OpenError
         made = _functions_made(code)
         for part in nested(code):
-            for way, count in calls_of(part):
-                if count > 1 and not _writes_nothing(way, count, made, known, free):
+            for way, count in _calls_of(part):
+                if not _writes_nothing(way, count, made, known, free):
+                    raise OpenError
+            for mention in sites_of(part).mentions:
+                if mention.way and not (mention.called or _is_handed_on(mention.way, known, free)):
                     raise OpenError
 
     def _attribute(self, module: ModuleType, name: str) -> Any:
         value = vars(module).get(name, _ABSENT)
-        self._reads.append((vars(module), name, value))
+        self._others.append((vars(module), name, value))
         return value
 
 
 def _parts_of(fn: Any) -> list[Any]:
     """Code, defaults and cells of a function."""
     keywords = (fn.__kwdefaults__ or {}).values()
-    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
-    return [fn.__code__, *(fn.__defaults__ or ()), *keywords, *(x for x in cells if x is not fn)]
+    return [fn.__code__, *(fn.__defaults__ or ()), *keywords, *(cell.cell_contents for cell in fn.__closure__ or ())]
+
+
+def _weakly(value: Any) -> Any:
+    return ref(value) if type(value) is FunctionType else value
 
 
 def _are_same(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+    """Whether these are the same objects; functions were kept weakly."""
+    return len(now) == len(before) and all(
+        a is (b() if type(b) is ref else b) for a, b in zip(now, before, strict=True)
+    )
 
 
-def _is_numpys(x: Any) -> bool:
-    return callable(x) and type(x) is not FunctionType and not isinstance(x, type)
-
-
-def _changes(fn: Any) -> bool:
-    return id(original(fn)) in _IN_PLACE
+# ------------------------------------------------------------------------------------------------ what code may do
 
 
 def _is_reading(name: str) -> bool:
@@ -156,22 +200,33 @@ def _is_reading(name: str) -> bool:
     return name in _READING or name in properties or (name in methods and name not in CHANGING)
 
 
+def _joined(code: CodeType) -> Iterator[tuple[Any, bool]]:
+    """The instructions, and whether others than the one before lead to them."""
+    target = False
+    for step in steps_of(code):
+        target |= step.is_jump_target
+        if step.opname not in _SILENT:
+            yield step, target
+            target = False
+
+
 @by_code
 def _alters(code: CodeType) -> bool:
     """Whether code changes anything but what it has made itself, or compares identities."""
-    steps = [step for step in steps_of(code) if step.opname not in ("PRECALL", "EXTENDED_ARG", "NOP", "CACHE")]
-    if any(type(x) is tuple and any(name == "out" or str(name).startswith("overwrite") for name in x)
-           for x in code.co_consts):  # fmt: skip
+    names = {name for x in code.co_consts if type(x) is tuple for name in x if type(name) is str}
+    if any(name == "out" or name.startswith("overwrite") for name in names):  # of keywords
         return True
+    steps = [*_joined(code)]
     numbers, lists = _made(code, steps, "number"), _made(code, steps, "list")
-    rooted = False
-    for before, step, after in zip([None, *steps], steps, [*steps[1:], None], strict=False):
+    before, rooted = None, False
+    for i, (step, target) in enumerate(steps):
         if step.opname in _ALTERING:
             return True
-        if step.is_jump_target:  # other ways lead here
+        if target:
             before, rooted = None, False
         if _is_in_place(step):
-            if after is None or after.opname != "STORE_FAST" or after.argval not in numbers:
+            after, joined = steps[i + 1] if i + 1 < len(steps) else (step, True)
+            if joined or after.opname != "STORE_FAST" or after.argval not in numbers:
                 return True
         elif step.opname == "IS_OP" and not (before is not None and _is_none(before)):
             return True
@@ -182,24 +237,16 @@ def _alters(code: CodeType) -> bool:
             elif not _is_reading(step.argval):
                 return True
         rooted = step.opname in _ROOTS or (rooted and step.opname in _ATTRIBUTES)
+        before = step
     return False
 
 
-@by_code
-def _adds(code: CodeType) -> bool:
-    return any(map(_is_in_place, steps_of(code)))
-
-
-def _is_none(step: Any) -> bool:
-    return step.opname == "LOAD_CONST" and step.argval is None
-
-
-def _made(code: CodeType, steps: Sequence[Any], kind: str) -> set[str]:
+def _made(code: CodeType, steps: Sequence[tuple[Any, bool]], kind: str) -> set[str]:
     """The local names under which there is nothing but sums that begin as numbers, or new lists."""
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     names, others, stack = set[str](), {*code.co_varnames[:arguments], *code.co_cellvars}, list[str]()
-    for step in steps:
-        if step.is_jump_target:
+    for step, target in steps:
+        if target:
             stack.clear()
         if step.opname == "STORE_FAST":
             (names if stack and stack.pop() == kind else others).add(step.argval)
@@ -226,36 +273,79 @@ def _is_in_place(step: Any) -> bool:
 
 
 @by_code
+def _adds(code: CodeType) -> bool:
+    return any(map(_is_in_place, steps_of(code)))
+
+
+def _is_none(step: Any) -> bool:
+    return step.opname == "LOAD_CONST" and step.argval is None
+
+
+@by_code
 def _functions_made(code: CodeType) -> frozenset[str]:
     """The names under which code keeps functions that are written in it, and nothing else."""
     names, others = set[str](), set[str]()
     for part in nested(code):
-        steps = [step for step in steps_of(part) if step.opname not in ("EXTENDED_ARG", "NOP", "CACHE")]
-        others.update(part.co_varnames[: part.co_argcount + part.co_kwonlyargcount])
-        for before, step in pairwise(steps):
+        arguments = part.co_argcount + part.co_kwonlyargcount + bool(part.co_flags & 4) + bool(part.co_flags & 8)
+        others.update(part.co_varnames[:arguments])
+        before = None
+        for step, target in _joined(part):
             if step.opname in ("STORE_FAST", "STORE_DEREF"):
-                is_made = before.opname in _MAKING and not step.is_jump_target
+                is_made = before is not None and before.opname in _MAKING and not target
                 (names if is_made else others).add(step.argval)
+            before = step
     return frozenset(names - others)
+
+
+def _found(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[Any, Way]:
+    """What stands at a way that begins with a name from elsewhere, up to what is no module; and the rest of the way."""
+    value, rest = (known if way[0].kind == "global" else free).get(way[0].name), way[1:]
+    while isinstance(value, ModuleType) and rest:
+        value, rest = vars(value).get(rest[0].name), rest[1:]
+    return value, rest
+
+
+def _is_elsewhere(way: Way, free: Mapping[str, Any]) -> bool:
+    return way[0].kind == "global" or (way[0].kind == "local" and way[0].name in free)
+
+
+def _calls_of(code: CodeType) -> Iterator[tuple[Way, int]]:
+    """What code calls, and with how many arguments; the way to what is called is empty if it is not known."""
+    known = sites_of(code)
+    for offset, site in zip(known.offsets, known.sites, strict=True):
+        if site.is_call:
+            yield site.callee, code.co_code[offset + 1]
 
 
 def _writes_nothing(
     way: Way, count: int, made: frozenset[str], known: Mapping[str, Any], free: Mapping[str, Any]
 ) -> bool:
     """Whether what is called, with so many arguments, is given no array to write its result into."""
-    if not way or way[0].kind not in ("global", "local"):
-        return bool(way) and way[-1].kind == "attribute" and way[-1].name in _OF_SHAPES
-    (first, *rest) = way
-    if first.kind == "local" and first.name not in free:
-        return first.name in made if not rest else rest[-1].name in _OF_SHAPES
-    value = (known if first.kind == "global" else free).get(first.name)
-    while isinstance(value, ModuleType) and rest:
-        value = vars(value).get(rest.pop(0).name)
+    if not count:
+        return True
+    if not way:
+        return count == 1
+    name = way[-1].name if way[-1].kind == "attribute" else None
+    is_method = name is not None and (name in _OF_SHAPES or (count == 1 and name not in _TAKING))
+    if not _is_elsewhere(way, free):
+        return is_method if len(way) > 1 else count == 1 or way[0].name in made
+    value, rest = _found(way, known, free)
     if rest:
-        return rest[-1].kind == "attribute" and rest[-1].name in _OF_SHAPES
+        return is_method
     if isinstance(value, np.ufunc):
         return count <= value.nin
     if type(value) is FunctionType and not is_library(value.__globals__.get("__name__")):
         return True
     at = position_of_out(original(value)) if callable(value) and not isinstance(value, type) else None
     return at is None or count <= at
+
+
+def _is_handed_on(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
+    """Whether what code loads may go anywhere: it is no function of a library's, and no method, which somebody else
+    would call with whatever arguments."""
+    value, rest = _found(way, known, free) if _is_elsewhere(way, free) else (None, way[1:])
+    if rest:
+        return all(step.kind != "attribute" or step.name in _OF_ARRAYS or step.name in properties for step in rest)
+    return not callable(value) or isinstance(value, type) or (
+        type(value) is FunctionType and not is_library(value.__globals__.get("__name__"))
+    )

@@ -9,15 +9,15 @@ from __future__ import annotations
 import ctypes
 import dis
 import sys
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import is_traced, shadow
+from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.impure import Impure
 from ..capture.closed import Closing
 from ..passes.dce import dce
@@ -31,6 +31,9 @@ _IS_FUNCTION = 0x1  # its local variables are in the frame
 _GENERATES = 0x20 | 0x80 | 0x200  # code of generators and coroutines, which others run on
 _GO_AWAY = frozenset(["JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RETURN_CONST",
                       "RAISE_VARARGS", "RERAISE"])  # fmt: skip
+
+
+_NOTHING: Mapping[Variable, Variable] = MappingProxyType({})
 
 
 class UnlikeError(Exception):
@@ -146,10 +149,13 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-def carried_by(before: State, after: State, rows: Container[Variable] = ()) -> dict[Variable, Variable]:
-    """What a turn has made of traced values, in their order; of values that are the same, one. What it has read anew,
-    ``rows`` of arrays, is not carried. Raises ``UnlikeError`` if it has done more, or other things than the turn
-    before."""
+def carried_by(
+    before: State, after: State, rows: Container[Variable] = (), also: Mapping[Variable, Variable] = _NOTHING,
+    views: dict[Variable, View] | None = None,
+) -> dict[Variable, Variable]:  # fmt: skip
+    """What a turn has made of traced values, in their order; of values that are the same, one; and ``also`` of these.
+    What it has read anew, ``rows`` of arrays, is not carried; of ``views``, which are noted, it is what they look at.
+    Raises ``UnlikeError`` if it has done more, or other things than the turn before."""
     if not after.is_like(before):
         raise UnlikeError
     carried: dict[Variable, Variable] = {}
@@ -159,14 +165,56 @@ def carried_by(before: State, after: State, rows: Container[Variable] = ()) -> d
             continue
         if x == y:
             same.add(x)
-        elif value is new or new._look is not None or carried.setdefault(x, y) != y:
-            raise UnlikeError  # it was written into, looks into another array, or was the same as another value
-        elif _memory(value) != _memory(new) or not (is_followed(value, x) and is_followed(new, y)):
+            continue
+        if _memory(value) != _memory(new) or not (is_followed(value, x) and is_followed(new, y)):
             raise UnlikeError
+        if new._look is not None and views is not None:
+            view, old = View.of(new), View.of(value)
+            if not view.is_like(old):
+                raise UnlikeError
+            views[y] = view
+            x, y = old.root._var, view.root._var
+        elif new._look is not None or value is new:
+            raise UnlikeError  # it looks into another array, or was written into
+        if carried.setdefault(x, y) != y:
+            raise UnlikeError  # it was the same as another value
+    if any(carried.setdefault(x, y) != y for x, y in also.items()):
+        raise UnlikeError
     made = [*carried.values()]
     if len({*made}) < len(made) or not same.isdisjoint([*carried, *made]):
         raise UnlikeError
     return carried
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What a traced view looks at, and how: from there on, step by step."""
+
+    root: Any
+    looks: list[Any]
+
+    @classmethod
+    def of(cls, x: Any) -> View:
+        """How a view looks, or what is none."""
+        looks: list[Any] = []
+        while x._look is not None:
+            looks.insert(0, x._look)
+            x = x._look.parent
+        return cls(x, looks)
+
+    def is_like(self, other: View) -> bool:
+        """Whether both look in the same way at two arrays of which nothing else is known."""
+        if self.root is other.root or self.root._is_written() or other.root._is_written():
+            return False
+        own, others = ([(look.fn, look.args, *look.kwargs.items()) for look in x.looks] for x in (self, other))
+        same = len(own) == len(others) and all(a[0] is b[0] for a, b in zip(own, others, strict=True))
+        return same and find_traced((own, others)) is None and repr(own) == repr(others)
+
+    def again(self, root: Any) -> Any:
+        """The same view of another array."""
+        for look in self.looks:
+            root = look.fn(root, *look.args, **look.kwargs)
+        return root
 
 
 def _memory(x: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Where loops of Python over ``range`` begin a turn, and what their code does with the turn's number."""
+"""Where loops of Python begin a turn, and what their code does with the turn's number, if they are over a ``range``."""
 
 from __future__ import annotations
 
 import dis
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -12,20 +12,24 @@ from typing import NamedTuple
 from .frames import depths, is_function
 
 _ADDING = ("LIST_APPEND", "SET_ADD", "MAP_ADD")  # to what is so far down on the stack
-_LOADS = ("LOAD_FAST", "LOAD_DEREF")
+_LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """Where a loop begins a turn: the place of its iterator on the stack, and the variable that has the turn's number
     when it ends, if it has. Turns read elements of ``read`` arrays at that position, or so far from it, and assign such
-    of ``written`` ones; these are the names of variables, and for each assignment, how far."""
+    of ``written`` ones; these are the names of variables, and for each assignment, how far. Of these arrays, they read
+    elements ``again`` that other turns have assigned, so far from the position. Loops that do more with what they go
+    over ``count`` nothing: they may be over something else."""
 
     offset: int
     depth: int
     name: str | None
     read: frozenset[str]
     written: tuple[tuple[str, int], ...]
+    again: frozenset[tuple[str, int]] = frozenset()
+    counts: bool = True
 
 
 class _Step(NamedTuple):
@@ -36,19 +40,25 @@ class _Step(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def heads(code: CodeType) -> dict[int, Head]:
-    """The loops of code that use the turn's number as a position and for nothing else, by the instructions at which
-    Python may be seen to go on with them."""
+    """The loops of code, by the instructions at which Python may be seen to go on with them."""
     if not is_function(code):
         return {}
     steps, found = _steps(code), {}
     for i, step in enumerate(steps):
-        if step.name != "FOR_ITER" or steps[i + 1].name != "STORE_FAST" or step.offset not in depths(code):
+        if step.name != "FOR_ITER" or step.offset not in depths(code):
             continue
-        body = [s for s in steps[i + 2 :] if s.offset < step.value]  # type: ignore[operator]
-        head = _head(code, step.offset, str(steps[i + 1].value), body)
-        if head is not None:
-            jumps = [s.offset for s in steps if s.name.startswith("JUMP_BACKWARD") and s.value == step.offset]
-            found.update(dict.fromkeys([step.offset, *jumps], head))
+        body, depth = [s for s in steps[i + 1 :] if s.offset < step.value], depths(code)[step.offset] - 1  # type: ignore[operator]
+        added = (depths(code).get(s.offset, 0) - 1 - int(str(s.value)) for s in body if s.name in _ADDING)
+        if any(place <= depth for place in added):
+            continue  # that of a comprehension, which has what it makes on the stack
+        head = Head(step.offset, depth, None, frozenset(), (), counts=False)
+        if body[0].name == "STORE_FAST":
+            head = _head(code, head, str(body[0].value), body[1:]) or head
+        starts = [step.offset]
+        while steps[i - len(starts)].name == "EXTENDED_ARG":  # of a long loop
+            starts.append(steps[i - len(starts)].offset)
+        jumps = [s.offset for s in steps if s.name.startswith("JUMP_BACKWARD") and s.value in starts]
+        found.update(dict.fromkeys([*starts, *jumps], head))
     return found
 
 
@@ -66,18 +76,14 @@ def _steps(code: CodeType) -> list[_Step]:
     return out
 
 
-def _head(code: CodeType, offset: int, name: str, body: Sequence[_Step]) -> Head | None:
+def _head(code: CodeType, loop: Head, name: str, body: Sequence[_Step]) -> Head | None:
     """What a loop does with its variable; ``None`` if that is more than to read and to assign elements."""
     uses = [i for i, step in enumerate(body) if step.value == name and "_FAST" in step.name]
-    depth = depths(code)[offset] - 1
-    added = (depths(code).get(step.offset, 0) - 1 - int(str(step.value)) for step in body if step.name in _ADDING)
-    if any(place <= depth for place in added):
-        return None  # that of a comprehension, which has what it makes on the stack
     if name in code.co_cellvars or any(step.value == name and "_FAST" not in step.name for step in body):
         return None
     if uses and all(body[i].name == "STORE_FAST" for i in uses):
-        return Head(offset, depth, None, frozenset(), ())
-    read, written, seen = set[str](), list[tuple[str, int]](), set[int]()
+        return replace(loop, counts=True)
+    read, written, seen = list[tuple[str, int]](), list[tuple[str, int]](), set[int]()
     for i in uses:
         base = body[i - 1] if i else None
         if base is None or body[i].name != "LOAD_FAST" or base.name not in _LOADS or base.value == name:
@@ -85,22 +91,23 @@ def _head(code: CodeType, offset: int, name: str, body: Sequence[_Step]) -> Head
         distance, then = _moved(body[i + 1 : i + 4])
         if then == "STORE_SUBSCR":
             written.append((str(base.value), distance))
-            seen.add(i - 1)
         elif then == "BINARY_SUBSCR":
-            read.add(str(base.value))
+            read.append((str(base.value), distance))
         else:
             return None
-    kept = {array for array, _ in written}
+        seen.add(i - 1)
+    kept, known = {array for array, _ in written}, {array for array, _ in read}
     for i, step in enumerate(body):
-        changes = step.name.startswith(("STORE_", "DELETE_")) and step.value in read | kept
+        changes = step.name.startswith(("STORE_", "DELETE_")) and step.value in known | kept
         if changes or (step.value in kept and i not in seen and step.name in _LOADS):
             return None
-    if kept & {*code.co_cellvars, *code.co_freevars}:  # others may read it
+    if kept & {*code.co_cellvars, *code.co_freevars, *code.co_names}:  # others may read it
         return None
     written = [*dict.fromkeys(written)]  # perhaps in several branches
     if len(kept) < len(written):
         return None
-    return Head(offset, depth, name, frozenset(read), tuple(written))
+    again = frozenset((array, distance) for array, distance in read if array in kept)
+    return Head(loop.offset, loop.depth, name, frozenset(known - kept), tuple(written), again)
 
 
 def _moved(steps: Sequence[_Step]) -> tuple[int, str]:

@@ -1,9 +1,10 @@
-"""Loops of Python over ``range``: once a turn is known, those that are left are one operation.
+"""Loops of Python over ``range``, or over rows of arrays: once a turn is known, those that are left are one operation.
 
 When a tape has become long, the frames that record it are looked at where their ``for`` loops begin a turn. If a turn
 has changed nothing but traced values, and the turn's number is the position of elements that are read or assigned and
-nothing else (``heads.py``), all others do the same: the one that was recorded last becomes the body of a loop, whose
-results become the values of the local variables, and the iterator is run through. Otherwise Python goes on as ever.
+nothing else (``heads.py``), or it takes the next rows (``over.py``), all others do the same: the one that was recorded
+last becomes the body of a loop, whose results become the values of the local variables, and the iterator is run
+through. Otherwise Python goes on as ever.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from __future__ import annotations
 import operator
 import sys
 from _thread import get_ident
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base.dispatch import is_traced
 from ..base.floating import raises_errors
-from ..base.iterators import no_frames, on_stack
+from ..base.iterators import no_frames
 from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
@@ -34,15 +34,15 @@ from ..tape.operations import Call, Variable
 from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
-from .frames import State, Turn, UnlikeError, assign, carried_by, check_code, is_followed
+from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
 from .heads import Head, heads
 from .once import Once, strict
+from .over import Over, over
 
 MAX_TRIES = 3  # at one loop that is not as it should be
 MAX_LOOKS = 1000  # at lines that begin
 MAX_FRAMES = 16
 MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
-_RANGE = type(iter(range(0)))
 
 
 def look(trace: Trace) -> None:
@@ -81,16 +81,16 @@ def _only_computes(frame: FrameType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A turn begins: the loop's iterator, how many turns are ``left``, the length of the tape, the frame's state."""
+    """A turn begins: what the loop goes over, turns that are ``left``, the length of the tape, the frame's state."""
 
-    iterator: Any
+    over: Over
     left: int
     length: int
     state: State
 
     def follows(self, before: Moment) -> bool:
         """Whether there was one turn of one loop in between."""
-        return self.iterator is before.iterator and self.left == before.left - 1 and self.length > before.length
+        return self.over.is_like(before.over) and self.left == before.left - 1 and self.length > before.length
 
 
 class Watch:
@@ -130,13 +130,17 @@ class Watch:
 
     def _meet(self, frame: FrameType, head: Head) -> None:
         """A turn begins."""
-        key, iterator = (id(frame), head.offset), on_stack(frame, head.depth, _RANGE)
+        key = id(frame), head.offset
         before = self._seen.pop(key, None)
-        if iterator is None or operator.length_hint(iterator) < LEAST_TURNS or self._tries[key] >= MAX_TRIES:
+        if self._tries[key] >= MAX_TRIES:
             return
         try:
+            if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
+                return
+            if what.arrays:  # whose rows are no positions
+                head = Head(head.offset, head.depth, None, frozenset(), (), counts=False)
             now_state = State(frame, but=head.name, written=[name for name, _ in head.written])
-            now = Moment(iterator, operator.length_hint(iterator), len(self._trace.tape), now_state)
+            now = Moment(what, what.left, len(self._trace.tape), now_state)
             if before is not None and now.follows(before) and self._end(frame, head, before, now):
                 self._trace.look_at = len(self._trace.tape) + LONG
             else:
@@ -150,12 +154,14 @@ class Watch:
         period = len(trace.tape) - start
         if not pays(turns, period) or not are_alike(trace.tape, start):
             return False
-        positions = Positions(now.iterator, turns)
-        arrays: list[Any] = [now.state.values.get(name) for name in head.read]
+        positions = Positions(now.over, turns)
+        arrays: list[Any] = [now.state.values.get(name, frame.f_globals.get(name)) for name in head.read]
+        arrays += now.over.arrays
         if not all(is_traced(x) and isinstance(x, np.ndarray) and is_followed(x) for x in arrays):
             raise UnlikeError  # of others, elements are plain numbers, of which nobody knows where they come from
         rows = positions.rows(trace, start, {x._current()[0]: x for x in arrays})
-        carried = carried_by(before.state, now.state, rows)
+        again, views = positions.again(now.state, head), dict[Variable, View]()
+        carried = carried_by(before.state, now.state, rows, {x: y for x, (y, _) in again.items()}, views)
         outputs = positions.written(before.state, now.state, head.written)
         cuts = [positions.cut(distance, len(now.state.values[name])) for name, distance in head.written]
         turn = Turn(trace, start, carried, rows, [*outputs.values()], first=start - period)
@@ -164,7 +170,8 @@ class Watch:
         decided = turns * sum(1 for _ in decisions(op for _, op in turn.ops))
         if decided > MAX_DECISIONS or any(trace[x] is None for x in turn.invariants):
             raise UnlikeError
-        given = {var: value for value, var in now.state.traced}
+        given = {var: value for value, var in now.state.traced} | dict(again.values())
+        given |= {view.root._var: view.root for view in views.values()}
         captured = [make_tracer(trace, x, trace[x]) for x in turn.invariants]
         length = len(trace.tape)
         stacked = [row.stack() for row in rows.values()]
@@ -180,8 +187,9 @@ class Watch:
             found = dict(zip(carried.values(), results, strict=False))
             for name, cut, stack in zip(outputs, cuts, results[len(carried) :], strict=True):
                 put_rows(now.state.values[name], cut, stack)
+            found |= {x: view.again(found[view.root._var]) for x, view in views.items()}
             found |= {x: row.last() for x, row in rows.items() if x in now.state.variables}
-            (last,) = deque(now.iterator, maxlen=1)
+            last = now.over.end()
             assign(frame, now.state.values, found, {} if head.name is None else {head.name: last})
         except Exception:  # any: the frame is neither in this turn nor behind the last
             trace.refuse("a loop whose end has failed")
@@ -192,9 +200,10 @@ class Watch:
 class Positions:
     """The positions of elements in the turns that are left: the turn's number, and so far from it."""
 
-    def __init__(self, iterator: Any, turns: int) -> None:
-        ahead = copy(iterator)
-        self._first, second = next(ahead), next(ahead)
+    def __init__(self, what: Over, turns: int) -> None:
+        if (ahead := what.positions()) is None:
+            raise UnlikeError
+        self._first, second = ahead
         self._step = second - self._first
         self._last = self._first + self._step * (turns - 1)
         self._now = self._first - self._step
@@ -225,6 +234,22 @@ class Positions:
             raise UnlikeError
         stop = last + (1 if self._step > 0 else -1)
         return slice(first, None if stop < 0 else stop, None if self._step == 1 else self._step)
+
+    def again(self, now: State, head: Head) -> dict[Variable, tuple[Variable, Any]]:
+        """What the next turn reads of elements that turns have assigned, by what the last one has read in its place:
+        the variable and the value."""
+        found, assigned = {}, dict(head.written)
+        for name, distance in head.again:
+            behind = assigned[name] - distance
+            if behind * self._step <= 0 or behind % self._step:
+                raise UnlikeError  # of another array, or of a turn to come
+            for back in range(behind // self._step):
+                first = self._now + distance + back * self._step
+                old, new = (now.notes[name].get((key,)) for key in (first, first + self._step))
+                if not (is_traced(old) and is_traced(new) and is_followed(old) and is_followed(new)):
+                    raise UnlikeError
+                found[old._current()[0]] = new._current()[0], new  # type: ignore[union-attr]
+        return found
 
     def written(self, before: State, now: State, assignments: Sequence[tuple[str, int]]) -> dict[str, Variable]:
         """The variables that the last turn has assigned to elements of arrays, by their names."""

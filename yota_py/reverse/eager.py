@@ -8,13 +8,17 @@ wrong, raises: the call is begun anew with a trace. So the function must do noth
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numpy import float64, ndarray
 
+from ..base.floating import code_of_calls
+from ..base.ownership import users_frame
 from ..base.types import typeof
 from ..registry.registry import listeners, methods, primitive_of, properties
 from ..registry.tangents import MISSING
@@ -105,13 +109,17 @@ class Sweep:
         self.values.append(value)
         return Eager(self, value, len(self.values) - 1)
 
-    def operation(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call of a function of the library's, some of whose arguments are ``Eager``."""
+    def operation(
+        self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Callable[..., Any] | None = None
+    ) -> Any:
+        """A call of a function of the library's, some of whose arguments are ``Eager``; ``call`` computes it."""
         way = _ways[fn] if fn in _ways else _way_of(fn)
         given, sources = [], []
         for k, x in enumerate(args):
             cls = type(x)
             if cls is Eager:
+                if x._ledger is not self:
+                    raise TooMuchError
                 given.append(x._value)
                 sources.append((k, (), x._id))
             elif cls in _NUMBERS:
@@ -119,12 +127,12 @@ class Sweep:
             elif cls is ndarray:
                 if x.dtype.kind not in "fib":
                     raise TooMuchError
-                given.append(x.copy() if self._adds else x)
+                given.append(x.copy("K") if self._adds else x)
             elif isinstance(fn, np.ufunc):
                 raise TooMuchError
             else:
                 given.append(self._given(k, x, sources))
-        y = fn(*given, **kwargs) if kwargs else fn(*given)
+        y = (fn if call is None else call)(*given, **kwargs)
         if (cls := type(y)) is ndarray:
             if y.dtype is not _FLOAT or not y.ndim or y.nbytes > LARGE_BYTES:
                 raise TooMuchError
@@ -139,20 +147,24 @@ class Sweep:
         """What an operator gives: of a comparison, plain values."""
         if op.in_place is None:
             return op.python(*[x._value if type(x) is Eager else x for x in operands])
-        return self.operation(op.ufunc, operands, _NOTHING)
+        return self.operation(op.ufunc, operands, _NOTHING, op.python)
 
     def in_place(self, op: Operator, x: Eager, other: Any) -> Any:
         """``x += other``, which of an array may be seen under other names."""
         if type(x._value) is not float64:
             raise TooMuchError
-        return self.operation(op.ufunc, (x, other), _NOTHING)
+        return self.operation(op.ufunc, (x, other), _NOTHING, op.python)
 
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a function of NumPy's that is no ufunc."""
         for x in kwargs.values():
             if not _is_option(x):
                 raise TooMuchError
-        return self.operation(fn, args, kwargs)
+        frame = users_frame(sys._getframe(1))
+        if frame is None:
+            raise TooMuchError
+        line = FunctionType(code_of_calls(frame), frame.f_globals)  # from where it warns
+        return self.operation(fn, args, kwargs, lambda *args, **kwargs: line(fn, args, kwargs))
 
     def _given(self, k: int, x: Any, sources: list[Any]) -> Any:
         """An argument that is no number or array."""
@@ -163,9 +175,13 @@ class Sweep:
         items = []
         for i, item in enumerate(x):
             if type(item) is Eager:
+                if item._ledger is not self:
+                    raise TooMuchError
                 sources.append((k, (i,), item._id))
                 item = item._value
-            elif not (type(item) in _NUMBERS or type(item) is ndarray or _is_option(item)):
+            elif type(item) is ndarray:
+                item = item.copy("K") if self._adds else item
+            elif not (type(item) in _NUMBERS or _is_option(item)):
                 raise TooMuchError
             items.append(item)
         return type(x)(items)
@@ -255,17 +271,22 @@ def eagerly(
     try:
         with np.errstate(**errors):
             z = f(*given, **kwargs)
-        if type(z) is not Eager or type(z._value) is not float64:
+        if type(z) is not Eager or z._ledger is not sweep or type(z._value) is not float64:
             return None
         with np.errstate(all="ignore"):
             cotangents = sweep.back(z._id, float64(1.0))
     except (TooMuchError, Exception):  # any: with a trace it is raised again
         return None
-    settled = [_settled(dx, x) for dx, x in zip(cotangents[:n], sweep.values, strict=False)]
+    except BaseException as error:
+        if any(type(x) is Eager for x in error.args):
+            return None
+        raise
 
     def gradient(i: int) -> Any:
         start, spec = parts[i]
-        return settled[start] if spec is None else unflatten(spec, settled[start : start + spec.num_leaves])
+        stop = start + 1 if spec is None else start + spec.num_leaves
+        settled = [_settled(dx, x) for dx, x in zip(cotangents[start:stop], sweep.values[start:stop], strict=True)]
+        return settled[0] if spec is None else unflatten(spec, settled)
 
     found = gradient(argnums) if isinstance(argnums, int) else tuple(map(gradient, wanted))
     return (z._value, found), len(sweep.steps)
