@@ -11,7 +11,7 @@ import copy
 import reprlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,18 +19,18 @@ import numpy as np
 
 from ..base import locks
 from ..base.generators import Draws
-from ..base.impure import Text
+from ..base.impure import Clock, Text
 from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
-from ..tape.operations import Variable
+from ..tape.operations import Call, Constant, Guard, Variable, operands
+from ..tape.tape import Tape
 from ..tape.trees import flatten
-from .check import Comparison, explained, largest, origin, precision_of
+from .check import Comparison, Difference, explained, largest, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
-from .times import timed_in, without_times
 from .variants import Audits, Signature, Variant
 from .world import MISSING, World
 
@@ -282,3 +282,31 @@ def _where(key: Any, item: bool) -> str:
 
 def _bits(value: Any) -> Any:
     return value.tobytes() if isinstance(value, np.ndarray | np.generic) else repr(value)
+
+
+# -- times: the interpreter reads its clocks later, so that of what depends on them nobody can tell what is right
+
+
+def timed_in(tape: Tape, times: Collection[int]) -> set[Variable]:
+    """What depends on times that a program reads: by its clocks, or as what it captures under these numbers."""
+    timed: set[Variable] = set()
+    for var, op in tape:
+        if isinstance(op, Constant):
+            varies = op.captured in times
+        else:
+            varies = (isinstance(op, Call) and type(op.fn) is Clock) or any(x in timed for x in operands(op))
+        if varies:
+            timed.add(var)
+    return timed
+
+
+def without_times(
+    differences: Sequence[Difference], tape: Tape, timed: Collection[Variable], outputs: Sequence[Any]
+) -> list[Difference]:
+    """Those that do not come of times. Where times decide on a program's path, anything may."""
+    if not timed:
+        return [*differences]
+    if any(isinstance(tape[var], Guard) for var in timed):
+        return []
+    known = {id(value): isinstance(x, Variable) and x in timed for value, x in zip(outputs, tape.results, strict=True)}
+    return [x for x in differences if x.have is None or not known.get(id(x.have), any(known.values()))]

@@ -10,7 +10,7 @@ from ..base.tracebacks import folded
 from ..base.types import is_integer
 from ..base.unwinding import Passing, state
 from ..tape.operations import user_site
-from ..tape.regions import ALL, Region
+from ..tape.tape import ALL, Region
 from ..tracing.stand_ins import noticing
 
 F = TypeVar("F", bound=Callable[..., Any])

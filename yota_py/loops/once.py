@@ -24,8 +24,7 @@ from ..passes.roll import roll
 from ..tape.loop import END, Continued, Loop, players
 from ..tape.operations import Constant, Guard, Variable, user_site
 from ..tape.recorder import Recorder
-from ..tape.regions import turns_of
-from ..tape.tape import Tape
+from ..tape.tape import Tape, turns_of
 from ..tracing.traces import Trace
 from .leaves import row
 

@@ -2,7 +2,7 @@
 
 When a tape has become long, the frames that record it are looked at where their ``for`` loops begin a turn. If a turn
 has changed nothing but traced values, and the turn's number is the position of elements that are read or assigned and
-nothing else (``heads.py``), or it takes the next rows (``over.py``), all others do the same: the one that was recorded
+nothing else (``heads.py``), or it takes the next rows too, all others do the same: the one that was recorded
 last becomes the body of a loop, whose results become the values of the local variables, and the iterator is run
 through. Otherwise Python goes on as ever.
 """
@@ -35,9 +35,8 @@ from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
 from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
-from .heads import Head, heads
+from .heads import Head, Over, heads, over
 from .once import Once, strict
-from .over import Over, over
 
 MAX_TRIES = 3  # at one loop that is not as it should be
 MAX_LOOKS = 1000  # at lines that begin

@@ -15,8 +15,7 @@ from ..registry.tangents import getfield
 from ..tape.loop import Loop
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, paths, renamed, substitute
 from ..tape.recorder import Recorder
-from ..tape.regions import ALL, Region
-from ..tape.tape import Tape
+from ..tape.tape import ALL, Region, Tape
 from .adjoint import primitive_loop
 
 

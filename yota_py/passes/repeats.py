@@ -11,8 +11,7 @@ from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
 from ..tape.loop import Loop, as_loop
 from ..tape.operations import Constant, Guard, Input, Operation, Variable
-from ..tape.regions import ALL
-from ..tape.tape import Tape
+from ..tape.tape import ALL, Tape
 
 LEAST_TURNS = 8
 LEAST_SAVED = 200  # operations: fewer run better side by side than in a loop

@@ -16,8 +16,7 @@ from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute
 from ..tape.recorder import Recorder
-from ..tape.regions import Region, turns_of
-from ..tape.tape import Tape
+from ..tape.tape import Region, Tape, turns_of
 from .align import Aligned
 from .repeats import Run
 

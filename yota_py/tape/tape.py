@@ -6,6 +6,7 @@ Tapes are append-only: a pass reads one tape and writes another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,32 @@ import optree
 from ..base.types import Type, typeof
 from ..errors import GuardError
 from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, same, substitute, variable
-from .regions import Region
 from .show import Style, show
 from .trees import as_call, flatten, unflatten
 
 # As html.escape does, without its table of 2,000 names, which every import of this library would load.
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
+
+
+ALL = "all"  # is computed again
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The operations from ``start`` (which counts from 0) to ``stop``: all are computed again, or those of its loops
+    but ``every`` so many turns."""
+
+    start: int
+    stop: int
+    every: int | str = ALL
+
+
+def turns_of(every: Any, turns: int) -> int:
+    """Every how many turns a loop of so many keeps what it carries; 0 if it keeps all."""
+    if every is None or every == ALL:
+        return 0
+    every = math.isqrt(max(turns - 1, 0)) + 1 if every == "sqrt" else int(every)
+    return every if every < turns else 0
 
 
 @dataclass(slots=True, repr=False)

@@ -272,7 +272,7 @@ class ArrayTracer(Tracer):
     def __iter__(self) -> Iterator[Any]:
         if np.ndim(self) == 0:
             raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(len(self)))  # whose positions ``loops/over.py`` finds
+        return (self[i] for i in range(len(self)))  # whose positions ``loops/heads.py`` finds
 
     __getitem__ = _getitem
 
