@@ -228,7 +228,7 @@ class FunctionCache:
         key = self._key(call)  # which depends on what varies
         account = self.accounts.get(key) or self._open(key, call)
         start = perf_counter()
-        if not (force or account.due or account.is_long) and (found := self.mode.at_once(call)) is not None:
+        if not (force or account.due) and (found := self.mode.at_once(call)) is not None:
             account.computed(perf_counter() - start, found[1])
             if self.mode.effects or not account.due:
                 return found[0]

@@ -18,7 +18,7 @@ from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 from .background import Job
 
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.1, 0.065  # loading the compiler, or code that is on disk
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.25, 0.12  # the first program of a process: loading the compiler, or from disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
@@ -70,7 +70,7 @@ class Measured(Protocol):
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "is_long", "job", "length", "operations", "pause")
+    __slots__ = ("balance", "failures", "job", "length", "operations", "pause")
 
     def __init__(self) -> None:
         self.balance = 0.0
@@ -78,22 +78,19 @@ class Account:
         self.length: int | None = None
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
-        self.is_long = False  # it is not known of how many operations a program would be made: a trace tells
 
     def interpreted(self, seconds: float, call: Measured | None = None) -> None:
         """A call was interpreted, and traced perhaps; tapes of one length are taken for the same."""
         self.balance += seconds
         if call is not None and call.length != self.length:
             self.length, self.operations = call.length, call.operations or self.operations
-        self.is_long = False
         self.pause = max(0, self.pause - 1)
 
     def computed(self, seconds: float, operations: int | None) -> None:
-        """A call was computed at once, with so many operations."""
+        """A call was computed at once, with so many operations; of many, a trace tells how many are left of loops."""
         self.balance += seconds
         self.pause = max(0, self.pause - 1)
-        if operations is not None and self.length is None:
-            self.is_long = operations > MANY_OPERATIONS
+        if operations is not None and operations <= MANY_OPERATIONS and self.length is None:
             self.operations = operations
 
     def failed(self) -> None:

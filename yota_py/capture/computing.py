@@ -310,11 +310,16 @@ def _is_elsewhere(way: Way, free: Mapping[str, Any]) -> bool:
 
 
 def _calls_of(code: CodeType) -> Iterator[tuple[Way, int]]:
-    """What code calls, and with how many arguments; the way to what is called is empty if it is not known."""
-    known = sites_of(code)
-    for offset, site in zip(known.offsets, known.sites, strict=True):
-        if site.is_call:
-            yield site.callee, code.co_code[offset + 1]
+    """What code calls, and with how many arguments by position; the way to what is called is empty if nobody knows."""
+    known, keywords, before = sites_of(code), 0, None
+    for step in steps_of(code):
+        if step.opname == "KW_NAMES":  # of the call that follows
+            keywords = len(code.co_consts[step.arg or 0])
+        elif step.opname in ("PRECALL", "CALL", "CALL_KW"):
+            names = keywords if before is None or step.opname != "CALL_KW" else len(before.argval)
+            yield known.at(step.offset).callee, (step.arg or 0) - names
+            keywords = 0 if step.opname == "CALL" else keywords
+        before = step
 
 
 def _writes_nothing(

@@ -101,6 +101,8 @@ class Sweep:
     def __init__(self, *, adds: bool) -> None:
         self.steps: list[_Step | None] = []
         self.values: list[Any] = []
+        self._errors: Any = np.geterr()  # what NumPy does where the function is called
+        self._warnings: list[tuple[Any, ...]] = []  # the calls of which it would have warned
         self._adds = adds  # whether arrays may be added to in place, of which copies are kept
 
     def active(self, value: Any) -> Eager:
@@ -132,7 +134,10 @@ class Sweep:
                 raise TooMuchError
             else:
                 given.append(self._given(k, x, sources))
-        y = (fn if call is None else call)(*given, **kwargs)
+        try:
+            y = (fn if call is None else call)(*given, **kwargs)
+        except FloatingPointError:
+            y = self._warned(fn if call is None else call, given, kwargs)
         if (cls := type(y)) is ndarray:
             if y.dtype is not _FLOAT or not y.ndim or y.nbytes > LARGE_BYTES:
                 raise TooMuchError
@@ -142,6 +147,22 @@ class Sweep:
         steps.append((fn, way, given, kwargs, sources, y))
         self.values.append(y)
         return Eager(self, y, len(steps) - 1)
+
+    def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
+        needed."""
+        frame = users_frame(sys._getframe(1))
+        if frame is None or not {*self._errors.values()} <= {"warn", "ignore"}:
+            raise TooMuchError
+        self._warnings.append((FunctionType(code_of_calls(frame), frame.f_globals), call, given, kwargs))
+        with np.errstate(all="ignore"):
+            return call(*given, **kwargs)
+
+    def warn(self) -> None:
+        """Let NumPy warn of what it would have warned of so far."""
+        with np.errstate(**self._errors):
+            for line, *call in self._warnings:
+                line(*call)
 
     def operated(self, op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: Any) -> Any:
         """What an operator gives: of a comparison, plain values."""
@@ -257,7 +278,7 @@ def eagerly(
     ``adds`` tells whether it may add in place to arrays that it has made.
     """
     sweep, given, n = Sweep(adds=adds), list(args), 0
-    errors: Any = {key: "ignore" if said == "ignore" else "raise" for key, said in np.geterr().items()}
+    errors: Any = {key: said if said == "ignore" else "raise" for key, said in np.geterr().items()}
     wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
     parts = {}  # of the arguments: their leaves, and how many come before
     for i in dict.fromkeys(wanted):
@@ -275,6 +296,7 @@ def eagerly(
             return None
         with np.errstate(all="ignore"):
             cotangents = sweep.back(z._id, float64(1.0))
+        sweep.warn()
     except (TooMuchError, Exception):  # any: with a trace it is raised again
         return None
     except BaseException as error:
