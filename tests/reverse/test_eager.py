@@ -124,6 +124,9 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (lambda x: np.sum(np.where(x > 0, x, 0.0) + np.maximum(x, 0)), (np.zeros(3),), 0),
     (lambda x: sum(x) + max(x) - min(x) + sum(y * 2 for y in x), (POINT,), 0),
     (lambda x: np.mean(x, keepdims=True)[0] + np.sum(x, 0), (POINT,), 0),
+    (lambda x: x[np.argmax(x)] ** 2 + np.sum(x * np.ones_like(x)) * np.shape(x)[0] * True, (POINT,), 0),
+    (lambda x: np.sum(x[np.argsort(x)] * np.sign(x)) if np.any(x > 0) and not np.isnan(x).all() else x[0], (POINT,), 0),
+    (lambda x: np.sum(x ** np.int64(2)) - np.int64(3) / x[0] + x[1] * (x[2] > 0) + x.argmax() * x[0], (POINT,), 0),
 ]
 
 

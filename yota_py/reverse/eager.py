@@ -29,9 +29,9 @@ from .short import Way, into_view, way_of
 from .verbs import linearize, positions
 
 _FLOAT = np.dtype(float)
-_NUMBERS = frozenset([float64, float, int])
+_NUMBERS = frozenset([float64, float, int, bool, np.int64, np.bool_])
 _NOTHING: Mapping[str, Any] = {}
-_OPTIONS = frozenset([int, bool, type(None), str])  # and tuples of them, as axes and shapes are
+_OPTIONS = frozenset([int, np.int64, bool, type(None), str])  # and tuples of them, as axes and shapes are
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
 
 _ways: dict[Any, Way | None] = {}  # by function; of those without, how a derivative flows is not known
@@ -138,6 +138,8 @@ class Sweep:
             y = (fn if call is None else call)(*given, **kwargs)
         except FloatingPointError:
             y = self._warned(fn if call is None else call, given, kwargs)
+        if way is _nowhere:
+            return y
         if (cls := type(y)) is ndarray:
             if y.dtype is not _FLOAT or not y.ndim or y.nbytes > LARGE_BYTES:
                 raise TooMuchError
@@ -255,12 +257,20 @@ def _is_option(x: Any) -> bool:
 def _way_of(fn: Any) -> Way | None:
     """How cotangents come of a function's rule. Raises ``TooMuchError`` for what is more than to compute a value."""
     entry = primitive_of(fn)
-    if entry is None or not entry.known or entry.rule is None or entry.nondiff or entry.users or entry.users_rule:
+    if entry is None or not entry.known or entry.users or entry.users_rule or entry.of_layout or entry.body is not None:
         raise TooMuchError
-    if entry.immediate or entry.inline or entry.of_layout or entry.body is not None:
+    if entry.nondiff:
+        _ways[fn] = _nowhere
+    elif entry.rule is None or entry.immediate or entry.inline:
         raise TooMuchError
-    _ways[fn] = None if fn is operator.getitem else way_of(entry)
+    else:
+        _ways[fn] = None if fn is operator.getitem else way_of(entry)
     return _ways[fn]
+
+
+def _nowhere(*given: Any) -> bool:
+    """That of a function through which no derivative flows: it gives plain values."""
+    return False
 
 
 def is_active(x: Any) -> bool:
