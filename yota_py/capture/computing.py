@@ -8,6 +8,7 @@ begins as a number), and a list is appended to.
 from __future__ import annotations
 
 import builtins
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, ModuleType
@@ -153,7 +154,7 @@ class Computing(Closing):
         depth: int = 0,
     ) -> None:  # fmt: skip
         super().running(code, space, free, names, depth)
-        known = {**vars(builtins), **space}
+        known = ChainMap(space, vars(builtins))  # type: ignore[arg-type] # nothing is put into it
         for is_global, name, path in reads_of(code):
             value = (known if is_global else free).get(name)
             while isinstance(value, ModuleType) and path:
@@ -309,17 +310,19 @@ def _is_elsewhere(way: Way, free: Mapping[str, Any]) -> bool:
     return way[0].kind == "global" or (way[0].kind == "local" and way[0].name in free)
 
 
-def _calls_of(code: CodeType) -> Iterator[tuple[Way, int]]:
+@by_code
+def _calls_of(code: CodeType) -> list[tuple[Way, int]]:
     """What code calls, and with how many arguments by position; the way to what is called is empty if nobody knows."""
-    known, keywords, before = sites_of(code), 0, None
+    known, found, keywords, before = sites_of(code), list[tuple[Way, int]](), 0, None
     for step in steps_of(code):
         if step.opname == "KW_NAMES":  # of the call that follows
             keywords = len(code.co_consts[step.arg or 0])
         elif step.opname in ("PRECALL", "CALL", "CALL_KW"):
             names = keywords if before is None or step.opname != "CALL_KW" else len(before.argval)
-            yield known.at(step.offset).callee, (step.arg or 0) - names
+            found.append((known.at(step.offset).callee, (step.arg or 0) - names))
             keywords = 0 if step.opname == "CALL" else keywords
         before = step
+    return found
 
 
 def _writes_nothing(
