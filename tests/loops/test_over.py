@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_heads import SEQUENCES, agrees, said
 
-from yota_py import config, grad, trace
+from yota_py import config, grad, trace, value_and_grad
 from yota_py.testing import check_grads
 
 N = 300
@@ -120,8 +120,8 @@ def left_early(w: Any, xs: Any) -> Any:
 
 
 OF_ROWS = [
-    of_rows, of_numbers, beside_each_other, shifted, unequal, not_read, taken_apart, in_each_other, with_views,
-    with_a_branch, left_early,
+    of_rows, of_numbers, beside_each_other, shifted, not_read, taken_apart, in_each_other, with_views, with_a_branch,
+    left_early,
 ]  # fmt: skip
 
 
@@ -270,15 +270,39 @@ def view_into_what_stays(w: Any, xs: Any) -> Any:
     return np.sum(m) + np.sum(k)
 
 
+def of_what_is_left(w: Any, xs: Any) -> Any:
+    def inner(held: list[Any], h: Any) -> Any:
+        for x, y in held.pop():
+            h = np.tanh(h * x) + y
+        return h
+
+    rows = iter(xs)
+    h = inner([zip(rows, xs[:200], strict=False)], w)
+    return np.sum(h) + sum(np.sum(x) for x in rows)
+
+
 OTHERS = [
-    written_twice, not_yet_written, of_an_iterator, counted, upside_down, written_under_the_loop, view_that_grows,
-    view_into_what_stays,
+    unequal, of_what_is_left, written_twice, not_yet_written, of_an_iterator, counted, upside_down,
+    written_under_the_loop, view_that_grows, view_into_what_stays,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", OTHERS)
 def test_others(f: Callable[..., Any]) -> None:
     agrees(f, POINT, ROWS)
+
+
+def test_lengths_are_compared_as_python_does(mode: str) -> None:
+    def f(w: Any, xs: Any, ys: Any) -> Any:
+        for x, y in zip(xs, ys, strict=True):
+            w = np.tanh(w * x) + y
+        return np.sum(w)
+
+    agrees(f, POINT, ROWS, SERIES)
+    for n, m in ((300, 299), (299, 300), (300, 100)):
+        for _ in range(3):
+            with pytest.raises(ValueError, match=r"argument 2 is (shorter|longer) than argument 1"):
+                value_and_grad(f)(POINT, ROWS[:n], SERIES[:m])
 
 
 def test_views_stay_views(mode: str) -> None:

@@ -375,6 +375,16 @@ def test_warnings_come_once_and_from_the_users_line() -> None:
         assert value_and_grad(f)(np.array([0.0, 1.0]))[0] == -np.inf
     (warning,) = caught
     assert warning.filename == __file__
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert np.isnan(at_once(lambda x: np.mean(x[:0]) + np.sum(x), POINT)[0])
+    assert [str(x.message)[:4] for x in caught] == ["Mean", "inva"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("error", message="divide")
+        with pytest.raises(RuntimeWarning, match="divide"):
+            value_and_grad(lambda x: np.sum(np.sqrt(x)) + np.sum(np.log(x * 0.0)))(POINT)
+    assert len(caught) == 1
     with np.errstate(divide="ignore"):
         assert at_once(lambda x: np.sum(np.log(x)), np.array([0.0, 1.0]))[0] == -np.inf
 
@@ -464,12 +474,18 @@ def test_gradients_share_no_memory() -> None:
 
 def test_other_exceptions_carry_no_values() -> None:
     def f(x: Any) -> Any:
-        raise SystemExit(x[0])
+        raise SystemExit([x[0]])
+
+    def g(x: Any) -> Any:
+        raise KeyboardInterrupt from ValueError(x[0])
 
     config.compile = "never"
     with pytest.raises(SystemExit) as caught:
         value_and_grad(f)(POINT)
-    assert not isinstance(caught.value.code, Eager) and "0.4" in str(caught.value.code)
+    assert not isinstance(caught.value.code[0], Eager) and "0.4" in str(caught.value.code)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        value_and_grad(g)(POINT)
+    assert "0.4" in str(interrupt.value.__cause__)
 
 
 def test_calls_that_fail_are_counted_by_code() -> None:

@@ -128,6 +128,8 @@ class Computing(Closing):
         elif isinstance(value, type):
             if cls is not type or value.__module__ not in ("builtins", "numpy"):
                 raise OpenError
+            if issubclass(value, BaseException) and not issubclass(value, Exception):
+                raise OpenError  # who catches it may look at what it holds
         elif not (cls is np.ndarray or cls in _ATOMS or callable(value)):
             raise OpenError
         return super().value(value, depth)

@@ -142,7 +142,7 @@ class Over:
     @property
     def left(self) -> int:
         """So many turns are to come."""
-        return min(map(operator.length_hint, self.iterators))
+        return operator.length_hint(self.iterators[0])
 
     def is_like(self, other: Over) -> bool:
         """Whether it is the same loop."""
@@ -174,6 +174,8 @@ def over(frame: FrameType, head: Head) -> Over | None:
     if not known or len(known) < len(found):
         return None
     counters, arrays = zip(*known, strict=True)
+    if len({*map(operator.length_hint, counters)}) > 1:  # somebody may go on with what is left, or is told of it
+        return None
     return Over(counters, arrays)
 
 

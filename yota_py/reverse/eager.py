@@ -187,7 +187,12 @@ class Sweep:
         if frame is None:
             raise TooMuchError
         line = FunctionType(code_of_calls(frame), frame.f_globals)  # from where it warns
-        return self.operation(fn, args, kwargs, lambda *args, **kwargs: line(fn, args, kwargs))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with np.errstate(**self._errors):
+                return line(fn, args, kwargs)
+
+        return self.operation(fn, args, kwargs, call)
 
     def _given(self, k: int, x: Any, sources: list[Any]) -> Any:
         """An argument that is no number or array."""
@@ -306,13 +311,9 @@ def eagerly(
             return None
         with np.errstate(all="ignore"):
             cotangents = sweep.back(z._id, float64(1.0))
-        sweep.warn()
     except (TooMuchError, Exception):  # any: with a trace it is raised again
         return None
-    except BaseException as error:
-        if any(type(x) is Eager for x in error.args):
-            return None
-        raise
+    sweep.warn()
 
     def gradient(i: int) -> Any:
         start, spec = parts[i]
