@@ -90,7 +90,6 @@ class Computing(Closing):
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__(lambda array: array)
-        self._names: set[str] = set()
         self._own: list[tuple[ref[Any], list[Any], list[tuple[str, Any]]]] = []  # functions, parts, global names
         self._others: list[tuple[Mapping[str, Any], str, Any]] = []  # attributes of modules, names of builtins
         self.adds = False  # whether it adds in place
