@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entries import OF_NUMPY, OF_SCIPY, called
+from numpy import array
 from test_short import assert_same
 
 from yota_py import YotaError, config, primitive, rrule, value_and_grad
@@ -128,6 +129,37 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (lambda x: np.sum(x[np.argsort(x)] * np.sign(x)) if np.any(x > 0) and not np.isnan(x).all() else x[0], (POINT,), 0),
     (lambda x: np.sum(x ** np.int64(2)) - np.int64(3) / x[0] + x[1] * (x[2] > 0) + x.argmax() * x[0], (POINT,), 0),
 ]
+
+
+def rotates(x: Any) -> Any:
+    def slope(z: Any) -> Any:
+        return np.array([z[1], -z[0] * x[2]])
+
+    z, path = np.array([x[0], 1]), [np.asarray(x[:2])]
+    for k in range(6):
+        z = z + 0.1 * slope(z + 0.05 * slope(z))
+        if k % 2 == 0:
+            path.append(z)
+    return np.sum(np.asarray(path) ** 2) + np.sum(np.array([[x[0], 2.0], [1, x[1]]]) @ z)
+
+
+PROGRAMS += [
+    (rotates, (POINT,), 0),
+    (lambda x: np.sum(array([x[0], x[1], 3.0], dtype=float) * array([1, 2, 3])) + np.sum(np.array(x)), (POINT,), 0),
+    (lambda x: np.sum(np.array([row * i for i, row in enumerate([x, x[::-1]])]) ** 2), (POINT,), 0),
+]
+
+
+def test_arrays_of_numbers_are_numpys() -> None:
+    def f(x: Any) -> Any:
+        own = np.array(TABLE[0])
+        own = own * 2
+        return np.sum(x * own) + np.sum(np.asarray(TABLE, dtype="f4")[0] * x) + np.array([1.0, 2.0], copy=True)[1]
+
+    for args in ((POINT,), (POINT * 2,), (POINT + 1,)):
+        assert_same(at_once(f, *args)[0], traced(f, *args)[0])
+    for g in (lambda x: np.array(x[0]) * 1.0, lambda x: np.sum(np.array([x[0], 1], dtype=int)) * x[0]):
+        assert at_once(g, POINT) is None
 
 
 @pytest.mark.parametrize(("f", "args", "argnums"), PROGRAMS)

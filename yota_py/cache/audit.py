@@ -147,7 +147,8 @@ class _Audit:
         result, error, guards = None, None, None
         with Uncompiled(), Quiet(warnings=self.others), Draws() as heard:
             try:
-                result, guards = self.mode.reference(self.call)
+                known = None if self.mode.effects else self.mode.at_once(self.call)
+                result, guards = self.mode.reference(self.call) if known is None else (known[0], None)
             except Exception as raised:
                 error = raised
         if isinstance(error, _UNJUDGED):

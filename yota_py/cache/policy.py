@@ -25,6 +25,7 @@ MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a mul
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS = 16
 MANY_OPERATIONS = 300  # some of which are likely to be turns of loops
+TRACING = 5e-5  # seconds an operation takes to be traced, and to be looked at for loops
 _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
@@ -70,7 +71,7 @@ class Measured(Protocol):
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "job", "length", "operations", "pause")
+    __slots__ = ("balance", "failures", "job", "length", "operations", "pause", "untraced")
 
     def __init__(self) -> None:
         self.balance = 0.0
@@ -78,6 +79,7 @@ class Account:
         self.length: int | None = None
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
+        self.untraced = 0  # operations of long calls of which none was traced
 
     def interpreted(self, seconds: float, call: Measured | None = None) -> None:
         """A call was interpreted, and traced perhaps; tapes of one length are taken for the same."""
@@ -90,8 +92,9 @@ class Account:
         """A call was computed at once, with so many operations; of many, a trace tells how many are left of loops."""
         self.balance += seconds
         self.pause = max(0, self.pause - 1)
-        if operations is not None and operations <= MANY_OPERATIONS and self.length is None:
-            self.operations = operations
+        if operations is not None and self.length is None:
+            is_long = operations > MANY_OPERATIONS
+            self.operations, self.untraced = (_UNKNOWN, operations) if is_long else (operations, 0)
 
     def failed(self) -> None:
         """A trace could not be compiled: the next attempts come ever later."""
@@ -122,7 +125,7 @@ class Account:
     @property
     def price(self) -> float:
         """For how much interpreting a program is made, in seconds."""
-        return RENT * price.of(self.operations)
+        return RENT * (price.of(self.operations) + (TRACING * self.untraced if self.length is None else 0.0))
 
 
 class Accounts(dict[Hashable, Account]):

@@ -11,7 +11,7 @@ import builtins
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -42,6 +42,8 @@ _READING = frozenset(["items", "keys", "values", "get", "index", "count"]) | _OF
 _OF_SHAPES = frozenset(["reshape", "transpose", "swapaxes", "get"])  # methods that take no array to write into
 _TAKING = frozenset(["conj", "conjugate"])  # such that take one first
 _ABSENT = object()
+# What is called in the place of functions of NumPy's that look for no values but their own.
+instead: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 _known: WeakKeyDictionary[Callable[..., Any], Computing | None] = WeakKeyDictionary()
 listeners.append(_known.clear)
@@ -93,7 +95,10 @@ class Computing(Closing):
         self._own: list[tuple[ref[Any], list[Any], list[tuple[str, Any]]]] = []  # functions, parts, global names
         self._others: list[tuple[Mapping[str, Any], str, Any]] = []  # attributes of modules, names of builtins
         self.adds = False  # whether it adds in place
-        self.function(fn)
+        self._numpy = SimpleNamespace()  # what it reads of NumPy, with what is called instead
+        self._replaces = False
+        copy = self.function(fn)
+        self.called: Callable[..., Any] | None = copy if self._replaces else None  # in its place
         self.check()
         self.forget()
 
@@ -115,7 +120,12 @@ class Computing(Closing):
         ours = str(getattr(fn, "__module__", "")).startswith("yota_py")  # which has its own way with traced values
         if ours or type(fn) is partial or id(original(fn)) in _IN_PLACE:
             raise OpenError
-        return super().function(fn, depth)
+        return self._instead(super().function(fn, depth))
+
+    def _instead(self, value: Any) -> Any:
+        other = next((other for fn, other in instead.items() if fn is original(value)), value)
+        self._replaces |= other is not value
+        return other
 
     def value(self, value: Any, depth: int = 0) -> Any:
         cls = type(value)
@@ -148,7 +158,12 @@ class Computing(Closing):
         reads = dict.fromkeys(name for is_global, name, _ in reads_of(code) if is_global)
         self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, _ABSENT))) for x in reads]))
         self._others += [(vars(builtins), x, vars(builtins).get(x, _ABSENT)) for x in reads if x not in space]
-        return super()._closed(fn, depth)
+        copy = super()._closed(fn, depth)
+        for name, value in copy.__globals__.items():
+            copy.__globals__[name] = self._numpy if value is np else value
+        for cell in copy.__closure__ or ():
+            cell.cell_contents = self._numpy if cell.cell_contents is np else cell.cell_contents
+        return copy
 
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
@@ -174,6 +189,8 @@ class Computing(Closing):
     def _attribute(self, module: ModuleType, name: str) -> Any:
         value = vars(module).get(name, _ABSENT)
         self._others.append((vars(module), name, value))
+        if module is np and value is not _ABSENT:
+            setattr(self._numpy, name, self._instead(value))
         return value
 
 
@@ -259,8 +276,8 @@ def _made(code: CodeType, steps: Sequence[tuple[Any, bool]], kind: str) -> set[s
             constant = step.argval
         elif step.opname == "UNPACK_SEQUENCE" and stack[-1:] == ["tuple"]:
             stack[-1:] = [_kind_of(x) for x in reversed(constant)]
-        elif step.opname == "BUILD_LIST" and step.arg == 0:
-            stack.append("list")
+        elif step.opname == "BUILD_LIST":
+            stack = [*(stack if step.arg == 0 else ()), "list"]
         else:
             stack = ["number"] if _is_in_place(step) else []
     return names - others

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy import float64, ndarray
 
+from ..base.dispatch import find_traced
 from ..base.floating import code_of_calls
 from ..base.ownership import users_frame
 from ..base.types import typeof
+from ..capture.computing import instead
 from ..registry.registry import listeners, methods, primitive_of, properties
 from ..registry.tangents import MISSING
 from ..tape.recorder import LARGE_BYTES, is_large
@@ -249,6 +251,28 @@ class Sweep:
                     raise TooMuchError
                 known = cotangents[j]
                 cotangents[j] = dx if known is None else known + dx
+
+
+def array(x: Any, dtype: Any = None, **options: Any) -> Any:
+    """``np.array`` and ``np.asarray``, which ask lists for nothing but plain numbers and arrays."""
+    if find_traced((x,)) is None:
+        return np.array(x, dtype, **options)
+    if options.pop("copy", None) is not None or options or dtype not in (None, float, float64):
+        raise TooMuchError
+    if type(x) is Eager and not x.ndim:  # it would be an array
+        raise TooMuchError
+    return _stacked(x)
+
+
+def _stacked(x: Any) -> Any:
+    return np.stack([_stacked(row) for row in x]) if type(x) in (tuple, list) else x
+
+
+def _as_array(x: Any, dtype: Any = None, **options: Any) -> Any:
+    return array(x, dtype, copy=options.pop("copy", None), **options)
+
+
+instead.update({np.array: array, np.asarray: _as_array})
 
 
 def _is_option(x: Any) -> bool:
