@@ -144,7 +144,7 @@ class _Audit:
 
     def finding(self) -> Finding:
         """Interpret the call and compare."""
-        result, error, guards = None, None, None
+        result, error, guards, known = None, None, None, None
         with Uncompiled(), Quiet(warnings=self.others), Draws() as heard:
             try:
                 known = None if self.mode.effects else self.mode.at_once(self.call)
@@ -173,6 +173,9 @@ class _Audit:
         if self.others and not places & self.variant.audits.suspect:  # once more, as soon as possible
             self.variant.audits.suspect = places
             return self._right(result, error)
+        if known is not None:  # a trace tells what the function reads
+            with Uncompiled(), Quiet(warnings=self.others):
+                guards = self.mode.reference(self.call)[1]
         return Finding(result, error, self._fault(guards))
 
     def _fault(self, guards: Guards | None) -> str:

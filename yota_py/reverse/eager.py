@@ -272,7 +272,7 @@ def _as_array(x: Any, dtype: Any = None, **options: Any) -> Any:
     return array(x, dtype, copy=options.pop("copy", None), **options)
 
 
-instead.update({np.array: array, np.asarray: _as_array})
+instead[np.array], instead[np.asarray] = array, _as_array
 
 
 def _is_option(x: Any) -> bool:
