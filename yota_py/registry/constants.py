@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sys import _getframe
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,24 +26,29 @@ class CalledUfunc:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self._known:
-            profile = state.profile
-            is_heard = profile is not None and getprofile() is profile
-            if is_heard:  # as in a block with ``state.unwatched``, of which it would hear
-                setprofile(None)
-            try:
-                if self._call is self._ufunc and len(args) <= self._nin:
-                    for x in args:
-                        if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
-                            if (result := quickly(x, self._ufunc, args, _getframe(1))) is not None:
-                                return result
-                            break
-            finally:
-                if is_heard:
+            if (profile := state.profile) is not None and getprofile() is profile:
+                setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
+                try:
+                    result = self._quickly(args, _getframe(1))
+                finally:
                     setprofile(profile)
+            else:
+                with state.unwatched:
+                    result = self._quickly(args, _getframe(1))
+            if result is not None:
+                return result
             with state.unwatched:
                 if len(args) <= self._nin and are_plain(args):
                     return made_of_numbers(self._call(*args), args)
         return self.of_others(*args, **kwargs)
+
+    def _quickly(self, args: tuple[Any, ...], frame: FrameType) -> Any:
+        """What the short way gives; ``None`` if that is not to be gone."""
+        if self._call is self._ufunc and len(args) <= self._nin:
+            for x in args:
+                if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
+                    return quickly(x, self._ufunc, args, frame)
+        return None
 
     def of_others(self, *args: Any, **kwargs: Any) -> Any:
         """The call, where somebody has to look into its arguments."""

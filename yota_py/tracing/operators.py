@@ -48,27 +48,27 @@ def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Calla
     """The methods of an operator: itself, its reflection and its form in place."""
 
     def forward(self: Operators, other: Any) -> Any:
-        profile = state.profile
-        is_heard = profile is not None and getprofile() is profile
-        if is_heard:  # as in a block with ``state.unwatched``, of which it would hear
-            setprofile(None)
-        try:
-            result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
-        finally:
-            if is_heard:
+        if (profile := state.profile) is not None and getprofile() is profile:
+            setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
+            try:
+                result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
+            finally:
                 setprofile(profile)
+        else:
+            with state.unwatched:
+                result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
         return self._ledger.forward(op, self, other) if result is None else result
 
     def reflected(self: Operators, other: Any) -> Any:
-        profile = state.profile
-        is_heard = profile is not None and getprofile() is profile
-        if is_heard:
+        if (profile := state.profile) is not None and getprofile() is profile:
             setprofile(None)
-        try:
-            result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
-        finally:
-            if is_heard:
+            try:
+                result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
+            finally:
                 setprofile(profile)
+        else:
+            with state.unwatched:
+                result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
         return self._ledger.reflected(op, self, other) if result is None else result
 
     def in_place(self: Operators, other: Any) -> Any:
