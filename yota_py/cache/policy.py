@@ -90,8 +90,7 @@ class Account:
 
     def computed(self, seconds: float, operations: int | None) -> None:
         """A call was computed at once, with so many operations; of many, a trace tells how many are left of loops."""
-        self.balance += seconds
-        self.pause = max(0, self.pause - 1)
+        self.interpreted(seconds)
         if operations is not None and self.length is None:
             is_long = operations > MANY_OPERATIONS
             self.operations, self.untraced = (_UNKNOWN, operations) if is_long else (operations, 0)

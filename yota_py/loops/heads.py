@@ -35,9 +35,9 @@ class Head:
 
     offset: int
     depth: int
-    name: str | None
-    read: frozenset[str]
-    written: tuple[tuple[str, int], ...]
+    name: str | None = None
+    read: frozenset[str] = frozenset()
+    written: tuple[tuple[str, int], ...] = ()
     again: frozenset[tuple[str, int]] = frozenset()
     counts: bool = True
 
@@ -61,7 +61,7 @@ def heads(code: CodeType) -> dict[int, Head]:
         added = (depths(code).get(s.offset, 0) - 1 - int(str(s.value)) for s in body if s.name in _ADDING)
         if any(place <= depth for place in added):
             continue  # that of a comprehension, which has what it makes on the stack
-        head = Head(step.offset, depth, None, frozenset(), (), counts=False)
+        head = Head(step.offset, depth, counts=False)
         if body[0].name == "STORE_FAST":
             head = _head(code, head, str(body[0].value), body[1:]) or head
         starts = [step.offset]

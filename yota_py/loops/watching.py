@@ -137,7 +137,7 @@ class Watch:
             if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
                 return
             if what.arrays:  # whose rows are no positions
-                head = Head(head.offset, head.depth, None, frozenset(), (), counts=False)
+                head = Head(head.offset, head.depth, counts=False)
             now_state = State(frame, but=head.name, written=[name for name, _ in head.written])
             now = Moment(what, what.left, len(self._trace.tape), now_state)
             if before is not None and now.follows(before) and self._end(frame, head, before, now):

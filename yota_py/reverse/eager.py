@@ -93,8 +93,8 @@ class Eager(Operators):
     __trunc__ = __floor__ = __ceil__ = __reversed__ = _too_much
 
 
-# An operation: its function, how cotangents come of it, the values of its arguments, keywords, sources and value.
-_Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], list[Any], Any]
+# An operation: its function, how cotangents come of it, the values of its arguments, keywords and sources.
+_Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], list[Any]]
 
 
 class Sweep:
@@ -103,7 +103,7 @@ class Sweep:
     def __init__(self, *, adds: bool) -> None:
         self.steps: list[_Step | None] = []
         self.values: list[Any] = []
-        self._errors: Any = np.geterr()  # what NumPy does where the function is called
+        self.errors: Any = np.geterr()  # what NumPy does where the function is called
         self._warnings: list[tuple[Any, ...]] = []  # the calls of which it would have warned
         self._adds = adds  # whether arrays may be added to in place, of which copies are kept
 
@@ -148,7 +148,7 @@ class Sweep:
         elif cls is not float64:
             raise TooMuchError
         steps = self.steps
-        steps.append((fn, way, given, kwargs, sources, y))
+        steps.append((fn, way, given, kwargs, sources))
         self.values.append(y)
         return Eager(self, y, len(steps) - 1)
 
@@ -156,7 +156,7 @@ class Sweep:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
         needed."""
         frame = users_frame(sys._getframe(1))
-        if frame is None or not {*self._errors.values()} <= {"warn", "ignore"}:
+        if frame is None or not {*self.errors.values()} <= {"warn", "ignore"}:
             raise TooMuchError
         self._warnings.append((FunctionType(code_of_calls(frame), frame.f_globals), call, given, kwargs))
         with np.errstate(all="ignore"):
@@ -164,7 +164,7 @@ class Sweep:
 
     def warn(self) -> None:
         """Let NumPy warn of what it would have warned of so far."""
-        with np.errstate(**self._errors):
+        with np.errstate(**self.errors):
             for line, *call in self._warnings:
                 line(*call)
 
@@ -191,7 +191,7 @@ class Sweep:
         line = FunctionType(code_of_calls(frame), frame.f_globals)  # from where it warns
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            with np.errstate(**self._errors):
+            with np.errstate(**self.errors):
                 return line(fn, args, kwargs)
 
         return self.operation(fn, args, kwargs, call)
@@ -225,18 +225,18 @@ class Sweep:
             dy, step = cotangents[i], self.steps[i]
             if step is None or dy is None:
                 continue
-            fn, way, given, kwargs, sources, y = step
+            fn, way, given, kwargs, sources = step
             cotangents[i] = None
             owned.discard(i)
             if fn is operator.getitem and into_view(given[0], given[1], sources[0][2], dy, cotangents, owned):
                 continue
-            if kwargs or not (way is not None and way(dy, y, given, sources, cotangents)):
+            if kwargs or not (way is not None and way(dy, self.values[i], given, sources, cotangents)):
                 self._pull(step, dy, cotangents)
         return cotangents
 
     def _pull(self, step: _Step, dy: Any, cotangents: list[Any]) -> None:
         """What the pullback gives, of a function or arguments that the formulas do not know."""
-        fn, _, given, kwargs, sources, _ = step
+        fn, _, given, kwargs, sources = step
         dxs = linearize(fn, tuple(given), kwargs, positions(sources))[1](dy)
         for k, path, j in sources:
             dx = dxs[k]
@@ -317,7 +317,7 @@ def eagerly(
     ``adds`` tells whether it may add in place to arrays that it has made.
     """
     sweep, given, n = Sweep(adds=adds), list(args), 0
-    errors: Any = {key: said if said == "ignore" else "raise" for key, said in np.geterr().items()}
+    errors: Any = {key: said if said == "ignore" else "raise" for key, said in sweep.errors.items()}
     wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
     parts = {}  # of the arguments: their leaves, and how many come before
     for i in dict.fromkeys(wanted):

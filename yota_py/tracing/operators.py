@@ -47,34 +47,28 @@ def both_python(x: Any, y: Any) -> bool:
 def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """The methods of an operator: itself, its reflection and its form in place."""
 
-    def forward(self: Operators, other: Any) -> Any:
-        if (profile := state.profile) is not None and getprofile() is profile:
-            setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
-            try:
-                result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
-            finally:
-                setprofile(profile)
-        else:
-            with state.unwatched:
-                result = self._ledger.operated(op, self, other, (self, other), _getframe(1))
-        return self._ledger.forward(op, self, other) if result is None else result
+    def method(*, reflected: bool) -> Callable[..., Any]:
+        def operated(self: Operators, other: Any) -> Any:
+            operands = (other, self) if reflected else (self, other)
+            if (profile := state.profile) is not None and getprofile() is profile:
+                setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
+                try:
+                    result = self._ledger.operated(op, self, other, operands, _getframe(1))
+                finally:
+                    setprofile(profile)
+            else:
+                with state.unwatched:
+                    result = self._ledger.operated(op, self, other, operands, _getframe(1))
+            if result is not None:
+                return result
+            return (self._ledger.reflected if reflected else self._ledger.forward)(op, self, other)
 
-    def reflected(self: Operators, other: Any) -> Any:
-        if (profile := state.profile) is not None and getprofile() is profile:
-            setprofile(None)
-            try:
-                result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
-            finally:
-                setprofile(profile)
-        else:
-            with state.unwatched:
-                result = self._ledger.operated(op, self, other, (other, self), _getframe(1))
-        return self._ledger.reflected(op, self, other) if result is None else result
+        return operated
 
     def in_place(self: Operators, other: Any) -> Any:
         return self._ledger.in_place(op, self, other)
 
-    return forward, reflected, in_place
+    return method(reflected=False), method(reflected=True), in_place
 
 
 def _arithmetic(name: str, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
