@@ -1,7 +1,8 @@
 """Networks whose structure is new at each call: `python -m benchmarks.dynamic` from the repository's root.
 
 There is nothing to compile: value and gradients of a recurrent network, and of recursive ones over random trees, are
-interpreted by all libraries. Medians of interleaved rounds, on one core. The goals are parts of Autograd's time.
+interpreted by all libraries. Medians of interleaved rounds, on one core. The goals are parts of Autograd's time. The
+last column is how long `trace` takes, an operation, with loops traced to their ends.
 """
 
 from __future__ import annotations
@@ -99,6 +100,12 @@ def _yota(network: Network) -> Program:
     return lambda arrays, rest: run(*arrays, *rest)
 
 
+def _traced(network: Network) -> Program:
+    library = import_module("yota_py")
+    loss = network.make(numpy)
+    return lambda arrays, rest: library.trace(loss, *arrays, *rest)
+
+
 def _autograd(network: Network) -> Program:
     autograd, n = import_module("autograd"), len(network.calls[0][0])
     run = autograd.value_and_grad(network.make(import_module("autograd.numpy")), tuple(range(n)))
@@ -134,7 +141,7 @@ def check(name: str, have: Any, want: Any) -> None:
 
 
 def measure(network: Network, effort: Effort) -> Mapping[str, float]:
-    """Seconds a call, by library."""
+    """Seconds a call, by library; those of tracing are for one operation."""
     runs = {name: make(network) for name, make in LIBRARIES.items() if find_spec(name) is not None}
     for arrays, rest in network.calls:
         wants = [run(arrays, rest) for name, run in runs.items() if name != "numpy"]
@@ -143,12 +150,16 @@ def measure(network: Network, effort: Effort) -> Mapping[str, float]:
     series: dict[str, list[Call]] = {
         name: [lambda run=run, given=given: run(*given) for given in network.calls] for name, run in runs.items()
     }
+    traced = _traced(network)
+    series["tracing"] = [lambda given=given: traced(*given) for given in network.calls]
+    operations = sum(len(call()) for call in series["tracing"]) / len(network.calls)
     counts = {name: autorange(calls, effort.sample_seconds) for name, calls in series.items()}
     samples: dict[str, list[float]] = {name: [] for name in series}
     for _ in range(effort.rounds):
         for name, calls in series.items():
             samples[name].append(sample(calls, counts[name]) / counts[name])
-    return {name: statistics.median(times) for name, times in samples.items()}
+    found = {name: statistics.median(times) for name, times in samples.items()}
+    return {**found, "tracing": found["tracing"] / operations}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -157,14 +168,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="short samples, for tests")
     options = parser.parse_args(argv)
     print(f"pinned: {pinning()}")
+    import_module("yota_py").config.roll = False
     body = []
     for network in networks():
         found = measure(network, QUICK if options.quick else FULL)
         times = [f"{1e3 * found[name]:.3f}" if name in found else ABSENT for name in LIBRARIES]
         share = found["yota_py"] / found["autograd"] if "autograd" in found else None
         cells = [ABSENT] * 2 if share is None else [f"{share:.2f}", "met" if share <= network.goal else "MISSED"]
-        body.append([network.name, *times, cells[0], f"{network.goal:g}", cells[1]])
-    header = ["value and gradients, interpreted", *(f"{name} ms" for name in LIBRARIES), "of autograd", "goal", ""]
+        tracing = f"{1e6 * found['tracing']:.1f}"
+        body.append([network.name, *times, cells[0], f"{network.goal:g}", cells[1], tracing])
+    times = [f"{name} ms" for name in LIBRARIES]
+    header = ["value and gradients, interpreted", *times, "of autograd", "goal", "", "tracing µs"]
     print("\n" + align(header, body))
     return 0
 

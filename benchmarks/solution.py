@@ -90,9 +90,19 @@ def kalman(xp: Any) -> Loss:
 def compartments(xp: Any) -> Loss:
     """Three compartments in a row by 40 Runge-Kutta steps, fitted to the last one (three rates, a volume)."""
     rng, times = numpy.random.default_rng(3), 40
-    rates = numpy.array([0.9, 0.5, 0.3])
+    seen = numpy.array(_simulation(numpy, times)(numpy.array([0.9, 0.5, 0.3, 2.0]))) + 0.005 * rng.normal(size=times)
+    simulated = _simulation(xp, times)
 
-    def simulated(p: Any, xp: Any) -> list[Any]:
+    def loss(p: Any) -> Any:
+        return xp.sum((xp.stack(simulated(xp.exp(p))) - seen) ** 2)
+
+    return loss
+
+
+def _simulation(xp: Any, times: int) -> Callable[[Any], list[Any]]:
+    """What the last compartment holds after each step, divided by its volume."""
+
+    def simulated(p: Any) -> list[Any]:
         def slope(c: Any) -> Any:
             return xp.stack([-p[0] * c[0], p[0] * c[0] - p[1] * c[1], p[1] * c[1] - p[2] * c[2]])
 
@@ -106,12 +116,7 @@ def compartments(xp: Any) -> Loss:
             out.append(c[2] / p[3])
         return out
 
-    seen = numpy.array(simulated(numpy.append(rates, 2.0), numpy)) + 0.005 * rng.normal(size=times)
-
-    def loss(p: Any) -> Any:
-        return xp.sum((xp.stack(simulated(xp.exp(p), xp)) - seen) ** 2)
-
-    return loss
+    return simulated
 
 
 def gaussian_process(xp: Any) -> Loss:

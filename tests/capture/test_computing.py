@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import config, value_and_grad
+from yota_py import check_grads, config, value_and_grad
 from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.computing import _known, computing
 from yota_py.reverse.eager import Eager
@@ -142,6 +142,44 @@ def long(body: str) -> Any:
     return space["f"]
 
 
+def method_under_a_name(x: Any) -> Any:
+    into = A.dot
+    into(np.ones((4, 4)), BUF)
+    return np.sum(x)
+
+
+def method_of_what_was_computed(x: Any) -> Any:
+    into = (A * 1.0).dot
+    into(np.ones((4, 4)), BUF)
+    return np.sum(x)
+
+
+def method_of_what_was_called(x: Any) -> Any:
+    into = np.sqrt(A).dot
+    into(np.ones((4, 4)), BUF)
+    return np.sum(x)
+
+
+def method_as_default(x: Any) -> Any:
+    def inner(y: Any, into: Any = (A * 1.0).dot) -> Any:
+        into(np.ones((4, 4)), BUF)
+        return np.sum(y)
+
+    return inner(x)
+
+
+def one_of_two(x: Any) -> Any:
+    into = np.add if x[0] > 0 else np.multiply
+    into(A, B, BUF)
+    return np.sum(x)
+
+
+def ufunc_in_a_tuple(x: Any) -> Any:
+    for into in (np.add, np.multiply):
+        into(A, B, BUF)
+    return np.sum(x)
+
+
 MORE: dict[str, Callable[..., Any]] = {
     "a partial that is given an array to write into": lambda x: np.sum(x) + np.sum(MULTIPLY(BUF)),
     "a partial that has one": lambda x: np.sum(x) + np.sum(INTO(A, B)),
@@ -164,6 +202,12 @@ MORE: dict[str, Callable[..., Any]] = {
     "functions as keys": lambda x: sum(w * np.sum(fn(x)) for fn, w in TABLE.items()),
     "a dict that grows": lambda x: np.sum(np.split(x, 2)[0]) * (len(COUNTED) + 1) + len(COUNTED["k"]),
     "memory mapped": lambda x: np.sum(x) + np.sum(np.memmap("there is none")),
+    "a method under a local name": method_under_a_name,
+    "a method of what was computed": method_of_what_was_computed,
+    "a method of what was called": method_of_what_was_called,
+    "a method as a default": method_as_default,
+    "one of two ufuncs": one_of_two,
+    "a ufunc in a tuple": ufunc_in_a_tuple,
     "long: joined": long("    y = BUF if c else 0.0\n    y += 1.0\n    return np.sum(x * y)"),
     "long: appended": long("    r = LOG if c else []\n    r.append(x[0])\n    return np.sum(x)"),
     "long: called": long("    g = np.multiply if c else (lambda *xs: 0)\n    g(A, B, BUF)\n    return np.sum(x)"),
@@ -267,3 +311,26 @@ def test_functions_that_reach_themselves_are_not_kept_alive() -> None:
             gc.collect()
             assert gone() is None
     assert len(_known) == before
+
+
+def test_functions_that_are_arguments_of_others() -> None:
+    config.compile = "never"
+
+    def rk4(f: Any, t: Any, y: Any, h: Any) -> Any:
+        k1 = f(t, y)
+        k2 = f(t + h / 2, y + h / 2 * k1)
+        k3 = f(t + h / 2, y + h / 2 * k2)
+        return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + f(t + h, y + h * k3))
+
+    def loss(p: Any) -> Any:
+        def slope(t: Any, y: Any) -> Any:
+            return np.array([p[0] * y[0] - p[1] * y[0] * y[1], p[2] * np.cos(t) * y[0] - p[3] * y[1]])
+
+        y = np.array([1.0, 1.0])
+        for i in range(20):
+            y = rk4(slope, 0.1 * i, y, 0.1)
+        return np.sum(y**2)
+
+    p = np.array([1.0, 0.5, 0.4, 0.8])
+    assert at_once(loss, p) is not None
+    check_grads(loss, p)

@@ -545,3 +545,32 @@ def test_calls_that_fail_are_counted_by_code() -> None:
     for i in range(MAX_FAILURES + 4):
         assert at_once(made(i), POINT) is None
     assert len(failures_of(made(0).__code__)) == MAX_FAILURES
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.sum(-x), lambda x: np.sum(+x * abs(x)), lambda x: -x[0] * abs(x[1]), lambda x: +x[2] - abs(-x[3]),
+])  # fmt: skip
+def test_signs(f: Any) -> None:
+    found = at_once(f, POINT)
+    assert found is not None
+    for have, want in zip(found, traced(f, POINT), strict=True):
+        assert_same(have, want)
+
+
+def test_decisions_that_never_come_again() -> None:
+    """Each call takes another path."""
+    xs, ys = np.linspace(-2, 2, 12), np.cos(np.arange(12.0) ** 2) * 2
+
+    def huber(p: Any) -> Any:
+        total = 0.0
+        for x, y in zip(xs, ys, strict=True):
+            r = y - p[0] * x - p[1]
+            total = total + (0.5 * r * r if abs(r) < 1.0 else abs(r) - 0.5)
+        return total
+
+    for i in range(5):
+        p = np.array([0.3 * i, -0.2 * i])
+        found = at_once(huber, p)
+        assert found is not None
+        for have, want in zip(found, traced(huber, p), strict=True):
+            assert_same(have, want)

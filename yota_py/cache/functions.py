@@ -227,6 +227,7 @@ class FunctionCache:
         self._note(key, call, refusal)
         key = self._key(call)  # which depends on what varies
         account = self.accounts.get(key) or self._open(key, call)
+        account.idle = sum(signature.idle for signature in self.signatures.get(key, ()))
         start = perf_counter()
         if not (force or account.due) and (found := self.mode.at_once(call)) is not None:
             account.computed(perf_counter() - start, found[1])
@@ -394,7 +395,6 @@ class FunctionCache:
         """Forget everything."""
         self._cleared += 1
         with Holding(locks.compiling, WAIT_SECONDS):
-            for signatures in list(self.signatures.values()):
-                for signature in signatures:
-                    signature.drop()
+            for signature in [signature for known in self.signatures.values() for signature in known]:
+                signature.drop()
         self.distrusted, self.stores = "", False

@@ -23,7 +23,7 @@ FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and wha
 RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
-MAX_RESTS = 16
+MAX_RESTS, MAX_IDLE = 16, 12
 MANY_OPERATIONS = 300  # some of which are likely to be turns of loops
 TRACING = 5e-5  # seconds an operation takes to be traced, and to be looked at for loops
 _UNKNOWN = 50  # operations of a function that has not been traced
@@ -71,7 +71,7 @@ class Measured(Protocol):
 class Account:
     """What calls of one signature have spent on interpreting and not yet on compiling, in seconds."""
 
-    __slots__ = ("balance", "failures", "job", "length", "operations", "pause", "untraced")
+    __slots__ = ("balance", "failures", "idle", "job", "length", "operations", "pause", "untraced")
 
     def __init__(self) -> None:
         self.balance = 0.0
@@ -79,6 +79,7 @@ class Account:
         self.length: int | None = None
         self.operations = _UNKNOWN
         self.failures = self.pause = 0
+        self.idle = 0  # programs that were made and have served no call, for paths that do not come again
         self.untraced = 0  # operations of long calls of which none was traced
 
     def interpreted(self, seconds: float, call: Measured | None = None) -> None:
@@ -123,8 +124,9 @@ class Account:
 
     @property
     def price(self) -> float:
-        """For how much interpreting a program is made, in seconds."""
-        return RENT * (price.of(self.operations) + (TRACING * self.untraced if self.length is None else 0.0))
+        """For how much interpreting a program is made, in seconds; each one that was made in vain makes it dearer."""
+        seconds = price.of(self.operations) + (TRACING * self.untraced if self.length is None else 0.0)
+        return RENT * seconds * 2.0 ** min(self.idle, MAX_IDLE)
 
 
 class Accounts(dict[Hashable, Account]):

@@ -216,6 +216,11 @@ class Signature:
         return sum(v.audits.count for v in self.variants)
 
     @property
+    def idle(self) -> int:
+        """Programs that have served no call."""
+        return sum(v.program is not None and not v.program.calls for v in self.variants)
+
+    @property
     def calls(self) -> int:
         """Calls that programs have served."""
         return sum(v.program.calls for v in self.variants if v.program is not None)

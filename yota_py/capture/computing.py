@@ -8,6 +8,7 @@ begins as a number), and a list is appended to.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -32,7 +33,6 @@ _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes, np.float6
 _ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")}
 _KEYS = frozenset([str, int, bool, float, type(None)])
 _ALTERING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "CALL_FUNCTION_EX", "MATCH_CLASS"])
-_MAKING = frozenset(["MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"])
 _ROOTS = frozenset(["LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"])
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 _SILENT = frozenset(["PRECALL", "EXTENDED_ARG", "NOP", "CACHE"])
@@ -41,6 +41,7 @@ _OF_ARRAYS = frozenset(["shape", "ndim", "size", "dtype"])
 _READING = frozenset(["items", "keys", "values", "get", "index", "count"]) | _OF_ARRAYS
 _OF_SHAPES = frozenset(["reshape", "transpose", "swapaxes", "get"])  # methods that take no array to write into
 _TAKING = frozenset(["conj", "conjugate"])  # such that take one first
+_METHODS_MARKED = sys.version_info >= (3, 12)  # in the arguments of instructions
 _ABSENT = object()
 # What is called in the place of functions of NumPy's that look for no values but their own.
 instead: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -177,10 +178,9 @@ class Computing(Closing):
                 value, path = self._attribute(value, path[0]), path[1:]
             if not all(map(_is_reading, path)) or id(original(value)) in _IN_PLACE:
                 raise OpenError
-        made = _functions_made(code)
         for part in nested(code):
             for way, count in _calls_of(part):
-                if not _writes_nothing(way, count, made, known, free):
+                if not _writes_nothing(way, count, known, free):
                     raise OpenError
             for mention in sites_of(part).mentions:
                 if mention.way and not (mention.called or _is_handed_on(mention.way, known, free)):
@@ -253,8 +253,8 @@ def _alters(code: CodeType) -> bool:
             if step.argval == "append":
                 if before is None or before.opname != "LOAD_FAST" or before.argval not in lists:
                     return True
-            elif not _is_reading(step.argval):
-                return True
+            elif not _is_reading(step.argval) or not (_is_of_method(step) or _is_of_data(step.argval)):
+                return True  # a method that is not called here may be given something to write into
         rooted = step.opname in _ROOTS or (rooted and step.opname in _ATTRIBUTES)
         before = step
     return False
@@ -287,6 +287,15 @@ def _kind_of(constant: Any) -> str:
     return "number" if type(constant) in _NUMBERS else ""
 
 
+def _is_of_method(step: Any) -> bool:
+    """Whether an attribute is loaded to be called at once."""
+    return step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and _METHODS_MARKED and bool(step.arg & 1))
+
+
+def _is_of_data(name: str) -> bool:
+    return name in _OF_ARRAYS or name in properties
+
+
 def _is_in_place(step: Any) -> bool:
     return bool(step.opname == "BINARY_OP" and step.argrepr.endswith("="))
 
@@ -298,22 +307,6 @@ def _adds(code: CodeType) -> bool:
 
 def _is_none(step: Any) -> bool:
     return step.opname == "LOAD_CONST" and step.argval is None
-
-
-@by_code
-def _functions_made(code: CodeType) -> frozenset[str]:
-    """The names under which code keeps functions that are written in it, and nothing else."""
-    names, others = set[str](), set[str]()
-    for part in nested(code):
-        arguments = part.co_argcount + part.co_kwonlyargcount + bool(part.co_flags & 4) + bool(part.co_flags & 8)
-        others.update(part.co_varnames[:arguments])
-        before = None
-        for step, target in _joined(part):
-            if step.opname in ("STORE_FAST", "STORE_DEREF"):
-                is_made = before is not None and before.opname in _MAKING and not target
-                (names if is_made else others).add(step.argval)
-            before = step
-    return frozenset(names - others)
 
 
 def _found(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[Any, Way]:
@@ -343,10 +336,9 @@ def _calls_of(code: CodeType) -> list[tuple[Way, int]]:
     return found
 
 
-def _writes_nothing(
-    way: Way, count: int, made: frozenset[str], known: Mapping[str, Any], free: Mapping[str, Any]
-) -> bool:
-    """Whether what is called, with so many arguments, is given no array to write its result into."""
+def _writes_nothing(way: Way, count: int, known: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
+    """Whether what is called, with so many arguments, is given no array to write its result into. Under a local name
+    there is no function but the user's own: no other one is handed on."""
     if not count:
         return True
     if not way:
@@ -354,7 +346,7 @@ def _writes_nothing(
     name = way[-1].name if way[-1].kind == "attribute" else None
     is_method = name is not None and (name in _OF_SHAPES or (count == 1 and name not in _TAKING))
     if not _is_elsewhere(way, free):
-        return is_method if len(way) > 1 else count == 1 or way[0].name in made
+        return is_method or len(way) == 1
     value, rest = _found(way, known, free)
     if rest:
         return is_method
@@ -371,7 +363,7 @@ def _is_handed_on(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -
     would call with whatever arguments."""
     value, rest = _found(way, known, free) if _is_elsewhere(way, free) else (None, way[1:])
     if rest:
-        return all(step.kind != "attribute" or step.name in _OF_ARRAYS or step.name in properties for step in rest)
+        return all(step.kind != "attribute" or _is_of_data(step.name) for step in rest)
     return not callable(value) or isinstance(value, type) or (
         type(value) is FunctionType and not is_library(value.__globals__.get("__name__"))
     )

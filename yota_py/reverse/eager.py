@@ -168,6 +168,10 @@ class Sweep:
             for line, *call in self._warnings:
                 line(*call)
 
+    def quickly(self, fn: Any, args: tuple[Any, ...], frame: Any) -> Any:
+        """A call without keywords: all are as short as they can be."""
+        return self.operation(fn, args, _NOTHING)
+
     def operated(self, op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: Any) -> Any:
         """What an operator gives: of a comparison, plain values."""
         if op.in_place is None:

@@ -44,31 +44,38 @@ def both_python(x: Any, y: Any) -> bool:
     return is_python(x) and is_python(y)
 
 
+def _method(short: Callable[..., Any], long: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that gives what the short way gives, of which nobody hears, or else the long one."""
+
+    def operated(self: Operators, *other: Any) -> Any:
+        if (profile := state.profile) is not None and getprofile() is profile:
+            setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
+            try:
+                result = short(_getframe(1), self, *other)
+            finally:
+                setprofile(profile)
+        else:
+            with state.unwatched:
+                result = short(_getframe(1), self, *other)
+        return long(self, *other) if result is None else result
+
+    return operated
+
+
 def _binary(op: Operator) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """The methods of an operator: itself, its reflection and its form in place."""
 
-    def method(*, reflected: bool) -> Callable[..., Any]:
-        def operated(self: Operators, other: Any) -> Any:
-            operands = (other, self) if reflected else (self, other)
-            if (profile := state.profile) is not None and getprofile() is profile:
-                setprofile(None)  # as in a block with ``state.unwatched``, of which it would hear
-                try:
-                    result = self._ledger.operated(op, self, other, operands, _getframe(1))
-                finally:
-                    setprofile(profile)
-            else:
-                with state.unwatched:
-                    result = self._ledger.operated(op, self, other, operands, _getframe(1))
-            if result is not None:
-                return result
-            return (self._ledger.reflected if reflected else self._ledger.forward)(op, self, other)
+    def shortly(frame: FrameType, x: Operators, other: Any) -> Any:
+        return x._ledger.operated(op, x, other, (x, other), frame)
 
-        return operated
+    def shortly_reflected(frame: FrameType, x: Operators, other: Any) -> Any:
+        return x._ledger.operated(op, x, other, (other, x), frame)
 
-    def in_place(self: Operators, other: Any) -> Any:
-        return self._ledger.in_place(op, self, other)
-
-    return method(reflected=False), method(reflected=True), in_place
+    return (
+        _method(shortly, lambda x, other: x._ledger.forward(op, x, other)),
+        _method(shortly_reflected, lambda x, other: x._ledger.reflected(op, x, other)),
+        lambda x, other: x._ledger.in_place(op, x, other),
+    )
 
 
 def _arithmetic(name: str, ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
@@ -80,10 +87,12 @@ def _comparison(name: str, ufunc: Any, answer: str) -> Callable[..., Any]:
 
 
 def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
-    def method(self: Operators) -> Any:
-        return self.__yota_record__(python if is_python(self) else ufunc, (self,), {})
+    def of(x: Operators) -> Callable[..., Any]:
+        return python if is_python(x) else ufunc
 
-    return method
+    return _method(
+        lambda frame, x: x.__yota_quickly__(of(x), (x,), frame), lambda x: x.__yota_record__(of(x), (x,), {})
+    )
 
 
 def _divmod(x: Any, y: Any) -> Any:

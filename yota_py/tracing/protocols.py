@@ -90,8 +90,10 @@ def position_of_out(fn: Any) -> int | None:
 
 
 def operated(op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: FrameType) -> Any:
-    """What an operator gives, where it is its ufunc and the short way can be gone; ``None`` elsewhere."""
-    return quickly(op.ufunc, operands, frame) if _is_ufunc(op, type(x), type(other)) else None
+    """What an operator gives, where it is one function and the short way can be gone; ``None`` elsewhere."""
+    if _is_ufunc(op, type(x), type(other)):
+        return quickly(op.ufunc, operands, frame)
+    return quickly(op.python, operands, frame) if type(x) is _FLOATS and type(other) in _BESIDE_FLOATS else None
 
 
 def forward(op: Operator, x: Any, other: Any) -> Any:
@@ -144,6 +146,8 @@ def _is_its_ufunc(op: Operator, x: type, other: type) -> bool:
     return x in (tracers_of(ndarray), tracers_of(np.float64)) and (other in others or other in map(tracers_of, others))
 
 
+_FLOATS = tracers_of(float)
+_BESIDE_FLOATS = frozenset([float, int, _FLOATS])  # with which an operator of such a number is Python's
 _is_ufunc: Callable[[Operator, type, type], bool] = lru_cache(maxsize=4096)(_is_its_ufunc)
 
 
