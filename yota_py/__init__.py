@@ -56,6 +56,7 @@ from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
     from .cache.report import explain
+    from .jacobians import hessian, hvp, jacobian, pushforward
     from .loops.batching import vmap
     from .loops.checkpointing import checkpoint
     from .testing import check_cases, check_grads, check_rrule
@@ -64,7 +65,8 @@ __version__ = "0.1.0"
 
 _WHEN_ASKED_FOR = {  # what few programs need
     "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing", "checkpoint": "loops.checkpointing",
-    "explain": "cache.report", "vmap": "loops.batching",
+    "explain": "cache.report", "hessian": "jacobians", "hvp": "jacobians", "jacobian": "jacobians",
+    "pushforward": "jacobians", "vmap": "loops.batching",
 }  # fmt: skip
 
 __all__ = [
@@ -97,12 +99,16 @@ __all__ = [
     "grad",
     "gradient",
     "gradtape",
+    "hessian",
+    "hvp",
+    "jacobian",
     "jit",
     "nondiff",
     "patch",
     "primitive",
     "primitives",
     "pullback",
+    "pushforward",
     "rrule",
     "scalar_rule",
     "scan",

@@ -1,0 +1,316 @@
+"""Derivatives of functions with many results: Jacobians, Hessians, and their products with vectors.
+
+There is no second library of rules. A pullback is linear in its seed; what it does backwards, differentiated in the
+seed, is the derivative forwards (J. Townsend, 2017, "A new trick for calculating Jacobian vector products").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+
+from .api import gradient, pullback
+from .base.dispatch import is_traced
+from .base.tracebacks import fold, folded
+from .base.types import ArrayType, is_inexact, typeof
+from .base.unwinding import state
+from .cache.compilable import Compilable
+from .cache.functions import cache_for
+from .cache.modes import Gradient, Request
+from .cache.whole import Whole
+from .errors import NotDifferentiableError, SeedError
+from .loops.batching import vmap
+from .registry.constants import as_constants
+from .registry.tangents import astype
+from .reverse.differentiable import counted, needed_for, out_of_range, positions
+from .tape.operations import user_site
+from .tape.show import name_of
+from .tape.trees import flatten, outline, unflatten
+
+_GRADIENT = Gradient(0)
+
+
+@folded
+def pushforward(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+    """``(y, forward)``: the value, and a function from tangents, one per positional argument, to the tangent of ``y``.
+
+    ``forward(*tangents)`` is the Jacobian of ``f`` times the tangents: how ``y`` changes where the arguments do. Each
+    tangent has the structure and shapes of its argument (lists of numbers stand for arrays); ``None`` stands for zeros,
+    of all or of one leaf, and is what integers, texts and the like have. The result has the structure, shapes and
+    dtypes of ``y``, and ``None`` for what has no derivative. ``forward`` can be called as often as wanted, and
+    differentiated.
+
+    Raises what ``pullback`` raises; ``forward`` raises ``TypeError`` for another number of tangents, and ``SeedError``
+    for one of another structure or shape. It costs about as much as a gradient: in a function that ``jit`` compiles,
+    what only the way back needed is left out.
+
+    >>> y, forward = pushforward(lambda x, a: (x * x, a * x), 2.0, 3.0)
+    >>> y, forward(1.0, 0.0), forward(0.0, 1.0)
+    ((4.0, 6.0), (4.0, 3.0), (0.0, 2.0))
+    """
+    y, back = pullback(f, *args, **kwargs)
+    push = _forwards(y, back)
+    who = name_of(f)
+
+    @folded
+    def forward(*tangents: Any) -> Any:
+        if len(tangents) != len(args):
+            raise TypeError(f"{user_site()}: forward wants a tangent for each of the {len(args)} arguments of {who}, "
+                            f"or None; got {len(tangents)}")
+        leaves = [
+            leaf
+            for i, (tangent, x) in enumerate(zip(tangents, args, strict=True))
+            for leaf in _tangent_leaves(tangent, x, f"the tangent of argument {i} of {who}")
+        ]
+        return push(leaves)
+
+    return y, forward
+
+
+@folded
+def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
+    """A function ``(*args, **kwargs) ->`` the derivatives of all that ``f`` returns in the positional arguments
+    ``argnums``.
+
+    For an array of shape ``s`` in what ``f`` returns, and one of shape ``t`` in the argument, it is an array of shape
+    ``s + t``, with the dtype of the argument; a number counts as shape ``()``. The result has the structure of what
+    ``f`` returns and, at each of its leaves, that of the argument; a sequence of ``argnums`` gives a tuple there.
+    Integers, texts and the like have ``None``. It is computed row by row, by seeds for the results, or column by
+    column, by tangents of the arguments, whichever are fewer; all of them in one batch. It is compiled when that pays;
+    ``jacobian(f).compile(*args)`` compiles at once.
+
+    Raises ``ValueError`` for positions that are no integers; the function raises ``TypeError`` if it is called with
+    fewer arguments, ``NotDifferentiableError`` for complex arguments or results, and what ``pullback`` raises.
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: np.array([x[0] * x[1], x[0] + 1.0, x[1] ** 2]))(np.array([2.0, 3.0]))
+    array([[3., 2.],
+           [1., 0.],
+           [0., 6.]])
+    """
+    _check_callable(f, "jacobian")
+    wanted = positions(argnums)
+    return _compilable(jacobian, f, argnums, partial(_jacobian, f, wanted))
+
+
+@folded
+def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
+    """A function ``(*args, **kwargs) ->`` the second derivatives of ``f``, which returns a real scalar, in the
+    positional arguments ``argnums``.
+
+    For arrays of shapes ``s`` and ``t`` in the argument, there is an array of shape ``s + t``: the result has the
+    structure of the argument and, at each of its leaves, that structure again; a sequence of ``argnums`` gives a tuple
+    of tuples. It is the Jacobian of the gradient, and compiled as ``jacobian`` is. Raises what ``jacobian`` raises, and
+    ``NonScalarOutputError`` where ``f`` returns no real scalar.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0]))
+    array([[6., 4.],
+           [4., 0.]])
+    """
+    _check_callable(f, "hessian")
+    wanted = positions(argnums)
+    return _compilable(hessian, f, argnums, partial(_jacobian, gradient(f, wanted), wanted))
+
+
+@folded
+def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
+    """A function ``(*args, v, **kwargs) ->`` the Hessian of ``f`` times ``v``, without the Hessian.
+
+    ``f`` returns a real scalar. ``v`` comes last; it has the structure and shapes of the argument ``argnums``, or is a
+    tuple of such for a sequence of them (``None`` stands for zeros, of an argument or of a leaf); so has the result,
+    with the dtypes of the argument. It costs a few gradients (B. Pearlmutter, 1994, "Fast exact multiplication by the
+    Hessian"), and is compiled when that pays. Raises what ``gradient`` raises, and ``SeedError`` for a vector of
+    another structure or shape.
+
+    >>> import numpy as np
+    >>> hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    array([  6., 120.])
+    """
+    _check_callable(f, "hvp")
+    wanted = positions(argnums)
+
+    @wraps(f)
+    def product(*args: Any, **kwargs: Any) -> Any:
+        *xs, v = args or (None,)
+        if len(xs) < needed_for(wanted):
+            names = "the arguments of the function, and then the vector"
+            raise TypeError(f"{user_site()}: hvp of {name_of(f)} wants {names}; got {len(args)} by position")
+        at, who = counted(wanted, len(xs)), f"the vector for hvp of {name_of(f)}"
+        if isinstance(at, int):
+            leaves = _tangent_leaves(v, xs[at], who)
+        elif not isinstance(v, tuple | list) or len(v) != len(at or ()):
+            raise SeedError(f"{user_site()}: {who} is a tuple of {len(at or ())}, one for each of argnums={argnums!r}")
+        else:
+            leaves = [leaf for i, part in zip(at or (), v, strict=True) for leaf in _tangent_leaves(part, xs[i], who)]
+
+        @wraps(f)
+        def along(*xs: Any) -> Any:
+            return _paired(flatten(gradient(f, wanted)(*xs, **kwargs))[0], leaves)
+
+        return gradient(along, wanted)(*xs)
+
+    return _compilable(hvp, f, argnums, product)
+
+
+def _check_callable(f: Any, who: str) -> None:
+    if not callable(f):
+        raise TypeError(f"{user_site()}: {who} wants a function; got {type(f).__name__}")
+
+
+def _compilable(transform: Any, f: Callable[..., Any], argnums: Any, run: Callable[..., Any]) -> Compilable:
+    """What a transform makes of a function: ``run``, through the cache."""
+    cache = cache_for(f, Whole(f"{transform.__name__}(argnums={argnums!r})"))
+
+    @wraps(f)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs) if state.traces else cache(run, args, kwargs, None)
+        except BaseException as error:
+            fold(error)
+            raise
+
+    return Compilable(transformed, cache, transform, (f, argnums), lambda args, kwargs: (run, args, kwargs))
+
+
+def _jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
+    """The Jacobian at these arguments."""
+    if len(args) < needed_for(argnums):
+        raise out_of_range(f, argnums, len(args))
+    at = counted(argnums, len(args))
+    places = (at,) if isinstance(at, int) else at or ()
+    given = tuple(args[i] for i in places)
+
+    @wraps(f)
+    def of(*xs: Any) -> Any:
+        full = dict(zip(places, xs, strict=True))
+        return f(*(full.get(i, x) for i, x in enumerate(args)), **kwargs)
+
+    y, back = pullback(of, *given)
+    (out, out_spec), (inputs, in_spec) = flatten(y), flatten(given)
+    for what, leaves in (("returns", out), ("is given", inputs)):
+        if any(np.iscomplexobj(x) for x in leaves if is_inexact(x)):
+            raise NotDifferentiableError(
+                f"{user_site()}: {name_of(f)} {what} complex numbers, whose Jacobian is no matrix of numbers: take "
+                "real and imaginary parts as two arguments and two results"
+            )
+    rows, columns = (sum(np.size(x) for x in leaves if is_inexact(x)) for leaves in (out, inputs))
+    parts = _by_rows(out, out_spec, inputs, back) if rows <= columns else _by_columns(out, inputs, _forwards(y, back))
+    trees = [None if row is None else unflatten(in_spec, row) for row in parts]
+    return unflatten(out_spec, [t if t is None or not isinstance(at, int) else t[0] for t in trees])
+
+
+def _by_rows(out: Sequence[Any], spec: Any, inputs: Sequence[Any], back: Callable[[Any], Any]) -> list[Any]:
+    """For each leaf of the result, the derivatives in each leaf of the arguments."""
+    zeros = [_zeros(z) if is_inexact(z) else None for z in out]
+
+    def pulled(i: int, seed: Any) -> Any:
+        return flatten(back(unflatten(spec, [seed if k == i else zero for k, zero in enumerate(zeros)])))[0]
+
+    parts: list[Any] = []
+    for i, zero in enumerate(zeros):
+        t = typeof(zero)
+        if not isinstance(t, ArrayType):
+            parts.append(None)
+        elif not t.shape:
+            parts.append(pulled(i, t.dtype.type(1)))
+        else:
+            found = vmap(partial(pulled, i))(_units(t.shape, t.dtype))
+            shapes = [(*t.shape, *np.shape(x)) for x in inputs]
+            parts.append([d if d is None else np.reshape(d, s) for d, s in zip(found, shapes, strict=True)])
+    return parts
+
+
+def _by_columns(out: Sequence[Any], inputs: Sequence[Any], push: Callable[[list[Any]], Any]) -> list[Any]:
+    """The same, computed from the arguments."""
+    parts: list[Any] = [[None] * len(inputs) if is_inexact(z) else None for z in out]
+
+    def pushed(j: int, tangent: Any) -> Any:
+        return flatten(push([tangent if k == j else None for k in range(len(inputs))]))[0]
+
+    for j, x in enumerate(inputs):
+        if not is_inexact(x):
+            continue
+        dtype = typeof(x).dtype  # type: ignore[union-attr]
+        found = vmap(partial(pushed, j))(_units(np.shape(x), dtype))
+        for part, dy, z in zip(parts, found, out, strict=True):
+            if part is not None:
+                part[j] = np.reshape(np.moveaxis(dy, 0, -1), (*np.shape(z), *np.shape(x))).astype(dtype, copy=False)
+    return parts
+
+
+def _forwards(y: Any, back: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    """A function from the tangents of the leaves of all arguments (``None`` for zeros) to that of ``y``."""
+    out, spec = flatten(y)
+    places = [i for i, z in enumerate(out) if is_inexact(z)]
+
+    def push(tangents: list[Any]) -> Any:
+        def paired(seeds: list[Any]) -> Any:
+            known = dict(zip(places, seeds, strict=True))
+            cotangents = flatten(back(unflatten(spec, [known.get(i) for i in range(len(out))])))[0]
+            return _paired(cotangents, tangents)
+
+        zeros = [_zeros(out[i]) for i in places]
+        found = dict(zip(places, _GRADIENT.interpret(Request(paired, (zeros,), {}))[1], strict=True)) if places else {}
+        return unflatten(spec, [found.get(i) for i in range(len(out))])
+
+    return push
+
+
+def _zeros(x: Any) -> Any:
+    """Zeros of the kind of a leaf, of which one is not asked for its value."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    if t.kind == "array":
+        return as_constants(np.zeros(t.shape, t.dtype))
+    zero = t.dtype.type(0)
+    return zero.item() if t.kind == "python" else zero
+
+
+def _units(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Arrays of this shape, along the first axis, of which each has a one where the others have zeros."""
+    n = math.prod(shape)
+    return as_constants(np.reshape(np.eye(n, dtype=dtype), (n, *shape)))
+
+
+def _paired(cotangents: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The inner product; of complex numbers, that of their real and imaginary parts."""
+    total: Any = 0.0
+    for dx, v in zip(cotangents, tangents, strict=True):
+        if dx is not None and v is not None:
+            product = np.real(dx) * np.real(v) + np.imag(dx) * np.imag(v) if np.iscomplexobj(dx) else dx * v
+            total = total + np.sum(product)
+    return total
+
+
+def _tangent_leaves(tangent: Any, x: Any, who: str) -> list[Any]:
+    """One checked tangent per leaf of an argument, ``None`` for zeros; raises ``SeedError``."""
+    leaves, spec = flatten(x)
+    if tangent is None:
+        return [None] * len(leaves)
+    try:
+        parts = spec.flatten_up_to(tangent)
+    except (TypeError, ValueError):
+        raise SeedError(f"{user_site()}: {who} has the structure {outline(flatten(tangent)[1])}, the argument "
+                        f"{outline(spec)}; give a number or an array for each *, or None for zeros") from None
+    return [_tangent(part, leaf, who) for part, leaf in zip(parts, leaves, strict=True)]
+
+
+def _tangent(v: Any, x: Any, who: str) -> Any:
+    """A tangent as an array of the argument's dtype."""
+    if v is None:
+        return None
+    if not is_inexact(x):
+        raise SeedError(f"{user_site()}: {who} is given for {typeof(x)}, which has no derivative; give None")
+    v = v if is_traced(v) else np.asarray(v)[()]
+    have, want = typeof(v), typeof(x)
+    assert isinstance(want, ArrayType)
+    if not isinstance(have, ArrayType) or have.dtype.kind not in "fciub" or have.shape != want.shape:
+        raise SeedError(f"{user_site()}: {who} has {have}, the argument is {want}; give one of shape {want.shape}")
+    if have.dtype.kind == "c" and want.dtype.kind != "c":
+        raise SeedError(f"{user_site()}: {who} is complex, the argument is real ({want})")
+    return v if have.dtype == want.dtype else astype(v, want.dtype)
