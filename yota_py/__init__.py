@@ -55,6 +55,7 @@ from .tape.tape import Tape
 from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
+    from . import optim
     from .cache.report import explain
     from .jacobians import hessian, hvp, jacobian, pushforward
     from .loops.batching import vmap
@@ -66,7 +67,7 @@ __version__ = "0.1.0"
 _WHEN_ASKED_FOR = {  # what few programs need
     "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing", "checkpoint": "loops.checkpointing",
     "explain": "cache.report", "hessian": "jacobians", "hvp": "jacobians", "jacobian": "jacobians",
-    "pushforward": "jacobians", "vmap": "loops.batching",
+    "optim": "optim", "pushforward": "jacobians", "vmap": "loops.batching",
 }  # fmt: skip
 
 __all__ = [
@@ -104,6 +105,7 @@ __all__ = [
     "jacobian",
     "jit",
     "nondiff",
+    "optim",
     "patch",
     "primitive",
     "primitives",
@@ -123,7 +125,8 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module 'yota_py' has no attribute {name!r}")
-    value = globals()[name] = getattr(_import_module(f"yota_py.{_WHEN_ASKED_FOR[name]}"), name)
+    module = _import_module(f"yota_py.{_WHEN_ASKED_FOR[name]}")
+    value = globals()[name] = module if _WHEN_ASKED_FOR[name] == name else getattr(module, name)
     return value
 
 

@@ -2,7 +2,7 @@
 
 ``make demo`` runs it. The data are scikit-learn's 1797 bundled images of 8 x 8 pixels, so nothing is downloaded.
 The network has the layers 64-100-100-10 with tanh between them, and is trained on mini-batches of 64 by gradient
-descent with momentum and a falling rate, all written out below.
+descent with momentum and a falling rate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from yota_py import gradtape, value_and_grad
+from yota_py import gradtape, optim, value_and_grad
 from yota_py.engine.kernels.store import count as kernels_compiled
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SIZES = [64, 100, 100, 10]
 BATCH = 64
 EPOCHS = 30
-RATE, MOMENTUM = 0.2, 0.9  # the rate falls to zero over the epochs
+RATE, MOMENTUM = 0.2, 0.9  # the rate falls to zero over the steps
 WANTED_ACCURACY = 0.96
 PICTURE = Path(__file__).parent / "out" / "digits.png"
 
@@ -84,16 +84,6 @@ def batches(rng: np.random.Generator, X: Array, y: Labels) -> Iterator[tuple[Arr
     for start in range(0, len(X), BATCH):
         chosen = order[start : start + BATCH]
         yield X[chosen], y[chosen]
-
-
-def descend(params: Params, velocity: Params, grads: Params, rate: float) -> tuple[Params, Params]:
-    """One step of gradient descent with momentum; returns the new parameters and velocity."""
-    velocity = [
-        (MOMENTUM * vW - rate * dW, MOMENTUM * vb - rate * db)
-        for (vW, vb), (dW, db) in zip(velocity, grads, strict=True)
-    ]
-    params = [(W + vW, b + vb) for (W, b), (vW, vb) in zip(params, velocity, strict=True)]
-    return params, velocity
 
 
 # ------------------------------------------------------------------------------------------------ the figures
@@ -166,7 +156,9 @@ def main() -> int:
     )
     rng = np.random.default_rng(0)
     params = initial(rng)
-    velocity = [(np.zeros_like(W), np.zeros_like(b)) for W, b in params]
+    steps = EPOCHS * -(-len(X) // BATCH)
+    optimiser = optim.momentum(lambda n: RATE * (1 - n / steps), MOMENTUM)
+    state = optimiser.init(params)
 
     print("The gradient tape of the loss of one batch:\n")
     print(gradtape(loss, params, X[:BATCH], y[:BATCH]), "\n")
@@ -186,12 +178,11 @@ def main() -> int:
     began = time.perf_counter()
     with Progress(*columns) as progress:
         task = progress.add_task("train", total=EPOCHS, loss=float("nan"), accuracy=0.0)
-        for epoch in range(EPOCHS):
-            rate = RATE * (1 - epoch / EPOCHS)
+        for _ in range(EPOCHS):
             sizes.clear()
             for Xb, yb in batches(rng, X, y):
                 value, grads = step(params, Xb, yb)
-                params, velocity = descend(params, velocity, grads, rate)
+                params, state = optimiser.update(params, grads, state)
                 step_losses.append(float(value))
                 sizes.append(len(Xb))
             epoch_losses.append(float(np.average(step_losses[-len(sizes) :], weights=sizes)))
