@@ -55,7 +55,6 @@ from .tape.tape import Tape
 from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
-    from . import optim
     from .cache.report import explain
     from .jacobians import hessian, hvp, jacobian, pushforward
     from .loops.batching import vmap
@@ -105,7 +104,6 @@ __all__ = [
     "jacobian",
     "jit",
     "nondiff",
-    "optim",
     "patch",
     "primitive",
     "primitives",
