@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .api import gradient, pullback
-from .base.dispatch import is_traced
 from .base.tracebacks import fold, folded
 from .base.types import ArrayType, is_inexact, typeof
 from .base.unwinding import state
@@ -23,10 +22,11 @@ from .cache.functions import cache_for
 from .cache.modes import Gradient, Request
 from .cache.whole import Whole
 from .errors import NotDifferentiableError, SeedError
-from .loops.batching import vmap
+from .loops.batching import one_by_one
 from .registry.constants import as_constants
-from .registry.tangents import astype
+from .registry.tangents import astype, operand
 from .reverse.differentiable import counted, needed_for, out_of_range, positions
+from .reverse.results import settle
 from .tape.operations import user_site
 from .tape.show import name_of
 from .tape.trees import flatten, outline, unflatten
@@ -94,7 +94,7 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
     """
     _check_callable(f, "jacobian")
     wanted = positions(argnums)
-    return _compilable(jacobian, f, argnums, partial(_jacobian, f, wanted))
+    return _compilable(jacobian, f, argnums, wraps(f)(partial(_jacobian, f, f, wanted)))
 
 
 @folded
@@ -114,7 +114,7 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilab
     """
     _check_callable(f, "hessian")
     wanted = positions(argnums)
-    return _compilable(hessian, f, argnums, partial(_jacobian, gradient(f, wanted), wanted))
+    return _compilable(hessian, f, argnums, wraps(f)(partial(_jacobian, f, gradient(f, wanted), wanted)))
 
 
 @folded
@@ -149,10 +149,10 @@ def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
             leaves = [leaf for i, part in zip(at or (), v, strict=True) for leaf in _tangent_leaves(part, xs[i], who)]
 
         @wraps(f)
-        def along(*xs: Any) -> Any:
-            return _paired(flatten(gradient(f, wanted)(*xs, **kwargs))[0], leaves)
+        def along(*xs: Any, **named: Any) -> Any:
+            return _paired(flatten(gradient(f, wanted)(*xs, **named))[0], leaves)
 
-        return gradient(along, wanted)(*xs)
+        return Gradient(wanted).interpret(Request(along, tuple(xs), kwargs))[1]
 
     return _compilable(hvp, f, argnums, product)
 
@@ -177,31 +177,53 @@ def _compilable(transform: Any, f: Callable[..., Any], argnums: Any, run: Callab
     return Compilable(transformed, cache, transform, (f, argnums), lambda args, kwargs: (run, args, kwargs))
 
 
-def _jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
-    """The Jacobian at these arguments."""
+def _jacobian(
+    of: Callable[..., Any], f: Callable[..., Any], argnums: int | tuple[int, ...], *args: Any, **kwargs: Any
+) -> Any:
+    """The Jacobian of ``f`` at these arguments, for who has asked for something of a function."""
     if len(args) < needed_for(argnums):
-        raise out_of_range(f, argnums, len(args))
+        raise out_of_range(of, argnums, len(args))
     at = counted(argnums, len(args))
     places = (at,) if isinstance(at, int) else at or ()
     given = tuple(args[i] for i in places)
+    inputs, in_spec = flatten(given)
+    _require_real(inputs, f"{name_of(of)} is given")
+    others, named = _copied(tuple(None if i in places else x for i, x in enumerate(args))), _copied(kwargs)
 
-    @wraps(f)
-    def of(*xs: Any) -> Any:
+    @wraps(of)
+    def restricted(*xs: Any) -> Any:
         full = dict(zip(places, xs, strict=True))
-        return f(*(full.get(i, x) for i, x in enumerate(args)), **kwargs)
+        return f(*(full.get(i, x) for i, x in enumerate(others)), **named)
 
-    y, back = pullback(of, *given)
-    (out, out_spec), (inputs, in_spec) = flatten(y), flatten(given)
-    for what, leaves in (("returns", out), ("is given", inputs)):
-        if any(np.iscomplexobj(x) for x in leaves if is_inexact(x)):
-            raise NotDifferentiableError(
-                f"{user_site()}: {name_of(f)} {what} complex numbers, whose Jacobian is no matrix of numbers: take "
-                "real and imaginary parts as two arguments and two results"
-            )
+    y, back = pullback(restricted, *given)
+    out, out_spec = flatten(y)
+    _require_real(out, f"{name_of(of)} returns")
     rows, columns = (sum(np.size(x) for x in leaves if is_inexact(x)) for leaves in (out, inputs))
-    parts = _by_rows(out, out_spec, inputs, back) if rows <= columns else _by_columns(out, inputs, _forwards(y, back))
+    by_rows = rows <= columns or not columns
+    parts = _by_rows(out, out_spec, inputs, back) if by_rows else _by_columns(out, inputs, _forwards(y, back))
     trees = [None if row is None else unflatten(in_spec, row) for row in parts]
     return unflatten(out_spec, [t if t is None or not isinstance(at, int) else t[0] for t in trees])
+
+
+def _require_real(leaves: Sequence[Any], who: str) -> None:
+    if any(np.iscomplexobj(x) for x in leaves if is_inexact(x)):
+        raise NotDifferentiableError(
+            f"{user_site()}: {who} complex numbers, whose Jacobian is no matrix of numbers: take real and imaginary "
+            "parts as two arguments and two results"
+        )
+
+
+def _copied(tree: Any) -> Any:
+    """The same, for a function that may write into it, as the tracers of what is differentiated in are."""
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [np.copy(x, order="K") if isinstance(x, np.ndarray) else x for x in leaves])
+
+
+def _placed(d: Any, y: Any, x: Any) -> Any:
+    """The derivatives of a leaf in another one: an array, or a number as that of the argument is."""
+    shape, t = (*np.shape(y), *np.shape(x)), typeof(x)
+    assert isinstance(t, ArrayType)
+    return settle(np.reshape(np.atleast_1d(d), shape), ArrayType(t.dtype, shape, "array" if shape else t.kind))
 
 
 def _by_rows(out: Sequence[Any], spec: Any, inputs: Sequence[Any], back: Callable[[Any], Any]) -> list[Any]:
@@ -219,10 +241,11 @@ def _by_rows(out: Sequence[Any], spec: Any, inputs: Sequence[Any], back: Callabl
         elif not t.shape:
             parts.append(pulled(i, t.dtype.type(1)))
         else:
-            found = vmap(partial(pulled, i))(_units(t.shape, t.dtype))
-            shapes = [(*t.shape, *np.shape(x)) for x in inputs]
-            parts.append([d if d is None else np.reshape(d, s) for d, s in zip(found, shapes, strict=True)])
-    return parts
+            parts.append(one_by_one(partial(pulled, i))(_units(t.shape, t.dtype)))
+    return [
+        part and [None if d is None else _placed(d, y, x) for d, x in zip(part, inputs, strict=True)]
+        for part, y in zip(parts, out, strict=True)
+    ]
 
 
 def _by_columns(out: Sequence[Any], inputs: Sequence[Any], push: Callable[[list[Any]], Any]) -> list[Any]:
@@ -235,11 +258,10 @@ def _by_columns(out: Sequence[Any], inputs: Sequence[Any], push: Callable[[list[
     for j, x in enumerate(inputs):
         if not is_inexact(x):
             continue
-        dtype = typeof(x).dtype  # type: ignore[union-attr]
-        found = vmap(partial(pushed, j))(_units(np.shape(x), dtype))
+        found = one_by_one(partial(pushed, j))(_units(np.shape(x), typeof(x).dtype))  # type: ignore[union-attr]
         for part, dy, z in zip(parts, found, out, strict=True):
             if part is not None:
-                part[j] = np.reshape(np.moveaxis(dy, 0, -1), (*np.shape(z), *np.shape(x))).astype(dtype, copy=False)
+                part[j] = _placed(np.moveaxis(dy, 0, -1), z, x)
     return parts
 
 
@@ -306,7 +328,7 @@ def _tangent(v: Any, x: Any, who: str) -> Any:
         return None
     if not is_inexact(x):
         raise SeedError(f"{user_site()}: {who} is given for {typeof(x)}, which has no derivative; give None")
-    v = v if is_traced(v) else np.asarray(v)[()]
+    v = operand(v)
     have, want = typeof(v), typeof(x)
     assert isinstance(want, ArrayType)
     if not isinstance(have, ArrayType) or have.dtype.kind not in "fciub" or have.shape != want.shape:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import numpy.ma
 import pytest
 
 from yota_py import check_grads, config, value_and_grad
@@ -206,6 +207,11 @@ MORE: dict[str, Callable[..., Any]] = {
     "a method of what was computed": method_of_what_was_computed,
     "a method of what was called": method_of_what_was_called,
     "a method as a default": method_as_default,
+    "a method of a product": lambda x: np.sum(x) + np.sum((A * 1.0).dot(np.ones((4, 4)), BUF)),
+    "a method of a sum in an axis": lambda x: np.sum(x) + np.sum((A + 1.0).cumsum(0, None, BUF)),
+    "a method of what is taken": lambda x: np.sum(x) + np.sum((A * 1).take([0, 1, 2, 3], 0, BUF)),
+    "a method of a negative": lambda x: np.sum(x) + np.sum((-A).conj(BUF)),
+    "a masked array's function": lambda x: np.sum(x) + np.sum(np.ma.multiply(A, B, BUF)),
     "one of two ufuncs": one_of_two,
     "a ufunc in a tuple": ufunc_in_a_tuple,
     "long: joined": long("    y = BUF if c else 0.0\n    y += 1.0\n    return np.sum(x * y)"),

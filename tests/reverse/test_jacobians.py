@@ -288,6 +288,50 @@ def test_results_share_no_memory() -> None:
     assert not np.may_share_memory(*rows)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transform", [jacobian, hessian, hvp], ids=lambda transform: transform.__name__)
+def test_other_arguments_stay(transform: Any, mode: str) -> None:
+    """As with gradients: whatever the function does to them."""
+    config.compile = mode
+
+    def f(x: Any, b: Any, log: Any, *, c: Any) -> Any:
+        b += 1.0
+        c[0] = 5.0
+        log.append(1.0)
+        return np.sum(x**2) * b[0] * c[0]
+
+    for _ in range(3):
+        b, log, c = np.ones(2), [0.5], np.ones(2)
+        found = transform(f)(V, b, log, *([V] if transform is hvp else []), c=c)
+        want = {jacobian: 20 * V, hessian: 20 * np.eye(3), hvp: 20 * V}[transform]
+        np.testing.assert_allclose(found, want)
+        assert b.tolist() == c.tolist() == [1.0, 1.0] and log == [0.5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_are_of_the_arguments_kinds(mode: str) -> None:
+    config.compile = mode
+    for _ in range(3):
+        for f in (lambda x: (x,), lambda x: (x, x * x, 2.0 * x)):
+            assert [type(d) for d in jacobian(f)(3.0)] == [float] * len(f(1.0))
+            assert [type(d) for d in jacobian(f)(np.float64(3.0))] == [np.float64] * len(f(1.0))
+            for d in jacobian(f)(np.array(3.0)):
+                assert type(d) is np.ndarray and d.shape == ()
+        (da, db), *_ = jacobian(lambda a, b: [a * b, a, b], (0, 1))(2.0, 3.0)
+        assert type(da) is type(db) is float and (da, db) == (3.0, 2.0)
+        assert type(hessian(lambda x: x**3)(np.array(2.0))) is np.ndarray
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("error")
+def test_none_and_lists(mode: str) -> None:
+    config.compile = mode
+    for k in range(4):
+        found = jacobian(lambda x: np.array([np.sum(x), 1.0]))(np.zeros(0))
+        assert found.shape == (2, 0)
+        np.testing.assert_allclose(hvp(rosen)(V, [1.0, 0.0, float(k)]), rosen_hess_prod(V, np.array([1.0, 0.0, k])))
+
+
 def test_compile_at_once() -> None:
     j, h, p = jacobian(OF_ARRAYS["square"]), hessian(rosen), hvp(rosen)
     j.compile(V)
@@ -325,8 +369,12 @@ def test_wrong_uses() -> None:
         jacobian(f, 1)(V)
     with pytest.raises(ValueError, match="argnums are positions"):
         jacobian(f, "x")  # type: ignore[arg-type]
-    with pytest.raises(NotDifferentiableError, match="real and imaginary parts"):
+    with pytest.raises(NotDifferentiableError, match=r"<lambda> is given complex numbers.* real and imaginary parts"):
         jacobian(lambda z: z * z)(1 + 2j)
+    with pytest.raises(NotDifferentiableError, match="<lambda> is given complex numbers"):
+        hessian(lambda z: np.sum(np.abs(z)))(1j * V)
+    with pytest.raises(NotDifferentiableError, match="<lambda> returns complex numbers"):
+        jacobian(lambda x: 1j * x)(V)
     with pytest.raises(NotDifferentiableError, match="is differentiable"):
         jacobian(f)(np.array([1, 2, 3]))
     with pytest.raises(NonScalarOutputError):

@@ -41,6 +41,7 @@ _BUILTINS = frozenset(map(id, [
     abs, all, any, bool, complex, dict, divmod, enumerate, float, int, isinstance, len, list, map, max, min, pow, range,
     reversed, round, slice, sum, tuple, zip, filter, NotImplemented,
 ]))  # fmt: skip
+_OPEN = ("numpy.random", "numpy.ma")  # of NumPy's: who draws; who hands on whatever it is given, also to write into
 _OF_OURS = frozenset(["scan", "while_loop", "vmap", "checkpoint", "grad", "value_and_grad", "gradient"])
 _NUMBERS = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, slice, range, type(...), CodeType)
 
@@ -250,7 +251,7 @@ def _computes(fn: Any) -> bool:
     if entry is not None:
         return not (entry.users or entry.users_rule or entry.body is not None)
     module = str(named_module(fn))
-    if module.startswith("numpy.random") or not module.startswith(("numpy", "math", "cmath")):
+    if module.startswith(_OPEN) or not module.startswith(("numpy", "math", "cmath")):
         return False
     return id(fn) in _stand_ins(len(patched)) or (isinstance(fn, BuiltinFunctionType) and module in ("math", "cmath"))
 
@@ -263,14 +264,14 @@ def _stand_ins(_: int) -> frozenset[int]:
 
 def _check_module(module: ModuleType, path: list[str]) -> None:
     """Raise ``OpenError`` unless what is read of a module is a number or computes."""
-    if not is_library(module.__name__) or module.__name__.startswith("numpy.random"):
+    if not is_library(module.__name__) or module.__name__.startswith(_OPEN):
         raise OpenError
     value: Any = module
     for name in path:
         value = vars(value).get(name)
         if not isinstance(value, ModuleType):
             break
-        if not is_library(value.__name__) or value.__name__.startswith("numpy.random"):
+        if not is_library(value.__name__) or value.__name__.startswith(_OPEN):
             raise OpenError
     is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
     if not (is_class or (isinstance(value, _NUMBERS) and value is not None) or value is np.newaxis or (

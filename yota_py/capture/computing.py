@@ -346,7 +346,7 @@ def _writes_nothing(way: Way, count: int, known: Mapping[str, Any], free: Mappin
     name = way[-1].name if way[-1].kind == "attribute" else None
     is_method = name is not None and (name in _OF_SHAPES or (count == 1 and name not in _TAKING))
     if not _is_elsewhere(way, free):
-        return is_method or len(way) == 1
+        return is_method or (len(way) == 1 and way[0].kind == "local")
     value, rest = _found(way, known, free)
     if rest:
         return is_method

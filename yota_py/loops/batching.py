@@ -60,6 +60,19 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         raise TypeError(f"{user_site()}: vmap wants a function; got {type(f).__name__}")
     _check_axes(in_axes, "in_axes", none=True)
     _check_axes(out_axes, "out_axes", none=False)
+    looped, cache = one_by_one(f, in_axes, out_axes), _cache_for(f, in_axes, out_axes)
+
+    @wraps(f)
+    @folded
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        return looped(*args, **kwargs) if state.traces or cache is None else cache(looped, args, kwargs, None)
+
+    batched.__yota_made__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
+    return batched
+
+
+def one_by_one(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """The same without a program of its own: where ``f`` is traced, all examples but the first are one operation."""
     who = f"vmap of {name_of(f)}"
 
     @wraps(f)
@@ -75,15 +88,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         axes = _out_axes(who, out_axes, out)
         return unflatten(out.spec, out.leaves(axes, none=examples.count == 0))
 
-    cache = _cache_for(f, in_axes, out_axes)
-
-    @wraps(f)
-    @folded
-    def batched(*args: Any, **kwargs: Any) -> Any:
-        return looped(*args, **kwargs) if state.traces or cache is None else cache(looped, args, kwargs, None)
-
-    batched.__yota_made__ = f, partial(vmap, in_axes=in_axes, out_axes=out_axes)  # type: ignore[attr-defined]
-    return batched
+    return looped
 
 
 def _cache_for(f: Any, in_axes: Any, out_axes: Any) -> FunctionCache | None:

@@ -85,7 +85,8 @@ def overwrite(x: Tracer, value: Any, casting: Any = "same_kind") -> None:
 def traced_result(x: Tracer, t: ArrayType) -> Any:
     """A result of a differentiation inside of a trace, of the kind that its type says: what it was may be changed."""
     if t.kind == "array":
-        return _another(x) if shadow(x).flags.c_contiguous else np.copy(x, order="C")
+        plain = shadow(x)  # without axes, another one would be a number
+        return _another(x) if plain.ndim and plain.flags.c_contiguous else np.copy(x, order="C")
     if t.kind == "python" and isinstance(x, np.ndarray | np.generic):
         return methods["item"](x)
     return x[()] if t.kind == "scalar" and isinstance(x, np.ndarray) else x
