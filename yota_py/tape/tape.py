@@ -7,16 +7,18 @@ Tapes are append-only: a pass reads one tape and writes another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import optree
 
-from ..base.types import Type, typeof
+from ..base.dispatch import original
+from ..base.types import ArrayType, Type, typeof
 from ..errors import GuardError
-from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, same, substitute, variable
-from .show import Style, show
+from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, paths, same, substitute, variable
+from .show import Style, name_of, show
 from .trees import as_call, flatten, unflatten
 
 # As html.escape does, without its table of 2,000 names, which every import of this library would load.
@@ -51,7 +53,8 @@ class Tape:
     ``results`` are the variables (or plain values) of the flattened output, ``out_spec`` its structure,
     ``in_spec`` that of the positional and keyword arguments, ``leaves`` one variable or static value per
     flattened argument; ``gradient_types`` are the types of the arguments whose gradients a gradient tape returns;
-    ``regions`` are what ``checkpoint`` has run.
+    ``regions`` are what ``checkpoint`` has run. ``cotangents`` has, on a gradient tape, the variable of the derivative
+    in each variable to which one flows.
     """
 
     name: str = "f"
@@ -63,6 +66,7 @@ class Tape:
     out_spec: optree.PyTreeSpec | None = None
     gradient_types: list[Type] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
+    cotangents: dict[Variable, Variable] = field(default_factory=dict)
 
     def append(self, op: Operation) -> Variable:
         """Add an operation; returns its variable."""
@@ -97,8 +101,85 @@ class Tape:
 
         Returns what the traced function returns; a gradient tape made with a seed wants one here. Raises
         ``GuardError`` if the function would have taken another branch for these arguments, ``TypeError`` if their
-        structure or a static argument differs.
+        structure or a static argument differs. ``tape(*args)`` is the same: a tape is a function, which can be
+        differentiated and compiled.
         """
+        results = self._results(self._run(self._inputs(args, kwargs, seed)))
+        return results if self.out_spec is None else unflatten(self.out_spec, results)
+
+    __call__ = play
+
+    def values(self, *args: Any, seed: Any = None, **kwargs: Any) -> dict[Variable, Any]:
+        """The value of each variable, for arguments as in ``play``.
+
+        >>> import numpy as np
+        >>> from yota_py import gradtape
+        >>> tape = gradtape(lambda x: np.sin(x * x), 2.0)
+        >>> values = tape.values(2.0)
+        >>> [f"{values[x]:.2f}: {values[dx]:.2f}" for x, dx in tape.cotangents.items()]  # from the result to x
+        ['-0.76: 1.00', '4.00: -0.65', '2.00: -2.61']
+        """
+        values = self._run(self._inputs(args, kwargs, seed))
+        return {variable(i): value for i, value in enumerate(values) if i}
+
+    def replace(self, functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> Tape:
+        """A new tape that calls other functions, also in the bodies of loops: ``tape.replace({np.sin: np.cos})``.
+
+        Raises ``ValueError`` for a function that the tape does not call, and ``TypeError`` for one that does not take
+        the arguments, or gives something of another type, since the types on a tape stay.
+
+        >>> import numpy as np
+        >>> from yota_py import trace
+        >>> trace(lambda x: np.sin(x) + 1.0, 0.0).replace({np.sin: np.cos}).play(0.0)
+        np.float64(2.0)
+        """
+        others = {original(fn): other for fn, other in functions.items()}
+        out, found = self._replaced(others)
+        for fn in others.keys() - found:
+            raise ValueError(f"{self.name}: its tape has no call of {name_of(fn)}")
+        return out
+
+    def _replaced(self, others: Mapping[Any, Callable[..., Any]]) -> tuple[Tape, set[Any]]:
+        ops, found = [*self.ops], set[Any]()
+        for i, op in enumerate(ops):
+            if not isinstance(op, Call) or isinstance(op.fn, Variable):
+                continue
+            if isinstance(body := getattr(op.fn, "body", None), Tape):
+                new, within = body._replaced(others)
+                found |= within
+                fn: Any = replace(op.fn, body=new, values=None, played_by=None) if within else op.fn  # type: ignore[type-var]
+            elif (old := original(op.fn)) in others:
+                found.add(old)
+                fn = others[old]
+                self._check_replaced(op, fn)
+            else:
+                continue
+            ops[i] = Call(fn, op.args, op.kwargs, op.type, op.site, op.note)
+        return replace(self, ops=ops), found
+
+    def _check_replaced(self, op: Call, fn: Any) -> None:
+        """Raise ``TypeError`` unless a function gives what the one gives that it stands for."""
+
+        def sample(var: Variable) -> Any:
+            t = self[var].type
+            if not isinstance(t, ArrayType):
+                return None
+            ones = np.ones(t.shape, t.dtype)
+            return ones if t.kind == "array" else ones[()] if t.kind == "scalar" else ones.item()
+
+        if not all(isinstance(self[var].type, ArrayType) for _, var in paths((op.args, op.kwargs))):
+            return
+        said = f"{op.site}: {name_of(fn)} cannot stand for {name_of(op.fn)}"
+        try:
+            have = typeof(fn(*substitute(op.args, sample), **substitute(dict(op.kwargs), sample)))
+        except Exception as error:  # any: it is a function of the user's
+            raise TypeError(f"{said}: of ones of the types that it would be given, it raises "
+                            f"{type(error).__name__}: {error}") from error
+        if str(have) != str(op.type):
+            raise TypeError(f"{said}: it gives {have}, and {op.type} is wanted")
+
+    def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any], seed: Any) -> list[Any]:
+        """The values of the inputs."""
         flat, spec = flatten((args, kwargs))
         if self.in_spec is not None and spec != self.in_spec:
             raise self._unlike((args, kwargs), spec)
@@ -108,10 +189,7 @@ class Tape:
                 inputs.append(given)
             elif given is not leaf and not same(given, leaf):
                 raise TypeError(f"{self.name}: traced with the static argument {leaf!r}, played with {given!r}")
-        if seed is not None:
-            inputs += flatten(seed)[0]
-        results = self.play_flat(inputs)
-        return results if self.out_spec is None else unflatten(self.out_spec, results)
+        return inputs if seed is None else inputs + flatten(seed)[0]
 
     def _unlike(self, given: Any, spec: optree.PyTreeSpec) -> TypeError:
         """The error for arguments of another structure."""
@@ -127,6 +205,13 @@ class Tape:
 
     def play_flat(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on the flat list of input values; returns the flat list of results."""
+        return self._results(self._run(inputs))
+
+    def _results(self, values: Sequence[Any]) -> list[Any]:
+        return [substitute(result, lambda var: values[var.id]) for result in self.results]
+
+    def _run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The values of all variables, by their numbers."""
         values: list[Any] = [None]
         given = iter(inputs)
 
@@ -150,7 +235,7 @@ class Tape:
                     error.number = op.number
                     raise error
             values.append(value)
-        return [substitute(result, lookup) for result in self.results]
+        return values
 
     def show(self, style: Style = "compact") -> str:
         """The tape as text: ``"compact"`` folds each rrule with its getfields, ``"plain"`` has an operation a line."""

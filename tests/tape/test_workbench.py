@@ -1,0 +1,134 @@
+"""Tapes as functions: their values, the derivatives in all of them, other functions in the place of theirs."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yota_py import config, grad, gradient, gradtape, jacobian, jit, trace, value_and_grad, vmap
+
+TURNS = 200
+X, W = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.5]]), np.array([0.2, -0.4, 0.9])
+
+
+def loss(w: Any, x: Any) -> Any:
+    return np.sum(np.tanh(x @ w) ** 2 * 2.0)
+
+
+def looped(x: Any) -> Any:
+    for _ in range(TURNS):
+        x = np.sin(x) * 1.1 + 0.1
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("mode", ["never", "auto", "always"])
+def test_a_tape_is_a_function(mode: str) -> None:
+    config.compile = mode
+    for f, args in ((loss, (W, X)), (looped, (W,))):
+        tape = trace(f, *args)
+        assert tape(*args) == tape.play(*args)
+        for scale in (1.0, 2.0, -0.5):
+            given = scale * args[0], *args[1:]
+            value, slopes = value_and_grad(tape)(*given)
+            want, wanted = value_and_grad(f)(*given)
+            np.testing.assert_allclose(value, want, rtol=1e-13)
+            np.testing.assert_allclose(slopes, wanted, rtol=1e-12)
+            np.testing.assert_allclose(jit(tape)(*given), want, rtol=1e-13)
+            np.testing.assert_allclose(grad(tape, *given)[1][0], wanted, rtol=1e-12)
+            np.testing.assert_allclose(jacobian(tape)(*given), wanted, rtol=1e-12)
+    steps = gradtape(loss, W, X)
+    np.testing.assert_allclose(jit(steps)(2 * W, X)[1][0], gradient(loss)(2 * W, X), rtol=1e-12)
+    rows = trace(loss, W, X[:1])
+    np.testing.assert_allclose(vmap(rows, (None, 0))(W, X[:, None]), [loss(W, x) for x in X[:, None]], rtol=1e-13)
+
+
+def test_tapes_are_kept_and_compared() -> None:
+    for tape in (trace(loss, W, X), gradtape(loss, W, X), trace(looped, W), gradtape(looped, W)):
+        again = pickle.loads(pickle.dumps(tape))
+        assert str(again) == str(tape)
+        args = (W, X) if len(tape.inputs) == 2 else (W,)
+        np.testing.assert_equal(again.play(*args), tape.play(*args))
+    assert trace(loss, W, X) == trace(loss, 2 * W, X)
+    assert trace(loss, W, X) != trace(loss, W, X[:1])
+    assert trace(loss, W, X) != trace(loss, W, X).replace({np.tanh: np.sin})
+
+
+def test_values() -> None:
+    tape = trace(loss, W, X)
+    values = tape.values(2 * W, X)
+    assert [*values] == [var for var, _ in tape]
+    products = [var for var, op in tape if "matmul" in str(getattr(op, "fn", ""))]
+    np.testing.assert_allclose(values[products[0]], X @ (2 * W))
+    assert values[tape.results[0]] == loss(2 * W, X)
+    with pytest.raises(TypeError, match="traced with the arguments"):
+        tape.values(W)
+
+
+def test_derivatives_in_what_lies_between() -> None:
+    """Each is that of the rest of the function, by finite differences of the value at that place."""
+    tape = gradtape(loss, W, X)
+    values = tape.values(W, X)
+    inner = {"product": X @ W, "tanh": np.tanh(X @ W), "square": np.tanh(X @ W) ** 2}
+    rest = {
+        "product": lambda y: np.sum(np.tanh(y) ** 2 * 2.0), "tanh": lambda y: np.sum(y**2 * 2.0),
+        "square": lambda y: np.sum(y * 2.0),
+    }  # fmt: skip
+    found = {}
+    for x, dx in tape.cotangents.items():
+        for name, value in inner.items():
+            if np.shape(values[x]) == value.shape and np.allclose(values[x], value, rtol=1e-14):
+                found[name] = values[dx]
+    assert found.keys() == inner.keys()
+    for name, have in found.items():
+        np.testing.assert_allclose(have, gradient(rest[name])(inner[name]), rtol=1e-12)
+    slopes = [values[tape.cotangents[x]] for x in tape.inputs]
+    np.testing.assert_equal(slopes, [*tape.play(W, X)[1]])
+
+
+def test_several_paths_and_none() -> None:
+    tape = gradtape(lambda x, y, n: np.sum(x * x + np.exp(x) * 0.0) + 0 * n, W, W, 3)
+    values = tape.values(W, W, 3)
+    x, y, *_ = tape.inputs
+    np.testing.assert_allclose(values[tape.cotangents[x]], 2 * W)
+    assert y not in tape.cotangents
+
+
+def test_other_functions() -> None:
+    tape = trace(loss, W, X)
+    other = tape.replace({np.tanh: np.sin})
+    np.testing.assert_allclose(other(W, X), np.sum(np.sin(X @ W) ** 2 * 2.0))
+    np.testing.assert_allclose(tape(W, X), loss(W, X))
+    assert "sin" in str(other) and "tanh" in str(tape)
+    wanted = gradient(lambda w: np.sum(np.sin(X @ w) ** 2 * 2.0))(W)
+    np.testing.assert_allclose(gradient(other)(W, X), wanted, rtol=1e-12)
+    of_users = tape.replace({np.tanh: lambda z: z / (1.0 + np.abs(z))})
+    np.testing.assert_allclose(of_users(W, X), np.sum((X @ W / (1 + np.abs(X @ W))) ** 2 * 2.0))
+    np.testing.assert_allclose(gradient(of_users)(W, X), gradient(lambda w: of_users(w, X))(W), rtol=1e-12)
+
+
+def test_other_functions_in_loops() -> None:
+    tape = trace(looped, W)
+    assert len(tape) < 20
+    x = W
+    for _ in range(TURNS):
+        x = np.tanh(x) * 1.1 + 0.1
+    other = tape.replace({np.sin: np.tanh})
+    for _ in range(3):
+        np.testing.assert_allclose(other(W), np.sum(x), rtol=1e-13)
+        np.testing.assert_allclose(tape(W), looped(W), rtol=1e-13)
+        np.testing.assert_allclose(jit(other)(W), np.sum(x), rtol=1e-13)
+
+
+def test_wrong_functions() -> None:
+    tape = trace(loss, W, X)
+    with pytest.raises(ValueError, match="loss: its tape has no call of exp"):
+        tape.replace({np.exp: np.sin})
+    with pytest.raises(TypeError, match=r"test_workbench.py:\d+: sum cannot stand for tanh: it gives float64, and"):
+        tape.replace({np.tanh: np.sum})
+    with pytest.raises(TypeError, match="it raises TypeError"):
+        tape.replace({np.tanh: lambda a, b: a})
+    with pytest.raises(ValueError, match="no call of tanh"):
+        gradtape(loss, W, X).replace({np.tanh: np.sin})
