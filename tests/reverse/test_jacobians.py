@@ -22,8 +22,10 @@ from yota_py import (
     hvp,
     jacobian,
     jit,
+    primitive,
     pullback,
     pushforward,
+    rrule,
     value_and_grad,
     vmap,
 )
@@ -31,6 +33,16 @@ from yota_py import (
 RNG = np.random.default_rng(0)
 A, V = RNG.normal(size=(4, 3)), np.array([0.3, -1.2, 0.7])
 MODES = ["never", "auto", "always"]
+
+
+@primitive
+def cube(x: Any) -> Any:
+    return x * x * x
+
+
+@rrule(cube)
+def _(x: Any) -> Any:
+    return cube(x), lambda dy: (dy * 3 * x * x,)
 
 
 class Pair(NamedTuple):
@@ -330,6 +342,19 @@ def test_none_and_lists(mode: str) -> None:
         found = jacobian(lambda x: np.array([np.sum(x), 1.0]))(np.zeros(0))
         assert found.shape == (2, 0)
         np.testing.assert_allclose(hvp(rosen)(V, [1.0, 0.0, float(k)]), rosen_hess_prod(V, np.array([1.0, 0.0, k])))
+
+
+@pytest.mark.filterwarnings("error")
+def test_rules_of_users_are_compiled() -> None:
+    transforms = hessian(lambda x: np.sum(cube(x))), hvp(lambda x: np.sum(cube(x))), jacobian(lambda x: cube(x) * x[0])
+    nested = value_and_grad(lambda x: np.sum(gradient(lambda x: np.sum(cube(x)))(x) ** 2))
+    for x in (V, 2 * V, -V, V + 1):
+        np.testing.assert_allclose(transforms[0](x), np.diag(6 * x))
+        np.testing.assert_allclose(transforms[1](x, V), 6 * x * V)
+        np.testing.assert_allclose(transforms[2](x), numerical(lambda x: x**3 * x[0], x), rtol=1e-6)
+        np.testing.assert_allclose(nested(x)[1], 36 * x**3)
+        np.testing.assert_allclose(pushforward(cube, x)[1](V), 3 * x**2 * V)
+    assert all(explain(made)[0].calls == 3 for made in (*transforms, nested))
 
 
 def test_compile_at_once() -> None:

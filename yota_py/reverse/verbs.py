@@ -18,6 +18,7 @@ from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
 from ..registry.applied import apply_rule
+from ..registry.constants import as_constants
 from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
 from ..registry.writes import ReadOnly, written_into
@@ -48,12 +49,13 @@ class RRule:
 def linearize(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: tuple[int, ...] | None
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """The value of a call and its pullback, as in ``RRule``."""
+    """The value of a call and its pullback, as in ``RRule``. To traces around it, what flows back to a user's rule and
+    is no tracer is a constant: what that makes of it can be followed."""
     entry = primitive_of(fn)
     if entry is None or not entry.users_rule:
         return apply_rule(fn, args, kwargs, None, wanted)
     y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, wanted)
-    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, dy)
+    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, as_constants(dy))
 
 
 def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
