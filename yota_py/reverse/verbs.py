@@ -177,8 +177,8 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
 def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dict[Variable, Variable]:
     """Walk back from the seeded results, calling pullbacks and adding where a variable has several paths.
 
-    ``seeds`` pairs primal result variables with cotangents on the gradient tape. Returns the cotangent of each primal
-    variable that has one.
+    ``seeds`` pairs primal result variables with cotangents on the gradient tape. Returns the cotangent of each
+    active input that has one; the gradient tape knows those of all variables.
     """
     cotangents: dict[Variable, Variable] = {}
     for z, dz in seeds:
@@ -211,7 +211,8 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
         for done in (lin.pullbacks[y], cotangents[y], dxs):  # nobody reads them again
             if isinstance(lin.out.tape[done], Call):
                 lin.out.values[done.id] = None
-    return cotangents
+    lin.out.tape.cotangents = {lin.env[x]: dx for x, dx in cotangents.items()}
+    return {x: dx for x, dx in cotangents.items() if isinstance(lin.primal[x], Input)}
 
 
 def finish(
@@ -219,7 +220,6 @@ def finish(
 ) -> Recorder:
     """Complete the tape: its results are ``(value, grads)``, with zeros for an input that has no influence."""
     out, tape = lin.out, lin.out.tape
-    tape.cotangents = {lin.env[x]: dx for x, dx in cotangents.items()}
     grads: list[Any] = []
     for leaf in lin.primal.leaves:
         op = lin.primal[leaf] if isinstance(leaf, Variable) else None
