@@ -94,7 +94,12 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compila
     """
     _check_callable(f, "jacobian")
     wanted = positions(argnums)
-    return _compilable(jacobian, f, argnums, wraps(f)(partial(_jacobian, f, f, wanted)))
+
+    @wraps(f)
+    def of_results(*args: Any, **kwargs: Any) -> Any:
+        return _jacobian(f, f, wanted, args, kwargs)
+
+    return _compilable(jacobian, f, argnums, of_results)
 
 
 @folded
@@ -114,7 +119,13 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilab
     """
     _check_callable(f, "hessian")
     wanted = positions(argnums)
-    return _compilable(hessian, f, argnums, wraps(f)(partial(_jacobian, f, gradient(f, wanted), wanted)))
+    slopes = gradient(f, wanted)
+
+    @wraps(f)
+    def of_slopes(*args: Any, **kwargs: Any) -> Any:
+        return _jacobian(f, slopes, wanted, args, kwargs)
+
+    return _compilable(hessian, f, argnums, of_slopes)
 
 
 @folded
@@ -178,8 +189,9 @@ def _compilable(transform: Any, f: Callable[..., Any], argnums: Any, run: Callab
 
 
 def _jacobian(
-    of: Callable[..., Any], f: Callable[..., Any], argnums: int | tuple[int, ...], *args: Any, **kwargs: Any
-) -> Any:
+    of: Callable[..., Any], f: Callable[..., Any], argnums: int | tuple[int, ...], args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:  # fmt: skip
     """The Jacobian of ``f`` at these arguments, for who has asked for something of a function."""
     if len(args) < needed_for(argnums):
         raise out_of_range(of, argnums, len(args))
