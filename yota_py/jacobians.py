@@ -200,21 +200,42 @@ def _jacobian(
     given = tuple(args[i] for i in places)
     inputs, in_spec = flatten(given)
     _require_real(inputs, f"{name_of(of)} is given")
-    others, named = _copied(tuple(None if i in places else x for i, x in enumerate(args))), _copied(kwargs)
-
-    @wraps(of)
-    def restricted(*xs: Any) -> Any:
-        full = dict(zip(places, xs, strict=True))
-        return f(*(full.get(i, x) for i, x in enumerate(others)), **named)
-
-    y, back = pullback(restricted, *given)
+    others = _copied((tuple(None if i in places else x for i, x in enumerate(args)), kwargs))
+    y, back = pullback(_restricted(f, places, others), *given)
     out, out_spec = flatten(y)
     _require_real(out, f"{name_of(of)} returns")
     rows, columns = (sum(np.size(x) for x in leaves if is_inexact(x)) for leaves in (out, inputs))
-    by_rows = rows <= columns or not columns
-    parts = _by_rows(out, out_spec, inputs, back) if by_rows else _by_columns(out, inputs, _forwards(y, back))
-    trees = [None if row is None else unflatten(in_spec, row) for row in parts]
-    return unflatten(out_spec, [t if t is None or not isinstance(at, int) else t[0] for t in trees])
+    found: list[Any] = [None if not is_inexact(z) else [None] * len(inputs) for z in out]
+    if rows <= columns or not columns:
+        for i, z in enumerate(out):
+            if found[i] is not None:
+                pulled = partial(_pulled, back, out, out_spec, i)
+                found[i] = _stacked(pulled, z, _row(f, places, i), given, others)
+    else:
+        push = _forwards(y, back)
+        for j, x in enumerate(inputs):
+            if is_inexact(x):
+                stacks = _stacked(partial(_pushed, push, len(inputs), j), x, _column(f, places, j), given, others)
+                for part, dy in zip(found, stacks, strict=True):
+                    if part is not None:
+                        part[j] = np.moveaxis(dy, 0, -1) if np.shape(x) else dy
+
+    def tree(part: list[Any], z: Any) -> Any:
+        placed = [None if d is None else _placed(d, z, x) for d, x in zip(part, inputs, strict=True)]
+        return unflatten(in_spec, placed)[0] if isinstance(at, int) else unflatten(in_spec, placed)
+
+    return unflatten(out_spec, [part and tree(part, z) for part, z in zip(found, out, strict=True)])
+
+
+def _restricted(f: Callable[..., Any], places: Sequence[int], others: tuple[Any, Any]) -> Callable[..., Any]:
+    """The function of the arguments at these places."""
+
+    @wraps(f)
+    def restricted(*xs: Any) -> Any:
+        full = dict(zip(places, xs, strict=True))
+        return f(*(full.get(i, x) for i, x in enumerate(others[0])), **others[1])
+
+    return restricted
 
 
 def _require_real(leaves: Sequence[Any], who: str) -> None:
@@ -238,43 +259,46 @@ def _placed(d: Any, y: Any, x: Any) -> Any:
     return settle(np.reshape(np.atleast_1d(d), shape), ArrayType(t.dtype, shape, "array" if shape else t.kind))
 
 
-def _by_rows(out: Sequence[Any], spec: Any, inputs: Sequence[Any], back: Callable[[Any], Any]) -> list[Any]:
-    """For each leaf of the result, the derivatives in each leaf of the arguments."""
+def _stacked(of: Callable[[Any], Any], z: Any, again: Callable[..., Any], *beside: Any) -> Any:
+    """What a function gives for ones in the places of a leaf, stacked along a first axis; or for the number one."""
+    t = typeof(z)
+    assert isinstance(t, ArrayType)
+    return one_by_one(of, again=(again, *beside))(_units(t.shape, t.dtype)) if t.shape else of(t.dtype.type(1))
+
+
+def _pulled(back: Callable[[Any], Any], out: Sequence[Any], spec: Any, i: int, seed: Any) -> list[Any]:
+    """What flows back to the leaves of the arguments from one leaf of the result."""
     zeros = [_zeros(z) if is_inexact(z) else None for z in out]
-
-    def pulled(i: int, seed: Any) -> Any:
-        return flatten(back(unflatten(spec, [seed if k == i else zero for k, zero in enumerate(zeros)])))[0]
-
-    parts: list[Any] = []
-    for i, zero in enumerate(zeros):
-        t = typeof(zero)
-        if not isinstance(t, ArrayType):
-            parts.append(None)
-        elif not t.shape:
-            parts.append(pulled(i, t.dtype.type(1)))
-        else:
-            parts.append(one_by_one(partial(pulled, i))(_units(t.shape, t.dtype)))
-    return [
-        part and [None if d is None else _placed(d, y, x) for d, x in zip(part, inputs, strict=True)]
-        for part, y in zip(parts, out, strict=True)
-    ]
+    return flatten(back(unflatten(spec, [seed if k == i else zero for k, zero in enumerate(zeros)])))[0]
 
 
-def _by_columns(out: Sequence[Any], inputs: Sequence[Any], push: Callable[[list[Any]], Any]) -> list[Any]:
-    """The same, computed from the arguments."""
-    parts: list[Any] = [[None] * len(inputs) if is_inexact(z) else None for z in out]
+def _pushed(push: Callable[[list[Any]], Any], n: int, j: int, tangent: Any) -> list[Any]:
+    """How the leaves of the result change with one of the n leaves of the arguments."""
+    return flatten(push([tangent if k == j else None for k in range(n)]))[0]
 
-    def pushed(j: int, tangent: Any) -> Any:
-        return flatten(push([tangent if k == j else None for k in range(len(inputs))]))[0]
 
-    for j, x in enumerate(inputs):
-        if not is_inexact(x):
-            continue
-        found = one_by_one(partial(pushed, j))(_units(np.shape(x), typeof(x).dtype))  # type: ignore[union-attr]
-        for part, dy, z in zip(parts, found, out, strict=True):
-            if part is not None:
-                part[j] = _placed(np.moveaxis(dy, 0, -1), z, x)
-    return parts
+def _row(f: Callable[..., Any], places: Sequence[int], i: int) -> Callable[..., Any]:
+    """``_pulled`` as a function of nothing but ``f`` and its arguments."""
+
+    @wraps(f)
+    def row(seed: Any, given: Any, others: Any) -> list[Any]:
+        y, back = pullback(_restricted(f, places, others), *given)
+        return _pulled(back, *flatten(y), i, seed)
+
+    row.__yota_made__ = f, partial(_row, places=places, i=i)  # type: ignore[attr-defined]
+    return row
+
+
+def _column(f: Callable[..., Any], places: Sequence[int], j: int) -> Callable[..., Any]:
+    """``_pushed`` as a function of nothing but ``f`` and its arguments."""
+
+    @wraps(f)
+    def column(tangent: Any, given: Any, others: Any) -> list[Any]:
+        y, back = pullback(_restricted(f, places, others), *given)
+        return _pushed(_forwards(y, back), len(flatten(given)[0]), j, tangent)
+
+    column.__yota_made__ = f, partial(_column, places=places, j=j)  # type: ignore[attr-defined]
+    return column
 
 
 def _forwards(y: Any, back: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from agreement import agree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yota_py import config, grad, gradient, jit, primitive, rrule, scan, stop_gradient, trace, vmap
 from yota_py.engine import playing
 from yota_py.tape.loop import as_loop
+from yota_py.tape.operations import Call
 
 N = 60
 XS = np.random.default_rng(0).normal(size=(N, 3))
@@ -441,3 +443,42 @@ def test_random_bodies(lines: list[tuple[str, int]], n: int, reverse: bool) -> N
                 np.testing.assert_allclose(value, expected, rtol=1e-7, atol=1e-9)
                 for have, want in zip(grads, wanted, strict=True):
                     np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-7 * (1 + np.max(np.abs(want), initial=0)))
+
+
+INVARIANT: dict[str, Callable[..., Any]] = {
+    "products": lambda a, xs: vmap(lambda x: np.tanh(np.linalg.inv(a) @ a.T) @ x)(xs),
+    "constants": lambda a, xs: vmap(lambda x: np.cumsum(np.ones(3)) * x + np.sin(a[0]))(xs),
+    "a result": lambda a, xs: vmap(lambda x: (np.exp(a), x))(xs)[0],
+    "a view": lambda a, xs: vmap(lambda x: a.T[1] * x)(xs),
+    "numbers": lambda a, xs: vmap(lambda x: float(np.shape(a)[0]) * x * np.sum(a))(xs),
+    "a scan": lambda a, xs: scan(lambda c, x: (np.tanh(np.linalg.inv(a) @ c + x), c), np.zeros(3), xs)[0],
+    "a scan back": lambda a, xs: scan(lambda c, x: (0.2 * np.exp(-a) @ c + x, c), np.zeros(3), xs, reverse=True)[1],
+    "of itself": lambda a, xs: vmap(lambda x: vmap(lambda y: np.exp(a) @ y + np.sum(x))(xs[:3]))(xs),
+}
+
+
+@pytest.mark.parametrize("name", INVARIANT)
+def test_what_is_the_same_in_all_turns_stands_before_the_loop(name: str) -> None:
+    f = INVARIANT[name]
+
+    def loss(a: Any, xs: Any) -> Any:
+        return np.sum(np.sin(f(a, xs)))
+
+    for a in (np.eye(3) + 0.1, 2 * np.eye(3) - 0.2, np.diag([1.0, 2.0, 3.0]) + 0.3):
+        config.roll = False
+        want = f(a, XS)
+        config.roll = True
+        np.testing.assert_allclose(jit(f)(a, XS), want, rtol=1e-12)
+        agree(loss, a, XS)
+        agree(lambda a, xs: np.sum(gradient(loss)(a, xs) ** 2), a, XS)
+    tape = trace(f, np.eye(3) + 0.1, XS)
+    loops = [loop for op in tape.ops if (loop := as_loop(op)) is not None]
+    inside = [str(op.fn) for loop in loops for op in loop.body.ops if isinstance(op, Call)]
+    assert not [fn for fn in inside if "inv" in fn or "exp" in fn or "cumsum" in fn]
+
+
+def test_warnings_of_what_is_the_same_come_once() -> None:
+    config.compile = "never"
+    with pytest.warns(RuntimeWarning, match="divide by zero") as heard:
+        trace(lambda a, xs: vmap(lambda x: np.log(a) * x)(xs), np.zeros(3), XS)
+    assert len(heard) == 1

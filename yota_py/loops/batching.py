@@ -71,8 +71,14 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     return batched
 
 
-def one_by_one(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """The same without a program of its own: where ``f`` is traced, all examples but the first are one operation."""
+def one_by_one(
+    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, again: Sequence[Any] = ()
+) -> Callable[..., Any]:
+    """The same without a program of its own: where ``f`` is traced, all examples but the first are one operation.
+
+    ``again`` is a function of an example and what else it is given, which does what ``f`` does: the former captures
+    what cannot be looked through.
+    """
     who = f"vmap of {name_of(f)}"
 
     @wraps(f)
@@ -80,7 +86,7 @@ def one_by_one(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Ca
         examples = _Examples(who, in_axes, args, kwargs)
         out = Stacks(who, "the result")
         for k in range(examples.count) if examples.count else (None,):
-            if k == 1 and state.traces and _at_once(f, examples, out):
+            if k == 1 and state.traces and _at_once(again or [f], examples, out):
                 break
             given, named = examples.one(k)
             out.add((noticing(f) if state.traces else f)(*given, **named))
@@ -151,18 +157,18 @@ class _Examples:
         return unflatten(self._spec, [next(parts[0 if is_mapped else 1]) for _, is_mapped in self._leaves])
 
 
-def _at_once(f: Any, examples: _Examples, out: Stacks) -> bool:
-    """Let all examples but the first be one operation, if they can."""
+def _at_once(step: Sequence[Any], examples: _Examples, out: Stacks) -> bool:
+    """Let all examples but the first be one operation, if they can: a function of one and what else it is given."""
 
     def turn(given: Any, carried: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
-        f, *others = given
+        (f, *beside), *others = given
         args, kwargs = examples.of(elements, others)
         one = Stacks("vmap", "the result")
-        one.add(f(*args, **kwargs))
+        one.add(f(*args, *beside, **kwargs))
         return one.one_more(out)
 
     arrays, others = examples.mapped(), examples.others()
-    once = traced_once(turn, [f, *others], [examples.of(arrays, others)], [], arrays, 1, examples.count - 1)
+    once = traced_once(turn, [[*step], *others], [examples.of(arrays, others)], [], arrays, 1, examples.count - 1)
     results = None if once is None else once.run([], [x[1:] for x in arrays], examples.count - 1)
     if results is None:
         return False

@@ -8,11 +8,13 @@ Where that shows anything but a computation, all turns run as the first one did.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
+from ..base.impure import Impure
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Apart, Quiet, state
 from ..capture.closed import Closing, OpenError
@@ -21,8 +23,9 @@ from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
+from ..registry.constants import as_constants
 from ..tape.loop import END, Continued, Loop, players
-from ..tape.operations import Constant, Guard, Variable, user_site
+from ..tape.operations import Call, Constant, Guard, Input, Variable, paths, renamed, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape, turns_of
 from ..tracing.traces import Trace
@@ -63,10 +66,57 @@ class Once:
     ) -> Sequence[Any] | None:  # fmt: skip
         """What is carried after so many turns, and what they give; ``None`` if a turn cannot be as the first. The loop
         may be one that ``continues`` turns on the tape."""
-        every = turns_of(state.every, turns)
-        loop = primitive_loop(Loop(self._body, len(carried), len(stacked), turns, backward, every, continues=continues))
-        args = (*carried, *stacked, *self._captured)
-        return _recorded(loop, args)
+        every, body, captured = turns_of(state.every, turns), self._body, self._captured
+        if continues is None:  # no turns on the tape, which a turn is to be like
+            with state.unwatched, Quiet(warnings=False):  # the first turn has warned of it
+                body, captured = in_front(body, len(carried) + len(stacked), captured)
+        loop = primitive_loop(Loop(body, len(carried), len(stacked), turns, backward, every, continues=continues))
+        return _recorded(loop, (*carried, *stacked, *captured))
+
+
+def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Sequence[Any]]:
+    """A body without what is the same in all turns, which is computed in front of the loop, and what it takes then.
+
+    Inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
+    """
+    inputs = body.inputs
+    values: dict[Variable, Any] = dict(zip(inputs[first:], captured, strict=True))
+    same, wanted = {*values}, set[Variable]()
+    for var, op in body:
+        if not isinstance(op, Call):
+            continue
+        read = {x for _, x in paths((op.args, op.kwargs)) if not isinstance(body[x], Constant)}
+        known = read <= same and isinstance(op.type, ArrayType) and not isinstance(op.fn, Variable | Loop | Impure)
+        if known:
+            same.add(var)
+        else:
+            wanted |= read
+    wanted |= {x for _, x in paths(body.results)}
+    moved = [var for var, _ in body if var in wanted and var in same and var not in values]
+    if not moved:
+        return body, captured
+
+    def value(var: Variable) -> Any:
+        if var not in values:
+            op = body[var]
+            if isinstance(op, Constant):
+                values[var] = as_constants(op.value)
+            else:
+                assert isinstance(op, Call) and not isinstance(op.fn, Variable)
+                args, kwargs = substitute(op.args, value), substitute(dict(op.kwargs), value)
+                traced = find_traced((args, kwargs))
+                values[var] = op.fn(*args, **kwargs) if traced is None else traced.__yota_record__(op.fn, args, kwargs)
+        return values[var]
+
+    out, names = replace(body, ops=[]), dict[Variable, Variable]()
+    for var in (*inputs, *moved):
+        op = body[var]
+        names[var] = out.append(op if isinstance(op, Input) else Input("", op.type, active=is_inexact(value(var))))
+    for var, op in body:
+        if var not in names and var not in same:
+            names[var] = out.append(renamed(op, names))
+    out.results = substitute(body.results, names.__getitem__)
+    return out, [*captured, *map(value, moved)]
 
 
 def strict() -> np.errstate:
