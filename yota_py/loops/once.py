@@ -109,14 +109,15 @@ def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Seq
         return values[var]
 
     out, names = replace(body, ops=[]), dict[Variable, Variable]()
-    for var in (*inputs, *moved):
+    taken = [*(var for var in inputs[first:] if var in wanted), *moved]
+    for var in (*inputs[:first], *taken):
         op = body[var]
         names[var] = out.append(op if isinstance(op, Input) else Input("", op.type, active=is_inexact(value(var))))
     for var, op in body:
         if var not in names and var not in same:
             names[var] = out.append(renamed(op, names))
     out.results = substitute(body.results, names.__getitem__)
-    return out, [*captured, *map(value, moved)]
+    return out, [*map(value, taken)]
 
 
 def strict() -> np.errstate:
