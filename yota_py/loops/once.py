@@ -7,7 +7,7 @@ Where that shows anything but a computation, all turns run as the first one did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,47 +77,53 @@ class Once:
 def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Sequence[Any]]:
     """A body without what is the same in all turns, which is computed in front of the loop, and what it takes then.
 
-    Inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
+    Traced inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
     """
     inputs = body.inputs
     values: dict[Variable, Any] = dict(zip(inputs[first:], captured, strict=True))
-    same, wanted = {*values}, set[Variable]()
+    same, wanted = {var for var, value in values.items() if is_traced(value)}, set[Variable]()
+    reads: dict[Variable, set[Variable]] = {}
     for var, op in body:
-        if not isinstance(op, Call):
-            continue
-        read = {x for _, x in paths((op.args, op.kwargs)) if not isinstance(body[x], Constant)}
-        known = read <= same and isinstance(op.type, ArrayType) and not isinstance(op.fn, Variable | Loop | Impure)
-        if known:
+        if isinstance(op, Constant):
             same.add(var)
-        else:
-            wanted |= read
+            reads[var] = set()
+        elif isinstance(op, Call):
+            reads[var] = {x for _, x in paths((op.args, op.kwargs))}
+            fixed = isinstance(op.fn, Variable | Loop | Impure) or not isinstance(op.type, ArrayType)
+            if reads[var] <= same and not fixed:
+                same.add(var)
+            else:
+                wanted |= reads[var]
     wanted |= {x for _, x in paths(body.results)}
-    moved = [var for var, _ in body if var in wanted and var in same and var not in values]
+    moved = [var for var in reads if var in wanted and var in same and isinstance(body[var], Call)]
     if not moved:
         return body, captured
-
-    def value(var: Variable) -> Any:
-        if var not in values:
-            op = body[var]
-            if isinstance(op, Constant):
-                values[var] = as_constants(op.value)
-            else:
-                assert isinstance(op, Call) and not isinstance(op.fn, Variable)
-                args, kwargs = substitute(op.args, value), substitute(dict(op.kwargs), value)
-                traced = find_traced((args, kwargs))
-                values[var] = op.fn(*args, **kwargs) if traced is None else traced.__yota_record__(op.fn, args, kwargs)
-        return values[var]
+    needed = {*moved}
+    for var in reversed(reads):
+        needed |= reads[var] if var in needed else set()
+    for var in reads:
+        if var in needed:
+            values[var] = _computed(body[var], values)
 
     out, names = replace(body, ops=[]), dict[Variable, Variable]()
     taken = [*(var for var in inputs[first:] if var in wanted), *moved]
     for var in (*inputs[:first], *taken):
         op = body[var]
-        names[var] = out.append(op if isinstance(op, Input) else Input("", op.type, active=is_inexact(value(var))))
+        names[var] = out.append(op if isinstance(op, Input) else Input("", op.type, active=is_inexact(values[var])))
     for var, op in body:
-        if var not in names and var not in same:
+        if var not in names and not isinstance(op, Input) and (var not in same or var in wanted):
             names[var] = out.append(renamed(op, names))
     out.results = substitute(body.results, names.__getitem__)
-    return out, [*map(value, taken)]
+    return out, [values[var] for var in taken]
+
+
+def _computed(op: Any, values: Mapping[Variable, Any]) -> Any:
+    """The value of a constant or call, in the traces around."""
+    if isinstance(op, Constant):
+        return as_constants(op.value)
+    args, kwargs = substitute(op.args, values.__getitem__), substitute(dict(op.kwargs), values.__getitem__)
+    traced = find_traced((args, kwargs))
+    return as_constants(op.fn(*args, **kwargs)) if traced is None else traced.__yota_record__(op.fn, args, kwargs)
 
 
 def strict() -> np.errstate:
