@@ -8,7 +8,6 @@ last column is how long `trace` takes, an operation, with loops traced to their 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy
 
 from benchmarks.environment import pinning, restart_single_threaded
-from benchmarks.measure import FULL, QUICK, Effort, autorange, sample
+from benchmarks.measure import FULL, QUICK, Effort, medians
 from benchmarks.peers import Call
 from benchmarks.report import ABSENT, align
 
@@ -153,12 +152,7 @@ def measure(network: Network, effort: Effort) -> Mapping[str, float]:
     traced = _traced(network)
     series["tracing"] = [lambda given=given: traced(*given) for given in network.calls]
     operations = sum(len(call()) for call in series["tracing"]) / len(network.calls)
-    counts = {name: autorange(calls, effort.sample_seconds) for name, calls in series.items()}
-    samples: dict[str, list[float]] = {name: [] for name in series}
-    for _ in range(effort.rounds):
-        for name, calls in series.items():
-            samples[name].append(sample(calls, counts[name]) / counts[name])
-    found = {name: statistics.median(times) for name, times in samples.items()}
+    found = medians(series, effort)
     return {**found, "tracing": found["tracing"] / operations}
 
 

@@ -8,7 +8,6 @@ itself. The goals are parts of JAX's time.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import pinning, restart_single_threaded
-from benchmarks.measure import FULL, QUICK, Effort, autorange, sample
+from benchmarks.measure import FULL, QUICK, Effort, medians
 from benchmarks.peers import Call
 from benchmarks.report import ABSENT, align, number
 
@@ -101,12 +100,7 @@ def measure(calls: dict[str, Call], effort: Effort) -> dict[str, float]:
     for call in calls.values():
         for _ in range(3):
             call()
-    counts = {name: autorange([call], effort.sample_seconds) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(effort.rounds):
-        for name, call in calls.items():
-            samples[name].append(sample([call], counts[name]) / counts[name])
-    return {name: statistics.median(times) for name, times in samples.items()}
+    return medians({name: [call] for name, call in calls.items()}, effort)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

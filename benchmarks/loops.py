@@ -9,7 +9,6 @@ gradients are compared.
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import pinning, restart_single_threaded
-from benchmarks.measure import FULL, QUICK, Effort, autorange, sample
+from benchmarks.measure import FULL, QUICK, Effort, medians
 from benchmarks.peers import Call
 from benchmarks.recurrences import (
     LAYERS,
@@ -154,12 +153,7 @@ def measure(program: Program, effort: Effort, *, with_jax: bool) -> dict[str, fl
     for call in calls.values():
         for _ in range(3):
             call()
-    counts = {name: autorange([call], effort.sample_seconds) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(effort.rounds):
-        for name, call in calls.items():
-            samples[name].append(sample([call], counts[name]) / counts[name])
-    return {name: statistics.median(times) for name, times in samples.items()}
+    return medians({name: [call] for name, call in calls.items()}, effort)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -199,3 +199,13 @@ def measure(workload: Workload, libraries: dict[str, Any], peers: Sequence[Peer]
     contest.inspect_inputs()
     gc.collect()
     return contest.row
+
+
+def medians(series: Mapping[str, Sequence[Call]], effort: Effort) -> dict[str, float]:
+    """Seconds a call of each series, its calls in turn: medians of interleaved rounds."""
+    counts = {name: autorange(calls, effort.sample_seconds) for name, calls in series.items()}
+    samples: dict[str, list[float]] = {name: [] for name in series}
+    for _ in range(effort.rounds):
+        for name, calls in series.items():
+            samples[name].append(sample(calls, counts[name]) / counts[name])
+    return {name: statistics.median(times) for name, times in samples.items()}

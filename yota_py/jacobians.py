@@ -53,20 +53,20 @@ def pushforward(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, 
     ((4.0, 6.0), (4.0, 3.0), (0.0, 2.0))
     """
     y, back = pullback(f, *args, **kwargs)
-    push = _forwards(y, back)
-    who = name_of(f)
+    push, who = _forwards(y, back), name_of(f)
+    leaves, spec = flatten(args)
+    given = unflatten(spec, leaves)  # containers of its own: the user's may be others when forward is called
 
     @folded
     def forward(*tangents: Any) -> Any:
         if len(tangents) != len(args):
             raise TypeError(f"{user_site()}: forward wants a tangent for each of the {len(args)} arguments of {who}, "
                             f"or None; got {len(tangents)}")
-        leaves = [
+        return push([
             leaf
-            for i, (tangent, x) in enumerate(zip(tangents, args, strict=True))
+            for i, (tangent, x) in enumerate(zip(tangents, given, strict=True))
             for leaf in _tangent_leaves(tangent, x, f"the tangent of argument {i} of {who}")
-        ]
-        return push(leaves)
+        ])  # fmt: skip
 
     return y, forward
 

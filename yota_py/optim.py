@@ -56,7 +56,7 @@ def sgd(rate: Rate) -> Optimizer:
 
     def update(params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
         step = _rate(rate, state["step"])
-        return _moved(params, tree_map(lambda g: step * g, grads)), {"step": state["step"] + 1.0}
+        return _moved(params, grads, tree_map(lambda g: step * g, grads)), {"step": state["step"] + 1.0}
 
     return Optimizer(lambda params: {"step": 0.0}, update)
 
@@ -69,7 +69,8 @@ def momentum(rate: Rate, decay: float = 0.9, *, nesterov: bool = False) -> Optim
         step = _rate(rate, state["step"])
         velocity = tree_map(lambda v, g: decay * v + g, state["velocity"], grads)
         along = tree_map(lambda v, g: decay * v + g, velocity, grads) if nesterov else velocity
-        return _moved(params, tree_map(lambda v: step * v, along)), {"step": state["step"] + 1.0, "velocity": velocity}
+        moved = _moved(params, grads, tree_map(lambda v: step * v, along))
+        return moved, {"step": state["step"] + 1.0, "velocity": velocity}
 
     return Optimizer(lambda params: {"step": 0.0, "velocity": _zeros_like(params)}, update)
 
@@ -98,7 +99,7 @@ def adamw(
         steps = tree_map(lambda m, s: step * (m / seen) / (np.sqrt(s / seen_squares) + eps), mean, square)
         if weight_decay:
             steps = tree_map(lambda d, p: d + step * weight_decay * p, steps, params)
-        return _moved(params, steps), {"step": n, "mean": mean, "square": square}
+        return _moved(params, grads, steps), {"step": n, "mean": mean, "square": square}
 
     return Optimizer(init, update)
 
@@ -237,8 +238,9 @@ def _fitted(value: Any, want: Type) -> Any:
     return value if have.dtype == want.dtype else value.astype(want.dtype)
 
 
-def _moved(params: Any, steps: Any) -> Any:
-    return tree_map(lambda p, step: p - step, params, steps)
+def _moved(params: Any, grads: Any, steps: Any) -> Any:
+    """Parameters after a step; what has no gradient now takes none, whatever the state would have it take."""
+    return tree_map(lambda p, _, step: p - step, params, grads, steps)
 
 
 def _zeros_like(params: Any) -> Any:

@@ -296,6 +296,10 @@ def test_results_share_no_memory() -> None:
     assert not any(np.may_share_memory(a, b) for a, b in ((x, y), (v, dy)))
     x[:] = 0.0
     np.testing.assert_allclose(forward(v), np.ones(3))
+    numbers = [1.0, 2.0]
+    _, forward = pushforward(lambda xs: xs[0] * xs[1], numbers)
+    numbers.append(3.0)
+    assert forward([1.0, 0.0]) == 2.0
     rows = jacobian(lambda x: (x, x))(V)
     assert not np.may_share_memory(*rows)
 
