@@ -17,6 +17,7 @@ from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
+from .capture.parameters import Parameters, mirror, with_parameters
 from .capture.recording import record_call
 from .errors import YotaError
 from .passes.roll import roll
@@ -100,7 +101,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
 
 @folded
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, *, wrt: Any = None
 ) -> Compilable:
     """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
 
@@ -108,14 +109,26 @@ def value_and_grad(
     shapes and dtypes are as in ``grad``. With ``has_aux``, ``f`` returns ``(value, aux)`` and so does the result:
     ``((value, aux), gradient)``.
 
+    ``wrt`` asks for derivatives in what ``f`` reads besides its arguments, instead of ``argnums``: arrays in closures
+    or under global names, objects with their attributes, lists and dicts, and any containers of these.
+    They are known by their identity when the function is made, and read where they stand at each call. The gradient
+    has the structure of ``wrt``; for an object of a plain class it is a ``SimpleNamespace`` with the names of its
+    attributes, and ``None`` for those that are no floats.
+
     Raises ``ValueError`` for positions that are no integers; the function raises ``TypeError`` if it is called with
-    fewer positional arguments, and otherwise what ``grad`` raises.
+    fewer positional arguments, ``ValueError`` if ``f`` cannot reach what is in ``wrt``, and otherwise what ``grad``
+    raises.
 
     >>> import numpy as np
     >>> value_and_grad(lambda w, x: np.sum(w * x))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     (np.float64(11.0), array([3., 4.]))
+    >>> w = np.array([1.0, 2.0])
+    >>> value_and_grad(lambda x: np.sum(w * x), wrt=w)(np.array([3.0, 4.0]))
+    (np.float64(11.0), array([3., 4.]))
     """
     _check_callable(f)
+    if wrt is not None:
+        return _in_parameters(value_and_grad, f, argnums, has_aux, wrt)
     wanted = positions(argnums)
     mode = Gradient(wanted, has_aux)
     needed, cache = needed_for(wanted), cache_for(f, mode)
@@ -136,13 +149,45 @@ def value_and_grad(
     return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=compile_any)
 
 
+def _in_parameters(
+    transform: Callable[..., Any], f: Callable[..., Any], argnums: Any, has_aux: bool, wrt: Any
+) -> Compilable:
+    """``value_and_grad`` or ``gradient`` of a function of what stands in the places of ``wrt``, and its arguments."""
+    if argnums != 0:
+        raise ValueError(f"{user_site()}: {transform.__name__} takes argnums or wrt; make an argument of what is in "
+                         "wrt, or call it twice")
+    parameters = Parameters(f, wrt)
+    placed = with_parameters(f, parameters)
+    both = value_and_grad(placed, 0, has_aux)
+
+    @wraps(f)
+    def with_respect_to(*args: Any, **kwargs: Any) -> Any:
+        try:
+            top, values = parameters.read(args)
+            value, gradients = both(values, *args, **kwargs)
+            found = mirror(top, gradients)
+            return found if transform is gradient else (value, found)
+        except BaseException as error:
+            fold(error)
+            raise
+
+    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return placed, (parameters.read(args)[1], *args), kwargs
+
+    of = (f, 0, has_aux)[: 2 if transform is gradient else 3]
+    return Compilable(with_respect_to, both.__yota_cache__, partial(transform, wrt=wrt), of, given, compile_any)
+
+
 @folded
-def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Compilable:
-    """A function that gives the gradient alone; ``argnums`` and errors as in ``value_and_grad``.
+def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, wrt: Any = None) -> Compilable:
+    """A function that gives the gradient alone; ``argnums``, ``wrt`` and errors as in ``value_and_grad``.
 
     >>> gradient(lambda x: x * x)(3.0)
     6.0
     """
+    if wrt is not None:
+        _check_callable(f)
+        return _in_parameters(gradient, f, argnums, False, wrt)
     both = value_and_grad(f, argnums)
 
     @wraps(f)

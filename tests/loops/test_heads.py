@@ -910,7 +910,7 @@ STATEMENTS = """
     kept.append(x[0])
     table['k'] = x
     buffer[0] = x[0]
-    v = v * (1.0 + 0.001 * i)
+    v = v * (1.0 - 0.001 * i)
     x = x + 0.001 * y[i % 5]
     x = x.copy(); x[1] = 0.5 * x[0]
     u = (x, v); x = 0.9 * u[0] + 0.01 * a * u[1]

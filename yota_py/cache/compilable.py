@@ -86,7 +86,7 @@ class Compilable(partial[Any]):
     def __repr__(self) -> str:
         transform, (f, *_) = self._transform
         of = repr(f)[1:-1] if type(f) is Compilable else getattr(f, "__qualname__", None) or name_of(f)
-        return f"<yota_py.{transform.__name__} of {of}>"
+        return f"<yota_py.{name_of(transform)} of {of}>"
 
     def __reduce__(self) -> Any:
         """By its name, if it has one, as the function that it decorates; or how it was made, with attributes that it

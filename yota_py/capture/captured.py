@@ -18,6 +18,7 @@ from .slots import Slot
 
 Index = tuple[Any, ...]
 Layout = tuple[int, tuple[Any, ...]]
+standing: dict[int, Any] = {}  # by their identity, the parameters that stand in their places (``parameters.py``)
 
 
 class Captured:
@@ -76,7 +77,10 @@ class Captured:
         return tracer
 
     def again(self, tracer: Any, slot: Slot) -> bool:
-        """Whether a traced value is one of these, in a container that is reached by two ways."""
+        """Whether a traced value is one of these, in a container that is reached by two ways; or a parameter, which is
+        an argument that was found there."""
+        if id(tracer) in standing:
+            return True
         for _, known, first in self._known.values():
             if known is tracer:
                 self._guards.require_same(slot, first)

@@ -1,0 +1,396 @@
+"""Derivatives in what a function reads besides its arguments."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import pickle
+import threading
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from yota_py import NotDifferentiableError, config, explain, grad, gradient, jit, value_and_grad
+
+W, B, X = np.array([[1.0, 0.5], [-0.3, 2.0], [0.1, 0.2]]), np.array([0.1, -0.2, 0.3]), np.array([0.7, -1.1])
+INTEGERS = np.arange(2)
+
+
+def loss(x: np.ndarray) -> Any:
+    return np.sum(np.tanh(W @ x + B) ** 2)
+
+
+def explicit(w: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
+    return np.sum(np.tanh(w @ x + b) ** 2)
+
+
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.w, self.b, self.scale, self.name = W.copy(), B.copy(), 2.0, "model"
+        self.layers: list[Any] = [np.array([1.0, 2.0, 3.0]), (np.array([0.5, 1.0, 1.5]), 1)]
+
+    def loss(self, x: np.ndarray) -> Any:
+        h = np.tanh(self.w @ x + self.b)
+        return self.scale * np.sum(h * self.layers[0] * self.layers[1][0])
+
+
+def of_model(model: Model, x: np.ndarray) -> Any:
+    return grad(
+        lambda w, b, scale, one, two: scale * np.sum(np.tanh(w @ x + b) * one * two),
+        model.w, model.b, model.scale, model.layers[0], model.layers[1][0],
+    )  # fmt: skip
+
+
+def agrees(found: Any, model: Model, x: np.ndarray = X) -> None:
+    _, (dw, db, ds, d1, d2) = of_model(model, x)
+    same(found.w, dw)
+    same(found.b, db)
+    same([found.scale], [ds])
+    same(found.layers[0], d1)
+    same(found.layers[1][0], d2)
+    assert found.name is None and found.layers[1][1] is None
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_global_arrays():
+    value, expected = grad(explicit, W, B, X)
+    f = value_and_grad(loss, wrt=(W, B))
+    for x in (X, X, 2 * X, X):
+        have, (dw, db) = f(x)
+        want, (ew, eb, _) = grad(explicit, W, B, x)
+        same(have, want)
+        same(dw, ew)
+        same(db, eb)
+    same(gradient(loss, wrt={"w": W})(X)["w"], expected[0])
+    same(gradient(loss, wrt=W)(X), expected[0])
+    same(f(X)[0], value)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_an_object_gives_a_mirror():
+    model = Model()
+    f = value_and_grad(model.loss, wrt=model)
+    for _ in range(4):
+        value, found = f(X)
+        assert type(found) is SimpleNamespace
+        same(value, model.loss(X))
+        agrees(found, model)
+        model.w = model.w - 0.1 * found.w  # other arrays stand there now
+        model.b -= 0.1 * found.b
+        model.scale -= 0.1 * found.scale
+    assert type(model.w) is np.ndarray and type(model.scale) is float
+    agrees(gradient(lambda m, x: m.loss(x), wrt=model)(model, X), model)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_a_step_that_is_compiled():
+    model, other = Model(), Model()
+    f = value_and_grad(model.loss, wrt=model)
+
+    @jit
+    def step(x):
+        value, found = f(x)
+        model.w = model.w - 0.1 * found.w
+        model.scale = model.scale - 0.1 * found.scale
+        return value
+
+    for i in range(5):
+        x = X * (1 + i)
+        value, (dw, _, ds, *_) = of_model(other, x)
+        assert step(x) == pytest.approx(value, rel=1e-12)
+        other.w, other.scale = other.w - 0.1 * dw, other.scale - 0.1 * ds
+        same(model.w, other.w)
+        assert model.scale == pytest.approx(other.scale, rel=1e-12)
+    assert not step.__yota_cache__.problems
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_made_anew_in_each_turn():
+    w = np.ones(3)
+    for i in range(4):
+        _, dw = value_and_grad(lambda x: np.sum(w**2 * x), wrt=w)(1.0 + i)  # noqa: B023
+        same(dw, 2 * w * (1.0 + i))
+        w = w - 0.1 * dw
+
+
+def test_functions_made_anew_share_programs():
+    def make(w, x):
+        return value_and_grad(lambda x: np.sum(w**2 * x), wrt=w)
+
+    first = make(np.ones(3), 2.0)
+    for i in range(3):
+        w = np.ones(3) + i
+        f = make(w, 2.0)
+        same(f(2.0)[1], 4 * w)
+    assert f.__yota_cache__ is first.__yota_cache__
+    assert len(f.__yota_cache__.signatures) == 1 and not f.__yota_cache__.problems
+
+
+def test_different_parameters_of_one_function():
+    of_w, of_b = gradient(loss, wrt=W), gradient(loss, wrt=B)
+    for _ in range(3):
+        same(of_w(X), grad(explicit, W, B, X)[1][0])
+        same(of_b(X), grad(explicit, W, B, X)[1][1])
+
+
+CELL = np.array([1.0, 2.0])
+
+
+def with_default(x, w=CELL):
+    return np.sum(w * x)
+
+
+def with_keyword(x, *, w=CELL):
+    return np.sum(w * x)
+
+
+class Holder:
+    shared = np.array([3.0, 4.0])
+
+    def __init__(self) -> None:
+        self.w = np.array([1.0, 2.0])
+
+    def __call__(self, x):
+        return np.sum(self.w * self.shared * x)
+
+    @property
+    def doubled(self):
+        return 2.0 * self.w
+
+
+HOLDER = Holder()
+
+
+def make_closure(w):
+    def inner(y):
+        return np.sum(w * y)
+
+    return lambda x: inner(x)
+
+
+CLOSED = np.array([5.0, 6.0])
+WAYS = {
+    "default": (with_default, CELL, X),
+    "keyword default": (with_keyword, CELL, X),
+    "partial": (functools.partial(lambda w, x: np.sum(w * x), CELL), CELL, X),
+    "partial by name": (functools.partial(lambda x, w: np.sum(w * x), w=CELL), CELL, X),
+    "closure of a closure": (make_closure(CLOSED), CLOSED, X),
+    "class attribute": (HOLDER, Holder.shared, HOLDER.w * X),
+    "instance attribute": (HOLDER, HOLDER.w, Holder.shared * X),
+    "property": (lambda x: np.sum(HOLDER.doubled * x), HOLDER.w, 2 * X),
+    "bound method": (HOLDER.__call__, HOLDER.w, Holder.shared * X),
+    "compiled": (jit(lambda x: np.sum(CELL * x)), CELL, X),
+    "tuple of a tuple": (lambda x, w=((CELL, 1), 2): np.sum(w[0][0] * x), CELL, X),
+}
+
+
+@pytest.mark.usefixtures("every_policy")
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_an_array(way):
+    f, w, expected = WAYS[way]
+    g = gradient(f, wrt=w)
+    for _ in range(3):
+        same(g(X), expected)
+    assert type(f(X)) is np.float64  # nothing traced is left
+
+
+@dataclass
+class Pair:
+    a: Any
+    c: float
+
+
+@dataclass(frozen=True)
+class Frozen:
+    a: Any
+    c: float
+
+
+class Named(NamedTuple):
+    a: Any
+    c: float
+
+
+class Slotted:
+    __slots__ = ("a", "c", "empty")
+
+    def __init__(self, a, c) -> None:
+        self.a, self.c = a, c
+
+
+@pytest.mark.usefixtures("every_policy")
+@pytest.mark.parametrize("make", [Pair, Frozen, Slotted, lambda a, c: SimpleNamespace(a=a, c=c)])
+def test_kinds_of_objects(make):
+    p = make(np.array([1.0, 2.0]), 3.0)
+    g = gradient(lambda x: np.sum(p.a * x) * p.c, wrt=p)
+    for _ in range(3):
+        found = g(X)
+        same(found.a, 3.0 * X)
+        assert found.c == np.sum(p.a * X)
+    if make in (Pair, Frozen):
+        assert type(found) is make
+    assert type(p.a) is np.ndarray and type(p.c) is float
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_containers_and_their_numbers():
+    items = [1.0, (2.0, np.ones(2))]
+    params: dict[str, Any] = {"w": np.ones(2), "b": 0.5, "l": items, "n": Named(np.ones(2), 2.0), "i": 3}
+
+    def f(x):
+        (one, (two, a)), n = params["l"], params["n"]
+        first = np.sum(params["w"] * x) * params["b"] * one * two
+        return first + np.sum(a**2) * n.c + np.sum(n.a * x) + params["i"]
+
+    g = gradient(f, wrt=params)
+    for _ in range(4):
+        found = g(X)
+        product = np.sum(params["w"] * X)
+        same(found["w"], 0.5 * 2.0 * X * (params["b"] / 0.5))
+        same(found["b"], product * 2.0)
+        same(found["l"][0], product * params["b"] * 2.0)
+        same(found["l"][1][0], product * params["b"])
+        same(found["l"][1][1], 4.0)
+        same(found["n"].a, X)
+        assert type(found["n"]) is Named and found["i"] is None
+        params["b"] = params["b"] - 0.01
+    assert not g.__yota_cache__.problems
+
+
+def test_an_array_in_two_places_is_one():
+    shared = np.array([1.0, 2.0])
+    tied = SimpleNamespace(a=shared, b=shared, c=np.ones(2))
+    tied.itself = tied
+    found = gradient(lambda x: np.sum(tied.a * tied.b * tied.c * x), wrt=tied)(X)
+    same(found.a, 2 * shared * X)
+    same(found.b, 2 * shared * X)
+    assert found.itself is found
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_derivatives_of_derivatives():
+    w = np.array([1.0, 2.0])
+    inner = gradient(lambda x: np.sum(w**3 * x), wrt=w)
+    for _ in range(3):
+        same(gradient(lambda x: np.sum(inner(x)), wrt=w)(X), 6 * w * X)
+        same(gradient(lambda x: np.sum(inner(x)))(X), 3 * w**2)
+
+
+def test_what_the_function_stores_stays():
+    class Layer:
+        def __init__(self) -> None:
+            self.w, self.calls, self.last = np.ones(2), 0, None
+
+        def __call__(self, x):
+            self.calls += 1
+            self.last = self.w * x
+            return np.sum(self.last)
+
+    layer = Layer()
+    g = gradient(layer, wrt=layer)
+    for i in range(4):
+        same(g(X * i).w, X * i)
+        assert layer.calls == i + 1
+        same(layer.last, X * i)
+        assert type(layer.last) is np.ndarray and type(layer.w) is np.ndarray
+
+
+def test_exceptions_leave_everything_as_it_was():
+    model = Model()
+
+    def fails(x):
+        model.loss(x)
+        raise ZeroDivisionError
+
+    before = dict(vars(model))
+    with pytest.raises(ZeroDivisionError):
+        gradient(fails, wrt=model)(X)
+    assert all(vars(model)[name] is x for name, x in before.items())
+
+
+def test_wrong_uses_say_what_to_write():
+    with pytest.raises(ValueError, match=r"an array of shape \(3, 2\) that loss does not read.*not a copy"):
+        gradient(loss, wrt=W.copy())(X)
+    with pytest.raises(ValueError, match="an object of Model that loss does not read"):
+        gradient(loss, wrt=Model())(X)
+    with pytest.raises(ValueError, match=r"wrt has 0\.5; it wants arrays, objects.*what holds it"):
+        gradient(loss, wrt=(W, 0.5))(X)
+    with pytest.raises(ValueError, match="takes argnums or wrt"):
+        value_and_grad(loss, 1, wrt=W)
+    with pytest.raises(NotDifferentiableError, match="no floating-point number"):
+        gradient(lambda x: np.sum(INTEGERS * x), wrt=INTEGERS)(X)
+    with pytest.raises(NotDifferentiableError, match="no floating-point number"):
+        gradient(loss, wrt=())(X)
+    other = Holder()
+    with pytest.raises(ValueError, match="an object of Holder that <lambda> does not read"):
+        gradient(lambda h, x: h(x), wrt=HOLDER)(other, X)
+    flat = np.arange(6.0)
+    part = flat[:2]
+    with pytest.raises(ValueError, match="shares memory with"):
+        gradient(lambda x: np.sum(part * x) + flat[0], wrt=part)(X)
+
+
+def test_a_name_that_stands_for_something_else_now():
+    w = v = np.ones(2)
+    g = gradient(lambda x: np.sum(w * x) + np.sum(v), wrt=w)
+    same(g(X), X + 1)
+    w = 2 * w
+    with pytest.raises(ValueError, match="no longer in all places"):
+        g(X)
+    assert v is not w
+
+
+def test_no_array_is_kept_and_others_have_their_own():
+    w = np.ones(2)
+    f = value_and_grad(lambda x: np.sum(w * x), wrt=w)
+    for _ in range(3):
+        f(X)
+    copy = cloudpickle.loads(cloudpickle.dumps(f))
+    same(copy(X)[1], X)
+    again = pickle.loads(pickle.dumps(value_and_grad(with_default, wrt=CELL)))
+    with pytest.raises(ValueError, match="does not read"):  # the default stays in its module, CELL has been copied
+        again(X)
+    assert repr(f).startswith("<yota_py.value_and_grad of ") and "by value_and_grad" in str(explain(f))
+    gc.collect()
+
+
+def test_compile_and_auxiliary_results():
+    f = value_and_grad(lambda x: (np.sum(W @ x), W.sum()), has_aux=True, wrt=W)
+    f.compile(X)
+    (value, aux), dw = f(X)
+    assert value == np.sum(W @ X) and aux == pytest.approx(W.sum())
+    same(dw, np.ones((3, 1)) * X)
+    g = gradient(loss, wrt=W)
+    g.compile(X)
+    same(g(X), gradient(explicit)(W, B, X))
+
+
+def test_threads_do_not_see_one_anothers():
+    model, wrong = Model(), list[Any]()
+    f = value_and_grad(model.loss, wrt=model)
+    expected = f(X)[1].w
+
+    def work():
+        for i in range(20):
+            with_trace = value_and_grad(lambda x: model.loss(x) * 1.0, wrt=model)
+            for g in (f, with_trace):
+                if not np.allclose(g(X)[1].w, expected):
+                    wrong.append(i)
+            if type(model.loss(X)) is not np.float64:
+                wrong.append(type(model.loss(X)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    config.compile = "auto"
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
