@@ -17,11 +17,11 @@ from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
-from .capture.parameters import Parameters, mirror, with_parameters
+from .capture.parameters import Given, Parameters, are_given, mirror, with_mirrors, with_parameters
 from .capture.recording import record_call
-from .errors import YotaError
+from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
-from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
+from .reverse.differentiable import counted, heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
 from .reverse.seeds import seed_leaves, with_floats
 from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrules
@@ -92,8 +92,12 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
         cache = _known(id(getattr(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
+        if cache.objects and are_given(f, args, range(len(args))):
+            return _with_objects(f, _GRAD, args, kwargs, seed)  # type: ignore[no-any-return]
         call = partial(with_effects, cache) if cache.stores else cache
         return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
+    except ObjectsGivenError:
+        return _first_with_objects(f, _GRAD, _cache_of(f), args, kwargs, seed)  # type: ignore[no-any-return]
     except BaseException as error:
         fold(error)
         raise
@@ -140,13 +144,46 @@ def value_and_grad(
                 raise out_of_range(f, argnums, len(args))
             if state.traces:
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
+            if cache.objects and are_given(f, args, range(len(args))):
+                return _with_objects(f, mode, args, kwargs)  # type: ignore[no-any-return]
             call = partial(with_effects, cache) if cache.stores else cache
             return call(f, args, kwargs, None)  # type: ignore[no-any-return]
+        except ObjectsGivenError:
+            return _first_with_objects(f, mode, cache, args, kwargs)  # type: ignore[no-any-return]
         except BaseException as error:
             fold(error)
             raise
 
     return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=compile_any)
+
+
+@folded
+def _first_with_objects(
+    f: Callable[..., Any], mode: Gradient, cache: FunctionCache, args: tuple[Any, ...], kwargs: dict[str, Any],
+    seed: Any = None,
+) -> Any:  # fmt: skip
+    """``_with_objects``, of which the cache knows from now on."""
+    cache.objects = True
+    return _with_objects(f, mode, args, kwargs, seed)
+
+
+def _with_objects(
+    f: Callable[..., Any], mode: Gradient, args: tuple[Any, ...], kwargs: dict[str, Any], seed: Any = None
+) -> Any:
+    """Value and gradients where objects and functions are among the arguments: theirs are mirrors of them."""
+    argnums = counted(mode.argnums, len(args))
+    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+    given = Given(f, wanted)
+    top, values = given.read(args)
+    placed, inner = with_parameters(f, given), Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
+    call = Request(placed, (values, *args), kwargs, seed)
+    if state.traces:
+        value, (gradients, *found) = inner.interpret(call)
+    else:
+        cache = cache_for(placed, inner)
+        value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
+    full = [with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in zip(wanted, found, strict=True)]
+    return value, full[0] if isinstance(argnums, int) else (*full,)
 
 
 def _in_parameters(

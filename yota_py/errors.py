@@ -97,6 +97,10 @@ class Abandoned(BaseException):
     exceptions do not catch it."""
 
 
+class ObjectsGivenError(Exception):
+    """Derivatives are wanted in objects or functions among the arguments: the call is made with what these hold."""
+
+
 class UntraceableError(Exception):
     """The call cannot be traced with its effects. Nothing has happened: call the function itself. A second argument is
     the module that it will import."""

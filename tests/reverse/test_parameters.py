@@ -394,3 +394,96 @@ def test_threads_do_not_see_one_anothers():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# -- objects and functions among the arguments
+
+
+def call(f, x):
+    return f(x)
+
+
+class Linear:
+    def __init__(self, w, c=3.0) -> None:
+        self.w, self.c, self.name = np.array(w), c, "linear"
+
+    def __call__(self, x):
+        return self.c * np.sum(self.w * x)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_objects_among_the_arguments():
+    model = Linear([1.0, 2.0])
+    for i in range(4):
+        x = X * (1.0 + i)
+        value, (of_model, dx) = grad(call, model, x)
+        same(value, model(x))
+        same(of_model.w, 3.0 * x)
+        same([of_model.c], [np.sum(model.w * x)])
+        same(dx, 3.0 * model.w)
+        assert of_model.name is None
+        model.w = model.w + 1.0
+    _, (alone,) = grad(lambda m: m(X), model)
+    same(alone.w, 3.0 * X)
+    same(gradient(call, 1)(model, X), 3.0 * model.w)
+    both = value_and_grad(call, (1, 0))(model, X)[1]
+    same(both[0], 3.0 * model.w)
+    same(both[1].w, 3.0 * X)
+    one, two, number = gradient(lambda all, x: all[0](x) + all[1](x) * all[2])([model, Linear([0.0, 1.0]), 4.0], X)
+    same(one.w, 3.0 * X)
+    same(two.w, 12.0 * X)
+    same(number, 3.0 * X[1])
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_functions_among_the_arguments():
+    w, k = np.array([1.0, 2.0]), 2.0
+    for f in (lambda x: k * np.sum(w * x), jit(lambda x: k * np.sum(w * x))):
+        for _ in range(3):
+            _, (of_f, dx) = grad(call, f, X)
+            same(of_f.w, k * X)
+            same([of_f.k], [np.sum(w * X)])
+            same(dx, k * w)
+    model = Linear([1.0, 2.0])
+    for _ in range(3):
+        same(grad(call, model.__call__, X)[1][0].w, 3.0 * X)
+        found = grad(call, functools.partial(lambda w, x, c: c * np.sum(w * x), w, c=k), X)[1][0]
+        same(found.args[0], k * X)
+        same([found.keywords["c"]], [np.sum(w * X)])
+        assert grad(call, np.sum, X)[1][0] is None
+        assert grad(call, lambda x: np.sum(x), X)[1][0] is None
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_objects_in_steps_and_in_derivatives():
+    model, plain = Linear([1.0, 2.0]), Linear([1.0, 2.0])
+
+    @jit
+    def step(m, x):
+        value, d = value_and_grad(call)(m, x)
+        m.w = m.w - 0.1 * d.w
+        return value
+
+    for _ in range(4):
+        same(step(model, X), plain(X))
+        plain.w = plain.w - 0.1 * 3.0 * X
+        same(model.w, plain.w)
+    second = gradient(lambda x: np.sum(gradient(call)(plain, x**2).w ** 2))
+    for _ in range(3):
+        same(second(X), 36.0 * X**3)
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_arguments_of_other_kinds_at_other_calls():
+    f = value_and_grad(lambda m, x: np.sum(m.w * x) if hasattr(m, "w") else np.sum(m * x))
+    for _ in range(2):
+        same(f(np.ones(2), X)[1], X)
+        same(f(Linear([1.0, 1.0]), X)[1].w, X)
+        same(f(SimpleNamespace(w=np.ones(2), v=1.0), X)[1].v, 0.0)
+
+
+def test_many_numbers_in_an_object_are_data():
+    data = SimpleNamespace(rows=[float(i) for i in range(1100)])
+    assert grad(lambda d, x: d.rows[3] * np.sum(x), data, X)[1][0] is None
+    with pytest.raises(NotDifferentiableError):
+        grad(lambda d: d.rows[3] * 1.0, data)

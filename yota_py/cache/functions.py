@@ -111,14 +111,14 @@ class FunctionCache:
         self.mode = mode
         self.signatures: dict[Hashable, list[Signature]] = {}
         self.varying = Varying(objects=mode.effects)
-        self.problems: list[str] = []  # why the last trace that was to be compiled was not
-        self.misses, self.last_miss = 0, ""
+        self.problems, self.misses, self.last_miss = list[str](), 0, ""  # why the last trace was not compiled
         self._recent: Signature | None = None
         self._previous: Signature | None = None  # the one that served before another one did
         self.accounts = Accounts()
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._cleared = 0  # so many times
         self._said = self.stores = False  # it stores: the function has effects that its programs have not
+        self.objects = False  # whether it has been given objects in which derivatives are wanted
         self.distrusted = ""  # why its programs are used no more
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Protocol
@@ -15,9 +15,11 @@ from ..base.unwinding import state, unwinding
 from ..capture import kinds
 from ..capture.computing import are_plain, computing, failures_of
 from ..capture.guards import Guards
+from ..capture.parameters import are_given
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
+from ..errors import ObjectsGivenError
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
@@ -182,11 +184,19 @@ class Gradient:
         """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
         if self.argnums is None:
             heed_habits(call.f, call.args, call.kwargs, "grad")
-        argnums = counted(self.argnums, len(call.args))
-        wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+        argnums, wanted = self.wanted(call)
         source, captures = record_watched(call.f, call.args, call.kwargs, wanted.__contains__, inputs)
         require_active(source.tape, call.f, call.args, call.kwargs, argnums)
         return source, captures
+
+    def wanted(self, call: Request) -> tuple[int | tuple[int, ...] | None, Sequence[int]]:
+        """The positions of arguments in which derivatives are wanted, and a sequence of them; raises
+        ``ObjectsGivenError`` if there are objects that hold numbers or arrays."""
+        argnums = counted(self.argnums, len(call.args))
+        wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+        if are_given(call.f, call.args, wanted):
+            raise ObjectsGivenError
+        return argnums, wanted
 
     def interpret(self, call: Request) -> Any:
         """Value and gradients, computed by NumPy while the function runs, or while it is traced afresh."""
@@ -204,8 +214,8 @@ class Gradient:
         failures = failures_of(f.__code__)
         if len(failures) >= MAX_FAILURES:
             return None
-        wanted = counted(self.argnums, len(args))
-        found: tuple[Any, int] | None = eagerly(known.called or f, args, kwargs, wanted, adds=known.adds)
+        argnums, _ = self.wanted(call)
+        found: tuple[Any, int] | None = eagerly(known.called or f, args, kwargs, argnums, adds=known.adds)
         failures += [] if found is not None else ["it needed a trace"]
         return found
 

@@ -8,142 +8,31 @@ While the function runs, tracers stand in the places of the values; then these a
 from __future__ import annotations
 
 import functools
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, is_dataclass
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from itertools import islice
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..base import locks
-from ..base.containers import held_by, items_of, keys_of, with_items
-from ..base.dispatch import is_traced
-from ..base.ownership import is_library, is_library_code
+from ..base.containers import LEAVES, held_by, items_of, keys_of, with_items
+from ..base.dispatch import is_traced, mode_of
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, Passing, state
 from ..errors import NotDifferentiableError
 from ..tape.operations import user_site
 from ..tape.show import name_of
+from ..tape.trees import flatten, unflatten
 from ..tracing.views import overlap
-from .bytecode import names_of, nested
 from .captured import standing
-from .kinds import IMMUTABLE, is_of_library, is_watchable
+from .kinds import IMMUTABLE
 from .places import Attribute, Item
+from .reach import Bound, Part, Spot, cells_of, is_function, is_object, reach
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """An item of a tuple, which is replaced by another tuple where it stands."""
-
-    holder: Any  # the place of the tuple
-    key: int
-
-    def read(self) -> Any:
-        """What stands there."""
-        return self.holder.read()[self.key]
-
-    def write(self, value: Any) -> None:
-        """Let a value stand there."""
-        old = self.holder.read()
-        self.holder.write(with_items(old, [value if k == self.key else x for k, x in enumerate(old)]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """The arguments of a ``functools.partial``: ``"args"`` or ``"keywords"``."""
-
-    holder: Any
-    key: str
-
-    def read(self) -> Any:
-        """What stands there."""
-        return getattr(self.holder, self.key)
-
-    def write(self, value: Any) -> None:
-        """Let a value stand there."""
-        _, (func,), (_, args, keywords, attributes) = self.holder.__reduce__()
-        new = {"args": args, "keywords": keywords} | {self.key: value}
-        self.holder.__setstate__((func, new["args"], new["keywords"], attributes))
-
-
-Spot: TypeAlias = Item | Attribute | Part | Bound
-
-
-def reach(start: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, Spot | None, str]]:
-    """What functions and objects can reach: each value with its place and the words for it, once per place."""
-    seen: dict[int, Any] = {}
-    waiting = deque[tuple[Any, Spot | None, str]]((value, None, words) for value, words in start)
-    while waiting:
-        value, spot, words = waiting.popleft()
-        yield value, spot, words
-        if id(value) not in seen and not isinstance(value, (np.ndarray, *IMMUTABLE)):
-            seen[id(value)] = value
-            waiting.extend(_children(value, spot, words))
-
-
-def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, Spot | None, str]]:
-    if isinstance(value, FunctionType):
-        yield from _of_function(value, words)
-    elif isinstance(value, MethodType):
-        yield value.__self__, None, words.rpartition(".")[0] or "self"
-        yield value.__func__, None, words
-    elif isinstance(value, functools.partial):
-        yield value.func, None, words
-        yield value.args, Bound(value, "args"), f"{words}.args"
-        yield value.keywords, Bound(value, "keywords"), f"{words}.keywords"
-    elif isinstance(value, tuple):
-        yield from ((x, Part(spot, k) if spot else None, f"{words}[{k}]") for k, x in enumerate(value))
-    elif isinstance(value, list):
-        yield from ((x, Item(value, k), f"{words}[{k}]") for k, x in enumerate(value))
-    elif isinstance(value, dict):
-        yield from ((x, Item(value, key), f"{words}[{key!r}]") for key, x in list(value.items()))
-    elif isinstance(value, type):
-        if not is_of_library(value):
-            for cls in value.__mro__:
-                yield from _attributes(cls, vars(cls), words) if not is_of_library(cls) else ()
-    elif isinstance(value, property):
-        yield from ((fn, None, words) for fn in (value.fget, value.fset) if fn is not None)
-    elif isinstance(value, staticmethod | classmethod | functools.cached_property):
-        yield getattr(value, "__func__", None) or value.func, None, words  # type: ignore[union-attr]
-    elif hasattr(value, "__wrapped__"):  # what has been made of a function
-        yield value.__wrapped__, None, words
-    elif is_object(value):
-        yield from _attributes(value, held_by(value), words)
-        yield type(value), None, type(value).__name__
-
-
-def _attributes(obj: Any, held: Mapping[str, Any], words: str) -> Iterator[tuple[Any, Spot, str]]:
-    return ((x, Attribute(obj, name), f"{words}.{name}") for name, x in list(held.items()))
-
-
-def _of_function(fn: FunctionType, words: str) -> Iterator[tuple[Any, Spot | None, str]]:
-    yield from ((x, Attribute(fn, name), f"{words}.{name}") for name, x in fn.__dict__.items())
-    if is_library_code(fn.__code__, fn.__globals__):
-        return
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        place = Attribute(cell, "cell_contents")
-        try:
-            yield place.read(), place, name
-        except ValueError:  # an empty cell
-            continue
-    for name in ("__defaults__", "__kwdefaults__"):
-        if (defaults := getattr(fn, name)) is not None:
-            yield defaults, Attribute(fn, name), f"{fn.__name__}.{name}"
-    codes = [*nested(fn.__code__)]
-    names = {name for code in codes for name in (*names_of(code).globals, *names_of(code).stored_globals)}
-    for name in sorted(names & fn.__globals__.keys()):
-        value = fn.__globals__[name]
-        yield value, Item(fn.__globals__, name), name
-        if isinstance(value, ModuleType) and not is_library(value.__name__):
-            held = vars(value)
-            read = {key for code in codes for key in code.co_names} & held.keys()
-            yield from ((held[key], Item(held, key), f"{name}.{key}") for key in sorted(read))
-
-
-def is_object(value: Any) -> bool:
-    """Whether a value is an object of a user's class, whose attributes may be parameters."""
-    return not isinstance(value, type | FunctionType | ModuleType) and is_watchable(value)
+MAX_LEAVES = 1000  # of an argument
+Values: TypeAlias = dict[tuple[str, ...], Any]  # by the words of all leaves that they are
 
 
 @dataclass(slots=True, eq=False)
@@ -157,12 +46,15 @@ class Node:
     below: dict[Any, Node] = field(default_factory=dict)
 
     @property
+    def holds_floats(self) -> bool:
+        """Whether something below is a floating-point number or array, and they are no data in the form of a list."""
+        leaves = [*islice((leaf for leaf in _leaves(self, {}) if is_inexact(leaf.value)), MAX_LEAVES + 1)]
+        return 0 < len(leaves) <= MAX_LEAVES
+
+    @property
     def is_leaf(self) -> bool:
         """Whether this is no container, and no object with attributes."""
         return not self.below
-
-
-Values: TypeAlias = dict[tuple[str, ...], Any]  # by the words of all leaves that they are
 
 
 class Parameters:
@@ -198,15 +90,7 @@ class Parameters:
             self._search([(self.f, name_of(self.f)), *((x, f"args[{i}]") for i, x in enumerate(args) if is_object(x))])
             for x in self._missing(self._wrt):
                 raise self._not_read(x)
-        top = self._placed(self._wrt, {})
-        given: set[str] = set()
-        for leaf in _leaves(top, {}):
-            words, k = leaf.words, 1
-            while leaf.words in given:
-                k += 1
-                leaf.words = f"{words} ({k})"
-            given.add(leaf.words)
-        return top
+        return _with_own_words(self._placed(self._wrt, {}))
 
     def _missing(self, tree: Any) -> list[Any]:
         if id(tree) in self._found or tree is None:
@@ -261,6 +145,51 @@ class Parameters:
                     raise ValueError(f"{user_site()}: {words}, in which derivatives are wanted, shares memory with "
                                      f"{others}. Make one of them a copy, or make one out of the other in "
                                      f"{name_of(self.f)}")
+
+
+class Given(Parameters):
+    """The objects and functions among the arguments at some positions, as far as they hold numbers or arrays."""
+
+    def __init__(self, f: Callable[..., Any], positions: Sequence[int]) -> None:
+        self.f, self._positions, self._arrays = f, positions, []
+        self.words = "of arguments", *map(str, positions)
+
+    def __reduce__(self) -> Any:
+        return Given, (self.f, self._positions)
+
+    def nodes(self, args: Sequence[Any] = ()) -> Node:
+        known: dict[int, Node] = {}
+        found = {i: Node(None, (), "", objects_in(args[i], f"args[{i}]", known)) for i in self._positions}
+        return _with_own_words(Node(None, (), "", found))
+
+
+def objects_in(tree: Any, words: str, known: dict[int, Node]) -> dict[int, Node]:
+    """The objects and functions in an argument that hold numbers or arrays, by their positions among its leaves."""
+    if not _may_hold(tree):
+        return {}
+    leaves = [(k, x) for k, x in enumerate(flatten(tree)[0]) if is_object(x) or is_function(x)]
+    nodes = {k: _node(x, (), f"{words}[{k}]" if k else words, known) for k, x in leaves}
+    return {k: node for k, node in nodes.items() if node.holds_floats}
+
+
+def are_given(f: Callable[..., Any], args: Sequence[Any], wanted: Iterable[int]) -> bool:
+    """Whether a function is given objects or functions that hold numbers or arrays, where derivatives are wanted."""
+    if isinstance(mode_of(f), Named):
+        return False  # they are taken care of
+    return any(i < len(args) and objects_in(args[i], "", {}) for i in wanted)
+
+
+def with_mirrors(tree: Any, gradient: Any, objects: dict[int, Node], gradients: Values) -> Any:
+    """The gradient in an argument with those in its objects, which had none."""
+    if not objects:
+        return gradient
+    leaves, spec = flatten(tree)
+    found = [None] * len(leaves) if gradient is None else spec.flatten_up_to(gradient)
+    return unflatten(spec, [mirror(objects[k], gradients) if k in objects else dx for k, dx in enumerate(found)])
+
+
+def _may_hold(x: Any) -> bool:
+    return not (type(x) in LEAVES or isinstance(x, (np.ndarray, *IMMUTABLE)) or is_traced(x))
 
 
 class Standing(Passing):
@@ -342,6 +271,9 @@ def mirror(top: Node, gradients: Values) -> Any:
         if id(node) in made:
             return made[id(node)]
         value = node.value
+        for name in ("__self__", "__wrapped__"):  # of a method, or of what has been made of a function
+            if isinstance(value, MethodType | FunctionType) and name in node.below:
+                return of(node.below[name])
         if node.is_leaf:
             return found.get(node.words, value if items_of(value) is not None else None)
         if isinstance(value, list | dict):  # which may hold themselves
@@ -383,10 +315,32 @@ def _node(value: Any, spots: Sequence[Spot], words: str, known: dict[int, Node])
         inside = [(key, x, [Item(value, key)], f"{words}[{key!r}]") for key, x in _items(value)]
     elif isinstance(value, tuple):
         inside = [(key, x, [Part(spot, key) for spot in spots], f"{words}[{key!r}]") for key, x in _items(value)]
+    elif isinstance(value, MethodType):
+        inside = [("__self__", value.__self__, [], words)]
+    elif isinstance(value, FunctionType) and (type(value) is not FunctionType or not cells_of(value)):
+        inside = [(name, x, [], words) for name, x in vars(value).items() if name == "__wrapped__"]  # by a transform
+    elif isinstance(value, FunctionType):
+        inside = [(name, x, [spot], f"{words}.{name}") for name, x, spot in cells_of(value)]
+    elif isinstance(value, functools.partial):
+        parts: list[tuple[str, Any]] = [("args", value.args), ("keywords", value.keywords)]
+        inside = [("func", value.func, [], words)]
+        inside += [(name, x, [Bound(value, name)], f"{words}.{name}") for name, x in parts]
     elif is_object(value):
         inside = [(key, x, [Attribute(value, key)], f"{words}.{key}") for key, x in held_by(value).items()]
     node.below = {key: _node(x, at, said, known) for key, x, at, said in inside}
     return node
+
+
+def _with_own_words(top: Node) -> Node:
+    """The same, where no leaf has the words of another one."""
+    given: set[str] = set()
+    for leaf in _leaves(top, {}):
+        words, k = leaf.words, 1
+        while leaf.words in given:
+            k += 1
+            leaf.words = f"{words} ({k})"
+        given.add(leaf.words)
+    return top
 
 
 def _leaves(node: Node, seen: dict[int, Node]) -> Iterator[Node]:

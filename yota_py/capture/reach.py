@@ -1,0 +1,149 @@
+"""What a function or an object can reach, with the places in which it stands: closures, global names, defaults,
+attributes, items."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..base.containers import held_by, with_items
+from ..base.ownership import is_library, is_library_code
+from .bytecode import names_of, nested
+from .kinds import IMMUTABLE, is_of_library, is_watchable
+from .places import Attribute, Item
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """An item of a tuple, which is replaced by another tuple where it stands."""
+
+    holder: Any  # the place of the tuple
+    key: int
+
+    def read(self) -> Any:
+        """What stands there."""
+        return self.holder.read()[self.key]
+
+    def write(self, value: Any) -> None:
+        """Let a value stand there."""
+        old = self.holder.read()
+        self.holder.write(with_items(old, [value if k == self.key else x for k, x in enumerate(old)]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """The arguments of a ``functools.partial``: ``"args"`` or ``"keywords"``."""
+
+    holder: Any
+    key: str
+
+    def read(self) -> Any:
+        """What stands there."""
+        return getattr(self.holder, self.key)
+
+    def write(self, value: Any) -> None:
+        """Let a value stand there."""
+        _, (func,), (_, args, keywords, attributes) = self.holder.__reduce__()
+        new = {"args": args, "keywords": keywords} | {self.key: value}
+        self.holder.__setstate__((func, new["args"], new["keywords"], attributes))
+
+
+Spot: TypeAlias = Item | Attribute | Part | Bound
+
+
+def reach(start: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, Spot | None, str]]:
+    """What functions and objects can reach: each value with its place and the words for it, once per place."""
+    seen: dict[int, Any] = {}
+    waiting = deque[tuple[Any, Spot | None, str]]((value, None, words) for value, words in start)
+    while waiting:
+        value, spot, words = waiting.popleft()
+        yield value, spot, words
+        if id(value) not in seen and not isinstance(value, (np.ndarray, *IMMUTABLE)):
+            seen[id(value)] = value
+            waiting.extend(_children(value, spot, words))
+
+
+def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, Spot | None, str]]:
+    if isinstance(value, FunctionType):
+        yield from _of_function(value, words)
+    elif isinstance(value, MethodType):
+        yield value.__self__, None, words.rpartition(".")[0] or "self"
+        yield value.__func__, None, words
+    elif isinstance(value, functools.partial):
+        yield value.func, None, words
+        yield value.args, Bound(value, "args"), f"{words}.args"
+        yield value.keywords, Bound(value, "keywords"), f"{words}.keywords"
+    elif isinstance(value, tuple):
+        yield from ((x, Part(spot, k) if spot else None, f"{words}[{k}]") for k, x in enumerate(value))
+    elif isinstance(value, list):
+        yield from ((x, Item(value, k), f"{words}[{k}]") for k, x in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((x, Item(value, key), f"{words}[{key!r}]") for key, x in list(value.items()))
+    elif isinstance(value, type):
+        if not is_of_library(value):
+            for cls in value.__mro__:
+                yield from _attributes(cls, vars(cls), words) if not is_of_library(cls) else ()
+    elif isinstance(value, property):
+        yield from ((fn, None, words) for fn in (value.fget, value.fset) if fn is not None)
+    elif isinstance(value, staticmethod | classmethod | functools.cached_property):
+        yield getattr(value, "__func__", None) or value.func, None, words  # type: ignore[union-attr]
+    elif hasattr(value, "__wrapped__"):  # what has been made of a function
+        yield value.__wrapped__, None, words
+    elif is_object(value):
+        yield from _attributes(value, held_by(value), words)
+        yield type(value), None, type(value).__name__
+
+
+def _attributes(obj: Any, held: Mapping[str, Any], words: str) -> Iterator[tuple[Any, Spot, str]]:
+    return ((x, Attribute(obj, name), f"{words}.{name}") for name, x in list(held.items()))
+
+
+def _of_function(fn: FunctionType, words: str) -> Iterator[tuple[Any, Spot | None, str]]:
+    yield from ((x, Attribute(fn, name), f"{words}.{name}") for name, x in fn.__dict__.items())
+    if is_library_code(fn.__code__, fn.__globals__):
+        return
+    yield from ((value, place, name) for name, value, place in cells_of(fn))
+    for name in ("__defaults__", "__kwdefaults__"):
+        if (defaults := getattr(fn, name)) is not None:
+            yield defaults, Attribute(fn, name), f"{fn.__name__}.{name}"
+    codes = [*nested(fn.__code__)]
+    names = {name for code in codes for name in (*names_of(code).globals, *names_of(code).stored_globals)}
+    for name in sorted(names & fn.__globals__.keys()):
+        value = fn.__globals__[name]
+        yield value, Item(fn.__globals__, name), name
+        if isinstance(value, ModuleType) and not is_library(value.__name__):
+            held = vars(value)
+            read = {key for code in codes for key in code.co_names} & held.keys()
+            yield from ((held[key], Item(held, key), f"{name}.{key}") for key in sorted(read))
+
+
+def cells_of(fn: FunctionType) -> list[tuple[str, Any, Spot]]:
+    """What stands in the closure of a user's function, by name."""
+    found: list[tuple[str, Any, Spot]] = []
+    if is_library_code(fn.__code__, fn.__globals__):
+        return found
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        place = Attribute(cell, "cell_contents")
+        with suppress(ValueError):  # an empty cell
+            found.append((name, place.read(), place))
+    return found
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is an object of a user's class, whose attributes may be parameters."""
+    return not isinstance(value, type | FunctionType | ModuleType | Enum) and is_watchable(value)
+
+
+def is_function(value: Any) -> bool:
+    """Whether a value is a function that holds something: a closure, a method, a ``functools.partial``."""
+    if isinstance(value, FunctionType):  # also what a transform has made
+        return value.__closure__ is not None or hasattr(value, "__wrapped__")
+    return isinstance(value, MethodType | functools.partial)
