@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -15,6 +17,27 @@ from yota_py.cache import functions as cache
 from yota_py.tracing.traces import levels
 
 _kept: list[str] = []  # the directory that this process has made
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sets", type=int, help="run each test with so many of its sets of parameters, drawn by its name "
+                                              "and the version of Python; in tests/rules with all of them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where all has run with other versions already, not all combinations run again."""
+    count = config.getoption("--sets")
+    if count is None:
+        return
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    taken: set[pytest.Item] = set()
+    for name, its in by_test.items():
+        drawn = random.Random(f"{name} {sys.version_info[:2]}")
+        taken.update(its if len(its) <= count or name.startswith("tests/rules") else drawn.sample(its, count))
+    config.hook.pytest_deselected(items=[item for item in items if item not in taken])
+    items[:] = [item for item in items if item in taken]
 
 
 def pytest_configure() -> None:

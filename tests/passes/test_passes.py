@@ -43,6 +43,7 @@ def traced(f: Callable[..., Any], *args: Any) -> Tape:
 def operations(tape: Tape) -> list[str]:
     """The lines of a tape after its inputs, without types and comments."""
     lines = [line.partition("#")[0].strip() for line in tape.show("plain").splitlines()[1:]]
+    lines = [line if line.startswith("const") else line.partition(" :: ")[0] for line in lines]
     return [line for line in lines if not line.startswith("inp")]
 
 

@@ -46,28 +46,28 @@ Tape f                                      # demo.py:4
   return (%10, %20, %21)"""
 
 PLAIN = """\
-Tape f                                      # demo.py:4
-  inp %1 :: float64                         # x1
-  inp %2 :: float64                         # x2
-  %3 = rrule(multiply, %1, %2)              # demo.py:5
-  %4 = getfield(%3, 0)
-  %5 = getfield(%3, 1)
-  %6 = rrule(sin, %1)
-  %7 = getfield(%6, 0)
-  %8 = getfield(%6, 1)
-  %9 = rrule(add, %4, %7)
-  %10 = getfield(%9, 0)
-  %11 = getfield(%9, 1)
-  const %12 = 1.0 :: float64                # seed
-  %13 = %11(%12)                            # pullback of %10
-  %14 = getfield(%13, 0)                    # d%10/d%4
-  %15 = getfield(%13, 1)                    # d%10/d%7
-  %16 = %8(%15)                             # pullback of %7
-  %17 = getfield(%16, 0)                    # d%7/d%1
-  %18 = %5(%14)                             # pullback of %4
-  %19 = getfield(%18, 0)                    # d%4/d%1
-  %20 = add(%17, %19)                       # d%1: several paths
-  %21 = getfield(%18, 1)                    # d%4/d%2
+Tape f                                                    # demo.py:4
+  inp %1 :: float64                                       # x1
+  inp %2 :: float64                                       # x2
+  %3 = rrule(multiply, %1, %2) :: (float64, function)     # demo.py:5
+  %4 = getfield(%3, 0) :: float64
+  %5 = getfield(%3, 1) :: function
+  %6 = rrule(sin, %1) :: (float64, function)
+  %7 = getfield(%6, 0) :: float64
+  %8 = getfield(%6, 1) :: function
+  %9 = rrule(add, %4, %7) :: (float64, function)
+  %10 = getfield(%9, 0) :: float64
+  %11 = getfield(%9, 1) :: function
+  const %12 = 1.0 :: float64                              # seed
+  %13 = %11(%12) :: (float64, float64)                    # pullback of %10
+  %14 = getfield(%13, 0) :: float64                       # d%10/d%4
+  %15 = getfield(%13, 1) :: float64                       # d%10/d%7
+  %16 = %8(%15) :: (float64)                              # pullback of %7
+  %17 = getfield(%16, 0) :: float64                       # d%7/d%1
+  %18 = %5(%14) :: (float64, float64)                     # pullback of %4
+  %19 = getfield(%18, 0) :: float64                       # d%4/d%1
+  %20 = add(%17, %19) :: float64                          # d%1: several paths
+  %21 = getfield(%18, 1) :: float64                       # d%4/d%2
   return (%10, %20, %21)"""
 
 PRIMAL = """\

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yota_py import config, grad, gradient, gradtape, jacobian, jit, trace, value_and_grad, vmap
+from yota_py import GuardError, config, grad, gradient, gradtape, jacobian, jit, trace, value_and_grad, vmap
+from yota_py.tape.verify import verify
 
 TURNS = 200
 X, W = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.5]]), np.array([0.2, -0.4, 0.9])
@@ -132,3 +133,64 @@ def test_wrong_functions() -> None:
         tape.replace({np.tanh: lambda a, b: a})
     with pytest.raises(ValueError, match="no call of tanh"):
         gradtape(loss, W, X).replace({np.tanh: np.sin})
+
+
+# -- other operations
+
+
+def test_insert_remove_and_returning() -> None:
+    tape = trace(loss, W, X)  # matmul, tanh, power, multiply, sum
+    shown = str(tape)
+    for n in range(3, len(tape) + 2):
+        more = verify(tape.insert(n, np.exp, tape.inputs[0]))
+        assert more(W, X) == tape(W, X)
+        np.testing.assert_array_equal(more.returning(n)(W, X), np.exp(W))
+        assert verify(more.remove(n)) == tape
+    bent = verify(tape.remove(4, instead=tape[4].args[0]))
+    for scale in (1.0, -2.0):
+        np.testing.assert_allclose(bent(scale * W, X), np.sum((X @ (scale * W)) ** 2 * 2.0))
+        want = gradient(lambda w: np.sum((X @ w) ** 2 * 2.0))(scale * W)
+        np.testing.assert_allclose(gradient(bent)(scale * W, X), want)
+    first, last = tape.returning(3, len(tape))(W, X)
+    np.testing.assert_array_equal(first, X @ W)
+    assert last == tape(W, X) and str(tape) == shown
+    steps = gradtape(loss, W, X)
+    moved = verify(steps.insert(3, np.exp, steps.inputs[0]))
+    np.testing.assert_array_equal(moved.play(W, X)[1][0], steps.play(W, X)[1][0])
+    values = moved.values(W, X)
+    np.testing.assert_array_equal(values[moved.cotangents[moved.inputs[0]]], steps.play(W, X)[1][0])
+
+
+def test_rewrite() -> None:
+    def halved(new: Any, op: Any) -> Any:
+        y = new.append(op)
+        return new.call(np.multiply, y, 0.5) if getattr(op, "fn", None) is np.tanh else y
+
+    tape = trace(loss, W, X)
+    new = verify(tape.rewrite(halved))
+    for scale in (1.0, 3.0):
+        np.testing.assert_allclose(new(scale * W, X), np.sum((np.tanh(X @ (scale * W)) / 2) ** 2 * 2.0))
+    assert len(new) == len(tape) + 1
+    assert verify(tape.rewrite(lambda new, op: new.append(op))) == tape
+    counted = trace(lambda x: x * 2.0 if x > 0 else x, 1.0).rewrite(lambda new, op: new.append(op))
+    assert counted(3.0) == 6.0
+    with pytest.raises(GuardError):
+        counted(-1.0)
+
+
+def test_changes_that_cannot_be() -> None:
+    tape, decides = trace(loss, W, X), trace(lambda x: x if x > 0 else -x, 1.0)
+    for change, error, said in (
+        (lambda: tape.remove(4), ValueError, "%4 is read by %5; say what to read instead"),
+        (lambda: tape.remove(len(tape)), ValueError, "is read by the result"),
+        (lambda: tape.remove(1), ValueError, "%1 is an input"),
+        (lambda: tape.remove(4, instead=2.0), TypeError, r"%4 is float64\[2\], and 2.0 float64"),
+        (lambda: tape.remove(4, instead=tape.results[0]), ValueError, "is not computed before %4"),
+        (lambda: tape.insert(99, np.sin, 1.0), IndexError, "and not at %99"),
+        (lambda: tape.insert(3, np.sin, tape.results[0]), ValueError, "which is not computed before it"),
+        (lambda: tape.insert(3, np.matmul, *tape.inputs), TypeError, "matmul cannot be called: of ones of the"),
+        (lambda: tape.returning(99), IndexError, "no variable %99"),
+        (lambda: decides.remove(2, instead=True), ValueError, "a decision is taken on"),
+    ):
+        with pytest.raises(error, match=said):
+            change()

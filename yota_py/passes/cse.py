@@ -9,7 +9,6 @@ import numpy as np
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
-from .rewrite import rewrite
 
 
 def cse(tape: Tape) -> Tape:
@@ -33,7 +32,7 @@ def cse(tape: Tape) -> Tape:
             out.ops[known[key].id - 1] = op
         return known[key]
 
-    return rewrite(tape, visit)
+    return tape.rewrite(visit)
 
 
 def _key(x: Any) -> Any:

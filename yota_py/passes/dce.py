@@ -8,7 +8,6 @@ from ..registry.kernels import Index
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, paths
 from ..tape.tape import Tape
-from .rewrite import rewrite
 
 
 def dce(tape: Tape) -> Tape:
@@ -25,7 +24,7 @@ def dce(tape: Tape) -> Tape:
     def visit(out: Tape, op: Operation) -> Any:
         return out.append(op) if Variable(next(at)) in live else None
 
-    return rewrite(tape, visit)
+    return tape.rewrite(visit)
 
 
 def may_raise(op: Operation) -> bool:

@@ -12,12 +12,12 @@ from ..registry.kernels import Map
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Operation
 from ..tape.tape import Tape
-from .rewrite import call, number_of, rewrite
+from .rewrite import call, number_of
 
 
 def fold(tape: Tape) -> Tape:
     """``f(2, 3) = 5``, and a constant array of equal elements is that number, broadcast."""
-    return rewrite(tape, _visit)
+    return tape.rewrite(_visit)
 
 
 def _visit(out: Tape, op: Operation) -> Any:

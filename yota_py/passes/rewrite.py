@@ -1,32 +1,15 @@
-"""What the passes share: rebuilding a tape operation by operation."""
+"""What the passes share besides ``Tape.rewrite``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.types import ArrayType
-from ..tape.operations import Call, Constant, Guard, Operation, Variable, renamed, substitute
+from ..tape.operations import Call, Constant, Variable
 from ..tape.tape import Tape
-
-# Given the new tape and an operation on its variables: the variable (or number) that takes the operation's place.
-Visit = Callable[[Tape, Operation], Any]
-
-
-def rewrite(tape: Tape, visit: Visit) -> Tape:
-    """A new tape in which each operation is what ``visit`` makes of it; a result may turn into a plain number."""
-    out = Tape(tape.name, tape.site, in_spec=tape.in_spec, out_spec=tape.out_spec)
-    env: dict[Variable, Any] = {}
-    for var, op in tape:
-        if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
-            continue  # a decision on a number that is known is always the same
-        env[var] = visit(out, renamed(op, env))
-    out.leaves = [substitute(leaf, env.__getitem__) for leaf in tape.leaves]
-    out.results = [substitute(result, env.__getitem__) for result in tape.results]
-    return out
 
 
 def number_of(tape: Tape, x: Any) -> Any:

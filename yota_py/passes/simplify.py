@@ -18,7 +18,7 @@ from ..registry.registry import primitive_of
 from ..registry.tangents import astype, joined, strong_multiply
 from ..tape.operations import Call, Operation, Variable
 from ..tape.tape import Tape
-from .rewrite import call, number_of, rewrite
+from .rewrite import call, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ for _fns, _, _right in EQUATIONS:
 
 def simplify(tape: Tape) -> Tape:
     """Apply the equations, and drop broadcasts that the operation using them does anyway."""
-    return rewrite(tape, _visit)
+    return tape.rewrite(_visit)
 
 
 def _visit(out: Tape, op: Operation) -> Any:

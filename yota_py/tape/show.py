@@ -1,4 +1,5 @@
-"""Printing of tapes, for people: compact (rrule and its getfields on one line) or plain (an operation a line)."""
+"""Printing of tapes, for people: compact (rrule and its getfields on one line) or plain (an operation a line, with its
+type)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .operations import Call, Constant, Guard, Input, Operation, Site, Variable
 
 Style = Literal["compact", "plain"]
 
-_COMMENT_COLUMN = 44
+_COMMENT_COLUMNS = {"compact": 44, "plain": 58}  # types stand before it
 
 # Python's operators on Python numbers are recorded as such (their results stay weakly typed), and printed by the
 # names of the ufuncs that do the same.
@@ -56,7 +57,8 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
         raise ValueError(f"style is 'compact' or 'plain', not {style!r}")
     folded = _foldable(ops) if style == "compact" else {}
     hidden = {var for fields in folded.values() for var in fields if var is not None}
-    lines = [f"Tape {name} {'':<{_COMMENT_COLUMN - 6 - len(name)}}# {site}" if site else f"Tape {name}"]
+    column = _COMMENT_COLUMNS[style]
+    lines = [f"Tape {name} {'':<{column - 6 - len(name)}}# {site}" if site else f"Tape {name}"]
     last: Site | None = None
     for i, op in enumerate(ops, 1):
         if i in hidden:
@@ -68,8 +70,9 @@ def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequen
         if op.site is not None and op.site != last and not comment:
             comment, last = str(op.site), op.site
         kind = "inp " if isinstance(op, Input) else "const " if isinstance(op, Constant) else ""
-        left = f"  {kind}{_left(i, folded.get(i))} {text_of(op)} "
-        lines.append(f"{left:<{_COMMENT_COLUMN}}# {comment}" if comment else left[:-1])
+        t = f":: {op.type} " if style == "plain" and isinstance(op, Call) else ""
+        left = f"  {kind}{_left(i, folded.get(i))} {text_of(op)} {t}"
+        lines.append(f"{left:<{column}}# {comment}" if comment else left[:-1])
         lines += ["    " + line for line in _within(op, style)]
     lines.append(f"  return {_value(results[0]) if len(results) == 1 else _value(tuple(results))}")
     return "\n".join(lines)

@@ -17,7 +17,22 @@ import optree
 from ..base.dispatch import original
 from ..base.types import ArrayType, Type, typeof
 from ..errors import GuardError
-from .operations import Call, Constant, Input, Operation, Site, Variable, arguments, paths, same, substitute, variable
+from .operations import (
+    Call,
+    Constant,
+    Guard,
+    Input,
+    Operation,
+    Site,
+    Variable,
+    arguments,
+    operands,
+    paths,
+    renamed,
+    same,
+    substitute,
+    variable,
+)
 from .show import Style, name_of, show
 from .trees import as_call, flatten, unflatten
 
@@ -139,6 +154,104 @@ class Tape:
             raise ValueError(f"{self.name}: its tape has no call of {name_of(fn)}")
         return out
 
+    def rewrite(self, visit: Callable[[Tape, Operation], Any]) -> Tape:
+        """A new tape in which each operation is what ``visit(new, op)`` makes of it.
+
+        ``op`` is the operation on the variables of the ``new`` tape. ``visit`` writes there with ``new.append(op)`` and
+        ``new.call(fn, *args)``, and returns the variable that takes the operation's place, or a plain number.
+
+        >>> import numpy as np
+        >>> from yota_py import trace
+        >>> def visit(new, op):
+        ...     is_tanh = getattr(op, "fn", None) is np.tanh
+        ...     return new.call(np.clip, op.args[0], -1.0, 1.0) if is_tanh else new.append(op)
+        >>> trace(lambda x: np.tanh(x) * 2.0, 3.0).rewrite(visit).play(3.0)
+        np.float64(2.0)
+        """
+        out = Tape(self.name, self.site, in_spec=self.in_spec, out_spec=self.out_spec)
+        env: dict[Variable, Any] = {}
+        for var, op in self:
+            if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
+                continue  # a decision on a number that is known is always the same
+            env[var] = visit(out, renamed(op, env))
+        return self._finish(out, env)
+
+    def _finish(self, out: Tape, env: Mapping[Variable, Any]) -> Tape:
+        """A new tape with what this one has besides operations."""
+        out.leaves = [substitute(leaf, env.__getitem__) for leaf in self.leaves]
+        out.results = [substitute(result, env.__getitem__) for result in self.results]
+        return out
+
+    def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Variable:
+        """Add ``fn(*args, **kwargs)``, whose type is that of what it gives for ones; raises ``TypeError`` where that
+        cannot be told. For whoever writes a tape, as in ``rewrite``."""
+        return self.append(Call(fn, args, kwargs, self._type_of_call(fn, args, kwargs)))
+
+    def insert(self, at: Variable | int, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
+        """A new tape that calls ``fn`` where variable ``at`` is computed now: that is the new one's number, and all
+        from ``at`` on count one more. ``args`` are variables before it, and numbers.
+
+        ``at`` may be one behind the last. Nothing reads the new variable yet: see ``remove`` and ``returning``. Raises
+        ``IndexError`` for a place that is not there, ``ValueError`` for an operand that is not computed before it.
+
+        >>> import numpy as np
+        >>> from yota_py import trace
+        >>> tape = trace(lambda x: x * 2.0, 3.0)
+        >>> tape.insert(3, np.exp, tape.results[0]).returning(3).play(0.0)
+        np.float64(1.0)
+        """
+        n = at.id if isinstance(at, Variable) else at
+        if not 1 <= n <= len(self.ops) + 1:
+            raise IndexError(f"{self.name}: a call can stand at %1 to %{len(self.ops) + 1}, and not at %{n}")
+        new = Call(fn, args, kwargs, self._type_of_call(fn, args, kwargs))
+        for x in operands(new):
+            if x.id >= n:
+                raise ValueError(f"{self.name}: {name_of(fn)} at %{n} cannot read {x}, which is not computed before it")
+        ops = [*self.ops[: n - 1], new, *self.ops[n - 1 :]]
+        return self._shifted(ops, n, {variable(i): variable(i + (i >= n)) for i in range(1, len(self.ops) + 1)})
+
+    def remove(self, var: Variable | int, instead: Any = None) -> Tape:
+        """A new tape without an operation; what has read its variable reads ``instead``, a variable before it or a
+        number. All behind it count one less.
+
+        Raises ``ValueError`` for an input, and where something reads the variable and there is nothing ``instead``.
+
+        >>> import numpy as np
+        >>> from yota_py import trace
+        >>> tape = trace(lambda x: np.exp(x) * 2.0, np.zeros(2))
+        >>> tape.remove(2, instead=tape.inputs[0]).play(np.array([3.0, 4.0]))
+        array([6., 8.])
+        """
+        op, n = self[var], var.id if isinstance(var, Variable) else var
+        if isinstance(op, Input):
+            raise ValueError(f"{self.name}: %{n} is an input, and what calls the tape gives it")
+        read = [x for x, other in self if variable(n) in operands(other)]
+        if (read or any(x.id == n for _, x in paths(self.results))) and instead is None:
+            raise ValueError(f"{self.name}: %{n} is read by {read[0] if read else 'the result'}; say what to read "
+                             f"instead: remove({n}, instead=...)")
+        if not isinstance(instead, Variable) and any(isinstance(self[x], Guard) for x in read):
+            raise ValueError(f"{self.name}: a decision is taken on %{n}, and {instead!r} is no variable")
+        if isinstance(instead, Variable) and instead.id >= n:
+            raise ValueError(f"{self.name}: {instead} is not computed before %{n}")
+        if instead is not None and str(self.type_of(instead)) != str(op.type):
+            raise TypeError(f"{self.name}: %{n} is {op.type}, and {instead!r} {self.type_of(instead)}")
+        names = {variable(i): variable(i - (i > n)) for i in range(1, len(self.ops) + 1)} | {variable(n): instead}
+        return self._shifted([*self.ops[: n - 1], *self.ops[n:]], n, names)
+
+    def _shifted(self, ops: list[Operation], n: int, names: Mapping[Variable, Any]) -> Tape:
+        """The tape with other operations, which from ``n`` on read variables under their new names."""
+        ops = [op if i < n or not isinstance(op, Call | Guard) else renamed(op, names) for i, op in enumerate(ops, 1)]
+        both = ((names[x], names[dx]) for x, dx in self.cotangents.items())
+        kept = {x: dx for x, dx in both if isinstance(x, Variable) and isinstance(dx, Variable)}
+        return self._finish(replace(self, ops=ops, regions=[], cotangents=kept), names)
+
+    def returning(self, *results: Variable | int) -> Tape:
+        """A new tape that returns other variables: one, or a tuple of several."""
+        found = [variable(x.id if isinstance(x, Variable) else x) for x in results]
+        for x in found:
+            self[x]
+        return replace(self, results=[*found], out_spec=flatten(None if len(found) == 1 else (*found,))[1])
+
     def _replaced(self, others: Mapping[Any, Callable[..., Any]]) -> tuple[Tape, set[Any]]:
         ops, found = [*self.ops], set[Any]()
         for i, op in enumerate(ops):
@@ -159,24 +272,30 @@ class Tape:
 
     def _check_replaced(self, op: Call, fn: Any) -> None:
         """Raise ``TypeError`` unless a function gives what the one gives that it stands for."""
+        if not all(isinstance(self[var].type, ArrayType) for _, var in paths((op.args, op.kwargs))):
+            return
+        said = f"{op.site}: {name_of(fn)} cannot stand for {name_of(op.fn)}"
+        have = self._type_of_call(fn, op.args, op.kwargs, said)
+        if str(have) != str(op.type):
+            raise TypeError(f"{said}: it gives {have}, and {op.type} is wanted")
+
+    def _type_of_call(self, fn: Any, args: Any, kwargs: Mapping[str, Any], said: str = "") -> Any:
+        """The type of what a function gives for ones of the types of its arguments."""
 
         def sample(var: Variable) -> Any:
             t = self[var].type
             if not isinstance(t, ArrayType):
-                return None
+                raise TypeError(f"{self.name}: {var}, which {name_of(fn)} is to read, is no number and no array")
             ones = np.ones(t.shape, t.dtype)
             return ones if t.kind == "array" else ones[()] if t.kind == "scalar" else ones.item()
 
-        if not all(isinstance(self[var].type, ArrayType) for _, var in paths((op.args, op.kwargs))):
-            return
-        said = f"{op.site}: {name_of(fn)} cannot stand for {name_of(op.fn)}"
+        given = substitute(tuple(args), sample), substitute(dict(kwargs), sample)
         try:
-            have = typeof(fn(*substitute(op.args, sample), **substitute(dict(op.kwargs), sample)))
+            return typeof(fn(*given[0], **given[1]))
         except Exception as error:  # any: it is a function of the user's
+            said = said or f"{self.name}: {name_of(fn)} cannot be called"
             raise TypeError(f"{said}: of ones of the types that it would be given, it raises "
                             f"{type(error).__name__}: {error}") from error
-        if str(have) != str(op.type):
-            raise TypeError(f"{said}: it gives {have}, and {op.type} is wanted")
 
     def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any], seed: Any) -> list[Any]:
         """The values of the inputs."""

@@ -142,13 +142,25 @@ def _is_own(path: Path) -> bool:
 def _index(folder: Path) -> dict[str, str]:
     """The files of functions, by the hashes of their keys; later lines count."""
     path = folder / _INDEX
-    return _lines(path, path.stat().st_size) if path.is_file() and _is_own(path) else {}
+    if not (path.is_file() and _is_own(path)):
+        return {}
+    status, known = path.stat(), _read[0]
+    which = path, status.st_dev, status.st_ino
+    if known is None or known[0] != which or known[1] > status.st_size:
+        known = which, 0, {}
+    _, at, files = known
+    if at < status.st_size:  # it only grows
+        with path.open("rb") as index:
+            index.seek(at)
+            new = index.read(status.st_size - at)
+        files |= _LINE.findall(new.decode("ascii", errors="replace"))
+        at += new.rfind(b"\n") + 1
+    _read[0] = which, at, files
+    return files
 
 
-@functools.lru_cache(maxsize=1)
-def _lines(path: Path, size: int) -> dict[str, str]:
-    """An index of this size: it only grows."""
-    return dict(_LINE.findall(path.read_text(encoding="ascii", errors="replace")))
+# The index that was read last: which file that is, up to where, and what it has said.
+_read: list[tuple[tuple[Path, int, int], int, dict[str, str]] | None] = [None]
 
 
 def _load(path: Path) -> None:
