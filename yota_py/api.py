@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial, wraps
+from types import FunctionType
 from typing import Any, Protocol
 
 import numpy as np
 
 from .base.containers import mapped
-from .base.dispatch import shadow
+from .base.dispatch import dispatching, shadow
 from .base.tracebacks import fold, folded
 from .base.unwinding import Quiet, quietly, state
 from .cache.compilable import Compilable
@@ -18,6 +19,7 @@ from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
 from .capture.parameters import Given, Parameters, are_given, mirror, with_mirrors, with_parameters
+from .capture.reach import Exchanged
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
@@ -28,6 +30,7 @@ from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrule
 from .tape.loop import UnrolledError
 from .tape.operations import user_site
 from .tape.recorder import Recorder
+from .tape.show import name_of
 from .tape.tape import Tape
 from .tape.trees import flatten, unflatten
 
@@ -288,18 +291,35 @@ def _unshared(value: Any, given: Sequence[np.ndarray]) -> Any:
 
 
 @folded
-def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
+def trace(
+    f: Callable[..., Any], *args: Any, primitives: Collection[Any] | Callable[[Any], bool] = (), **kwargs: Any
+) -> Tape:
     """The primal tape of one call: print it, ``play`` it, look at ``tape[5]``.
 
     Arguments are as in ``grad``; ``play`` wants the same structure, and arrays of the same shapes and dtypes. Functions
-    need no rules. Raises ``LostDerivativeError`` as ``grad`` does, where a traced value would become a plain one, of
-    which the tape knows nothing.
+    need no rules. ``primitives`` are functions of Python's, or what tells them by ``True``, whose calls stand on the
+    tape as they are, and are not looked into: functions that ``f`` reaches by names, closures, attributes and items.
+
+    Raises ``LostDerivativeError`` as ``grad`` does, where a traced value would become a plain one, of which the tape
+    knows nothing, and ``ValueError`` for one of the ``primitives`` that ``f`` does not reach.
 
     >>> import numpy as np
     >>> len(trace(lambda x: np.exp(x) + x, 1.0))
     3
     """
-    return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
+    if not primitives:
+        return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
+    wanted = None if callable(primitives) else {id(fn): fn for fn in primitives}
+
+    def is_wanted(fn: Any) -> bool:
+        return id(fn) in wanted if wanted is not None else isinstance(fn, FunctionType) and bool(primitives(fn))  # type: ignore[operator]
+
+    exchanged = Exchanged([(f, name_of(f))], is_wanted, dispatching)
+    for fn in wanted.values() if wanted is not None else ():
+        if id(fn) not in exchanged.found:
+            raise ValueError(f"{user_site()}: {name_of(f)} does not reach {name_of(fn)}, which is to be a primitive")
+    with exchanged:
+        return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
 
 
 @folded

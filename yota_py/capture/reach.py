@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.containers import held_by, with_items
 from ..base.ownership import is_library, is_library_code
+from ..base.unwinding import Passing
 from .bytecode import names_of, nested
 from .kinds import IMMUTABLE, is_of_library, is_watchable
 from .places import Attribute, Item
@@ -135,6 +136,29 @@ def cells_of(fn: FunctionType) -> list[tuple[str, Any, Spot]]:
         with suppress(ValueError):  # an empty cell
             found.append((name, place.read(), place))
     return found
+
+
+class Exchanged(Passing):
+    """The block in which others stand in the places of functions: as ``new_of`` them, that it is given each once."""
+
+    def __init__(
+        self, start: Sequence[tuple[Any, str]], is_wanted: Callable[[Any], bool], new_of: Callable[[Any], Any]
+    ) -> None:
+        self.found: dict[int, tuple[Any, Any]] = {}  # by identity, what was exchanged and what for
+        self._places: list[tuple[Any, Any, Any]] = []
+        for value, spot, _ in reach(start):
+            if spot is not None and (id(value) in self.found or is_wanted(value)):
+                _, new = self.found.setdefault(id(value), (value, new_of(value)))
+                self._places.append((spot, value, new))
+
+    def begin(self) -> None:
+        for spot, _, new in self._places:
+            spot.write(new)
+
+    def end(self) -> None:
+        for spot, old, new in reversed(self._places):
+            if spot.read() is new:
+                spot.write(old)
 
 
 def is_object(value: Any) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import items_of
+from ..base.dispatch import original, plain
 from ..base.ownership import named_module
 from ..errors import MissingRuleError, RuleError
 from ..tape.operations import Site, user_site
@@ -41,7 +44,10 @@ def apply_rule(
     """
     entry = primitive_of(fn)
     if entry is None or entry.rule is None:
-        raise missing_rule(fn, site)
+        own = own_body(fn, entry)
+        if own is None:
+            raise missing_rule(fn, site)
+        return _pullback_of(own, args, kwargs)
     try:
         result = entry.rule(wanted, *args, **kwargs) if entry.selective else entry.rule(*args, **kwargs)
     except TypeError:
@@ -53,6 +59,8 @@ def apply_rule(
                 f"call with the arguments that it takes: {str(takes)[1:-1]}"
             ) from None
         raise
+    if result is NotImplemented and (body := plain(fn)) is not fn:
+        return _pullback_of(body, args, kwargs)
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
         raise RuleError(
             f"{site or user_site()}: the rule of {entry.name} must return (y, pullback), not {type(result).__name__}"
@@ -62,6 +70,30 @@ def apply_rule(
         kept = [outline(x) if wanted is None or i in wanted else None for i, x in enumerate(args)]  # no arrays
         return y, lambda dy: fitted(entry.name, pullback(dy), kept)
     return y, pullback if items_of(y) is None else lambda dy: pullback(filled(dy, y))
+
+
+def own_body(fn: Any, entry: Primitive | None) -> Callable[..., Any] | None:
+    """The user's function behind a primitive that has neither a rule nor is declared to have no derivative: it has that
+    of its body."""
+    body = plain(fn)
+    if entry is not None and not (entry.users and entry.rule is None and entry.body is None and not entry.nondiff):
+        return None
+    return None if body is fn else body
+
+
+def _pullback_of(body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    return import_module("yota_py.api").pullback(body, *args, **kwargs)  # type: ignore[no-any-return]
+
+
+def rule_of(fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """What ``rrule.of`` gives."""
+    function = original(fn)
+
+    @wraps(function)
+    def rule(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return apply_rule(function, args, kwargs, None)
+
+    return rule
 
 
 def _refusal(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

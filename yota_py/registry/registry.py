@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -234,6 +234,35 @@ def describe(
     return entry
 
 
+class _RRule(Protocol):
+    def __call__(
+        self, fn: Callable[..., Any], *, selective: bool = False, **options: Any
+    ) -> Callable[[Rule], Rule]: ...
+
+    def of(self, fn: Callable[..., Any]) -> Callable[..., tuple[Any, Callable[[Any], Any]]]: ...
+
+
+def _of(fn: Callable[..., Any]) -> Callable[..., tuple[Any, Callable[[Any], Any]]]:
+    """The rule of a function, to be called: ``rrule.of(fn)(*args, **kwargs)`` is ``(y, pullback)``.
+
+    It computes with the values it is given, and raises ``MissingRuleError`` for a function without a rule.
+
+    >>> import numpy as np
+    >>> y, pullback = rrule.of(np.multiply)(2.0, 3.0)
+    >>> y, pullback(1.0)
+    (np.float64(6.0), (np.float64(3.0), np.float64(2.0)))
+    """
+    applied = importlib.import_module(".applied", __package__)
+    return applied.rule_of(_function(fn, "what has a rule"))  # type: ignore[no-any-return]
+
+
+def _with_of(fn: Callable[..., Any]) -> _RRule:
+    given: Any = fn
+    given.of = _of
+    return given  # type: ignore[no-any-return]
+
+
+@_with_of
 def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) -> Callable[[Rule], Rule]:
     """Decorator that registers the rule of ``fn``; ``options`` as in ``describe``.
 
@@ -241,7 +270,10 @@ def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) ->
     returns a tuple with one cotangent per positional argument, each of the argument's shape and dtype, or ``None``
     for an argument without derivative. A list or tuple argument gets a tuple of cotangents, another container one
     of its own structure. ``tangents.MISSING`` stands for a derivative that exists and has no formula: an error if it
-    is needed. Of a result with several parts, those that nothing depends on have cotangents of zero.
+    is needed. Of a result with several parts, those that nothing depends on have cotangents of zero. A rule may return
+    ``NotImplemented``: then the derivative is that of the function's body, if it is a ``primitive``.
+
+    ``rrule.of(fn)`` is the rule of a function, to be called.
 
     >>> @primitive
     ... def cube(x):
@@ -337,6 +369,8 @@ def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **option
 
 def primitive(fn: F) -> F:
     """Make a Python function one operation on the tape; give it an ``rrule`` or declare it ``nondiff``.
+
+    Without either, its derivative is that of its body, which is traced where a derivative is wanted.
 
     >>> @primitive
     ... def twice(x):

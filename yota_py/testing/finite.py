@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import optree
 
 from ..base.containers import mapped
-from ..base.types import ArrayType, StructType, TupleType, typeof
+from ..base.types import ArrayType, StructType, TupleType, is_inexact, typeof
 from ..tape.trees import flatten, unflatten
 
 _STEPS = {"narrow": (1e-1, 3e-2, 1e-2), "wide": (1e-4, 1e-5, 1e-3, 1e-2, 1e-6)}  # the best for most functions first
@@ -32,6 +34,70 @@ def differences(loss: Callable[[float], Any], narrow: bool | None = None) -> Ite
     for h, coarse in central.items():
         if h >= _LARGE:
             yield (4 * float((loss(h / 2) - loss(-h / 2)) / h) - coarse) / 3
+
+
+def numerical_gradient(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The gradients of ``f(*args, **kwargs)``, a real number, by finite differences: a tuple with one per positional
+    argument, as ``grad`` gives them.
+
+    Each number is moved by itself, in steps that shrink until the extrapolated differences agree no better (C. J. F.
+    Ridders, 1982, "Accurate computation of F'(x) and F'(x) F''(x)"): about ten digits of float64, and three of
+    float32. It takes some twenty calls per number, and calls ``f`` with copies.
+
+    >>> import numpy as np
+    >>> numerical_gradient(lambda x, k: np.sum(x**3) * k, np.array([1.0, 2.0]), 2)
+    (array([ 6., 24.]), None)
+    """
+    leaves, spec = flatten(args)
+
+    def at(i: int, x: Any) -> Any:
+        given = [x if k == i else leaf for k, leaf in enumerate(leaves)]
+        return f(*copied(unflatten(spec, given)), **copied(kwargs))
+
+    return unflatten(spec, [_slopes(partial(at, i), x) if is_inexact(x) else None for i, x in enumerate(leaves)])
+
+
+def _slopes(loss: Callable[[Any], Any], x: Any) -> Any:
+    """The derivatives of a number in each of those in a leaf: of complex ones, dL/dRe + i dL/dIm."""
+    t = typeof(x)
+    assert isinstance(t, ArrayType)
+    array, found = np.asarray(x), np.zeros(t.shape, t.dtype)
+    for index in np.ndindex(t.shape):
+
+        def along(h: float, unit: complex, index: Any = index) -> float:
+            new = array.copy()
+            new[index] += new.dtype.type(h * unit)
+            y = np.asarray(loss(of_type(new, t)))
+            if y.size != 1 or y.dtype.kind not in "fiub":
+                raise TypeError(f"numerical_gradient wants a function that returns a real number; got {typeof(y)}")
+            return float(y.reshape(()))
+
+        step = (0.1 if is_narrow(x) else 0.02) * max(1.0, float(np.abs(array[index])))
+        units = (1.0, 1j) if t.dtype.kind == "c" else (1.0,)
+        with np.errstate(all="ignore"):
+            found[index] = sum(unit * _ridders(partial(along, unit=unit), step) for unit in units)
+    return of_type(found, t)
+
+
+def _ridders(loss: Callable[[float], float], h: float, shrink: float = 1.6, most: int = 24) -> float:
+    """A derivative at zero, from a table of differences at steps that shrink, extrapolated to none. Steps out of the
+    domain count for nothing."""
+    last, best, error = list[float](), math.nan, math.inf
+    for _ in range(most):
+        row = [(loss(h) - loss(-h)) / (2 * h)]
+        h /= shrink
+        if not math.isfinite(row[0]):
+            continue
+        for j, before in enumerate(last, 1):
+            factor = shrink ** (2 * j)
+            row.append((factor * row[-1] - before) / (factor - 1))
+            change = max(abs(row[j] - row[j - 1]), abs(row[j] - before))
+            if change <= error:
+                best, error = row[j], change
+        if last and abs(row[-1] - last[-1]) >= 2 * error:
+            break
+        last = row
+    return best
 
 
 def copied(tree: Any) -> Any:

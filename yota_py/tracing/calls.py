@@ -18,7 +18,7 @@ from ..base.ownership import in_rules, is_library, named_module
 from ..base.signatures import signature_of
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MissingRuleError
-from ..registry.applied import missing_rule
+from ..registry.applied import missing_rule, own_body
 from ..registry.constants import as_constant
 from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
@@ -96,6 +96,8 @@ def _record(
             raise leaked(tracer, name_of(fn))
     no_rule = entry is None or (entry.rule is None and not entry.nondiff and entry.lowering is None)
     if no_rule and trace.derived and any(t._carries() for t in tracers):
+        if (body := own_body(fn, entry)) is not None:
+            return body(*args, **kwargs)
         if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
             with Quiet():
                 fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
