@@ -10,12 +10,13 @@ TORCH ?= torch==2.13.0
 INTERRUPTS = tests/whole/test_interrupts.py
 STRESS = $(filter-out $(INTERRUPTS),$(shell grep -rl --include='test_*.py' YOTA_SEQUENCES tests))
 
-# Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported):
-# three whole suites take more than an hour on two cores.
+# Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported; those
+# of torch for other Pythons bring GBs of CUDA). Of each test three sets of parameters run there, others in each version.
 LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
 	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
 	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py))
-SHORT = $(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(LONG))
+WITH_TORCH = $(shell grep -rlE --include='test_*.py' '^import torch' tests)
+SHORT = $(BIN)/python -m pytest -n $(WORKERS) --sets 3 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
 
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
 find-python = $(firstword $(foreach version,$(1),$(or \
@@ -52,7 +53,7 @@ test-newest: ## run most of them with a newer Python, if there is one, and the n
 	@$(if $(NEWEST),,echo "no Python newer than 3.11 is found: nothing is tested")
 	$(if $(NEWEST),$(MAKE) test-short VENV=$(VENV)-newest PYTHON=$(NEWEST))
 
-test-short: $(VENV)/.installed-test
+test-short: $(VENV)/.installed-short
 	$(BIN)/python -m pip list
 	$(SHORT)
 

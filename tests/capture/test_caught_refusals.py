@@ -20,7 +20,6 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.optimize
-import torch
 from steps import runs_as_plain
 
 from yota_py import grad, jit
@@ -167,8 +166,11 @@ FED: dict[str, Callable[[Any], Any]] = {
     "frombuffer": lambda x: np.frombuffer(np.ones(2) * x),
     "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x, 0.0, 10.0),
     "a form of a matrix": lambda x: scipy.linalg.hessenberg(np.eye(2) * x),
-    "a tensor": lambda x: torch.tensor([x, 1.0]),
 }
+with contextlib.suppress(ImportError):
+    import torch
+
+    FED["a tensor"] = lambda x: torch.tensor([x, 1.0])
 
 
 def _caught(read: Callable[[Any], Any], how: str) -> Callable[[Any], Any]:

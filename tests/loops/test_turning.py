@@ -407,7 +407,7 @@ def test_not_one_operation(name: str) -> None:
 @pytest.mark.parametrize("name", ["newton", "helped", "integrated"])
 def test_second_derivatives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, arguments = ONE[name]
-    for args in arguments[: 1 if f is integrated else 3]:
+    for args in [(np.array([1.0, 1e-2]),)] if f is integrated else arguments[:3]:  # some twenty steps
         monkeypatch.setattr(config, "compile", "never")
         monkeypatch.setattr(config, "roll", False)
         want = gradient(lambda x: np.sum(gradient(lambda x: f(x))(x) ** 2))(*args)

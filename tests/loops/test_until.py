@@ -91,6 +91,7 @@ def test_values_and_gradients(name: str, mode: Any, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, (args, *_) = PROGRAMS[name]
+    args = (np.array([1.0, 1e-2]), *args[1:]) if f is integrated else args  # some twenty steps
     for mode in ("never", "always"):
         monkeypatch.setattr(config, "compile", mode)
         have = gradient(lambda *args: np.sum(gradient(f)(*args) ** 2))(*args)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.stats._distr_params import distcont
 
-from yota_py import check_grads, grad
+from yota_py import check_grads, config, grad
 from yota_py.errors import YotaError
 
 POINTS, SHARES = "pdf logpdf cdf logcdf sf logsf", "ppf isf"
@@ -48,15 +48,21 @@ def check(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Generator
     assert_allclose(along, slope_along(f, args, direction), rtol=2e-5, atol=1e-7)
 
 
-CONTINUOUS = [pytest.param(name, shapes, id=f"{name}-{i}") for i, (name, shapes) in enumerate(distcont)]
+CONTINUOUS = [pytest.param(i, name, shapes, id=f"{name}-{i}") for i, (name, shapes) in enumerate(distcont)]
+
+
+def compiled(i: int, method: str) -> Any:
+    """Of each distribution two methods are compiled, others of each; all are computed."""
+    return "always" if method in ("logpdf", METHODS[i % len(METHODS)]) else "never"
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "shapes"), CONTINUOUS)
-def test_methods_of_continuous_distributions(name: str, shapes: Any) -> None:
+@pytest.mark.parametrize(("i", "name", "shapes"), CONTINUOUS)
+def test_methods_of_continuous_distributions(i: int, name: str, shapes: Any) -> None:
     dist, rng, q = getattr(stats, name), np.random.default_rng(0), np.array([0.23, 0.61])
     x = 1.3 * dist.ppf(q, *shapes) + 0.4
     for method in METHODS:
+        config.compile = compiled(i, method)
         at = q if method in SHARES.split() else x
         in_point = name in WHOLE or method in IN_POINT.get(name, "").split()
         given = shapes if in_point else ()
@@ -89,10 +95,11 @@ UNUSUAL = ("levy_stable", "studentized_range", "norminvgauss")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "shapes"), [c for c in CONTINUOUS if c.values[0] not in UNUSUAL])
-def test_values_outside_of_the_support(name: str, shapes: Any) -> None:
+@pytest.mark.parametrize(("i", "name", "shapes"), [c for c in CONTINUOUS if c.values[1] not in UNUSUAL])
+def test_values_outside_of_the_support(i: int, name: str, shapes: Any) -> None:
     dist = getattr(stats, name)
     for method in (m for m in METHODS if m not in REFUSED.get(name, "")):
+        config.compile = compiled(i + 4, method)
         x = _where(dist, shapes, method)
         for scale in (np.float64(1.0), np.array([[1.0], [-1.0], [0.0]])):
             def f(x: Any, scale: Any, method: str = method) -> Any:
