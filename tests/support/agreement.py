@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import optree
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad
+from yota_py.base.settings import Uncompiled
 from yota_py.cache.modes import Gradient, Request
+from yota_py.capture.parameters import are_given
 from yota_py.tape.trees import flatten
 from yota_py.testing.finite import close, copied, differences, moved, product, random_like
 
@@ -33,9 +36,7 @@ def agree(f: Callable[..., Any], *args: Any, against: Collection[str] = CACHE) -
     if "plain" in against:
         assert_allclose(value, f(*copied(given)), rtol=rtol, err_msg="value: cached, plain")
     if "fresh" in against:
-        call = Request(f, args, {})
-        at_once = Gradient().at_once(call)  # without a trace, where that will do
-        for fresh, fresh_grads in [Gradient().reference(call)[0], *([] if at_once is None else at_once[:1])]:
+        for fresh, fresh_grads in _fresh(f, args):
             assert_allclose(value, fresh, rtol=rtol, err_msg="value: cached, fresh")
             optree.tree_map(lambda have, want: _same(have, want, rtol), grads, fresh_grads, none_is_leaf=True)
     if "differences" in against:
@@ -43,9 +44,22 @@ def agree(f: Callable[..., Any], *args: Any, against: Collection[str] = CACHE) -
     return value, grads
 
 
+def _fresh(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Any]:
+    """Value and gradients, of a trace, and without one where that will do."""
+    if are_given(f, args, range(len(args))):
+        with Uncompiled():
+            return [grad(f, *args)]
+    call = Request(f, args, {})
+    at_once = Gradient().at_once(call)
+    return [Gradient().reference(call)[0], *([] if at_once is None else at_once[:1])]
+
+
 def _same(have: Any, want: Any, rtol: float) -> None:
     assert type(have) is type(want)
-    if want is not None:
+    if type(want) is SimpleNamespace:
+        assert vars(have).keys() == vars(want).keys()
+        optree.tree_map(lambda x, y: _same(x, y, rtol), [*vars(have).values()], [*vars(want).values()], none_is_leaf=True)
+    elif want is not None:
         assert_allclose(have, want, rtol=rtol, atol=rtol * 1e-2, err_msg="gradient: cached, fresh")
 
 

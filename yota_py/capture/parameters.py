@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base import locks
-from ..base.containers import LEAVES, held_by, items_of, keys_of, with_items
+from ..base.containers import LEAVES, held_by, is_proxy, items_of, keys_of, with_items
 from ..base.dispatch import is_traced, mode_of
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, Passing, state
@@ -167,7 +167,7 @@ def objects_in(tree: Any, words: str, known: dict[int, Node]) -> dict[int, Node]
     """The objects and functions in an argument that hold numbers or arrays, by their positions among its leaves."""
     if not _may_hold(tree):
         return {}
-    leaves = [(k, x) for k, x in enumerate(flatten(tree)[0]) if is_object(x) or is_function(x)]
+    leaves = [(k, x) for k, x in enumerate(flatten(tree)[0]) if _may_hold(x) and (is_object(x) or is_function(x))]
     nodes = {k: _node(x, (), f"{words}[{k}]" if k else words, known) for k, x in leaves}
     return {k: node for k, node in nodes.items() if node.holds_floats}
 
@@ -189,7 +189,7 @@ def with_mirrors(tree: Any, gradient: Any, objects: dict[int, Node], gradients: 
 
 
 def _may_hold(x: Any) -> bool:
-    return not (type(x) in LEAVES or isinstance(x, (np.ndarray, *IMMUTABLE)) or is_traced(x))
+    return not (type(x) in LEAVES or is_proxy(x) or isinstance(x, (np.ndarray, *IMMUTABLE)) or is_traced(x))
 
 
 class Standing(Passing):

@@ -1,0 +1,161 @@
+"""Rows and columns of Jacobians: computed in one batch, and together where they share nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+
+from .api import pullback
+from .base.types import ArrayType, is_inexact, typeof
+from .base.unwinding import Quiet
+from .capture.recording import record_call
+from .forward import forwards, zeros_of
+from .loops.batching import one_by_one
+from .passes.lower import lower
+from .registry.constants import as_constants
+from .reverse.sparsity import DenseError, groups_of, pattern_of
+from .tape.trees import flatten, unflatten
+
+LEAST = 16  # rows and columns, below which all are computed
+FEW = 4  # so many times fewer have groups to be than what is grouped
+
+
+def restricted(f: Callable[..., Any], places: Sequence[int], others: tuple[Any, Any]) -> Callable[..., Any]:
+    """The function of the arguments at these places."""
+
+    @wraps(f)
+    def restricted(*xs: Any) -> Any:
+        full = dict(zip(places, xs, strict=True))
+        return f(*(full.get(i, x) for i, x in enumerate(others[0])), **others[1])
+
+    return restricted
+
+
+def stacked(of: Callable[[Any], Any], seeds: Any, again: Callable[..., Any], *beside: Any) -> Any:
+    """What a function gives for each of these seeds, stacked along a first axis; or for a number."""
+    return one_by_one(of, again=(again, *beside))(seeds) if np.ndim(seeds) else of(seeds)
+
+
+def pulled_by(back: Callable[[Any], Any], out: Sequence[Any], spec: Any, i: int, seed: Any) -> list[Any]:
+    """What flows back to the leaves of the arguments from one leaf of the result."""
+    zeros = [zeros_of(z) if is_inexact(z) else None for z in out]
+    return flatten(back(unflatten(spec, [seed if k == i else zero for k, zero in enumerate(zeros)])))[0]
+
+
+def pushed_by(push: Callable[[list[Any]], Any], n: int, j: int, tangent: Any) -> list[Any]:
+    """How the leaves of the result change with one of the n leaves of the arguments."""
+    return flatten(push([tangent if k == j else None for k in range(n)]))[0]
+
+
+def row_of(f: Callable[..., Any], places: Sequence[int], i: int) -> Callable[..., Any]:
+    """``pulled_by`` as a function of nothing but ``f`` and its arguments."""
+
+    @wraps(f)
+    def row(seed: Any, given: Any, others: Any) -> list[Any]:
+        y, back = pullback(restricted(f, places, others), *given)
+        return pulled_by(back, *flatten(y), i, seed)
+
+    row.__yota_made__ = f, partial(row_of, places=places, i=i)  # type: ignore[attr-defined]
+    return row
+
+
+def column_of(f: Callable[..., Any], places: Sequence[int], j: int) -> Callable[..., Any]:
+    """``pushed_by`` as a function of nothing but ``f`` and its arguments."""
+
+    @wraps(f)
+    def column(tangent: Any, given: Any, others: Any) -> list[Any]:
+        y, back = pullback(restricted(f, places, others), *given)
+        return pushed_by(forwards(y, back), len(flatten(given)[0]), j, tangent)
+
+    column.__yota_made__ = f, partial(column_of, places=places, j=j)  # type: ignore[attr-defined]
+    return column
+
+
+def units(z: Any) -> Any:
+    """Arrays of the shape of a leaf, along the first axis, of which each has a one where the others have zeros; the
+    number one for a number."""
+    t = typeof(z)
+    assert isinstance(t, ArrayType)
+    if not t.shape:
+        return t.dtype.type(1)
+    return as_constants(np.reshape(np.eye(t.size, dtype=t.dtype), (t.size, *t.shape)))
+
+
+# -- rows that are computed together
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """The elements of a matrix that may differ from zero, by rows, as SciPy has them: ``starts`` of rows, ``columns``
+    of elements."""
+
+    data: Any
+    columns: np.ndarray
+    starts: np.ndarray
+    shape: tuple[int, int]
+
+    @classmethod
+    def of_all(cls, matrix: Any, m: int, n: int) -> Compressed:
+        """All elements of a matrix."""
+        return cls(np.reshape(matrix, m * n), np.tile(np.arange(n), m), np.arange(m + 1) * n, (m, n))
+
+    def filled(self) -> Any:
+        """The whole matrix."""
+        count = len(self.columns)
+        at = np.full(math.prod(self.shape), count)
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
+        at[rows * self.shape[1] + self.columns] = np.arange(count)
+        return np.concatenate([self.data, as_constants(np.zeros(1, self.data.dtype))])[as_constants(at)]
+
+
+def compressed(
+    f: Callable[..., Any], places: Sequence[int], given: tuple[Any, ...], others: tuple[Any, Any], y: Any,
+    back: Callable[[Any], Any],
+) -> Compressed | None:  # fmt: skip
+    """The Jacobian of one array in another one, by groups of rows or of columns that share nothing, if these are few;
+    otherwise ``None``."""
+    ((x,), _), (out, out_spec) = flatten(given), flatten(y)
+    (z,) = out
+    shape = m, n = int(np.size(z)), int(np.size(x))
+    try:
+        pattern = pattern_in(restricted(f, places, others), *given)
+    except DenseError:
+        return None
+    pattern.sort_indices()
+    rows, columns = np.repeat(np.arange(m), np.diff(pattern.indptr)), pattern.indices.astype(np.intp)
+    by_rows = groups_of(pattern, max(1, m // FEW))
+    count = max(1, n // FEW) if by_rows is None else int(by_rows.max(initial=0))  # fewer
+    by_columns = groups_of(pattern.T.tocsr(), count) if count else None
+    if by_columns is not None:
+        along = partial(pushed_by, forwards(y, back), 1, 0)
+        (found,) = stacked(along, _sums(by_columns, x), column_of(f, places, 0), given, others)
+        data = np.reshape(found, (-1, m))[as_constants(by_columns[columns]), as_constants(rows)]
+    elif by_rows is not None:
+        pulled = partial(pulled_by, back, out, out_spec, 0)
+        (found,) = stacked(pulled, _sums(by_rows, z), row_of(f, places, 0), given, others)
+        data = np.reshape(found, (-1, n))[as_constants(by_rows[rows]), as_constants(columns)]
+    else:
+        return None
+    return Compressed(data, columns, pattern.indptr.astype(np.intp), shape)
+
+
+def pattern_in(f: Callable[..., Any], x: Any) -> Any:
+    """Which elements of its result depend on which of its argument: a SciPy sparse matrix of truth values. Raises
+    ``DenseError``."""
+    with Quiet():  # the function itself has warned already
+        source = lower(record_call(f, (x,), {}))
+    return pattern_of(source, source.tape.inputs[0])
+
+
+def _sums(groups: np.ndarray, like: Any) -> Any:
+    """For each group, ones in the places of its elements."""
+    t = typeof(like)
+    assert isinstance(t, ArrayType)
+    seeds = np.zeros((int(groups.max(initial=0)) + 1, t.size), t.dtype)
+    seeds[groups, np.arange(t.size)] = 1
+    return as_constants(np.reshape(seeds, (-1, *t.shape)))
