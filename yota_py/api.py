@@ -18,7 +18,8 @@ from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
-from .capture.parameters import Given, Parameters, are_given, mirror, with_mirrors, with_parameters
+from .capture.mirrors import Node, mirror
+from .capture.parameters import Given, Parameters, are_given, with_mirrors, with_parameters
 from .capture.reach import Exchanged
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
@@ -53,7 +54,17 @@ def _cache_of(f: Callable[..., Any]) -> FunctionCache:
 @folded
 def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> None:
     """Compile ``grad`` of a function for arguments of these types."""
-    compile_any(_cache_of(f), Request(f, args, kwargs, with_floats(seed)))
+    _compile_call(_cache_of(f), Request(f, args, kwargs, with_floats(seed)))
+
+
+def _compile_call(cache: FunctionCache, call: Request) -> None:
+    """``compile_any``, also where objects and functions are among the arguments."""
+    try:
+        compile_any(cache, call)
+    except ObjectsGivenError:
+        cache.objects = True
+        _, placed, mode, full = _given(call.f, cache.mode, call.args)
+        compile_any(cache_for(placed, mode), Request(placed, full, call.kwargs, call.seed))
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -157,7 +168,7 @@ def value_and_grad(
             fold(error)
             raise
 
-    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=compile_any)
+    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=_compile_call)
 
 
 @folded
@@ -174,19 +185,27 @@ def _with_objects(
     f: Callable[..., Any], mode: Gradient, args: tuple[Any, ...], kwargs: dict[str, Any], seed: Any = None
 ) -> Any:
     """Value and gradients where objects and functions are among the arguments: theirs are mirrors of them."""
-    argnums = counted(mode.argnums, len(args))
-    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
-    given = Given(f, wanted)
-    top, values = given.read(args)
-    placed, inner = with_parameters(f, given), Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
-    call = Request(placed, (values, *args), kwargs, seed)
+    argnums, (top, placed, inner, full) = counted(mode.argnums, len(args)), _given(f, mode, args)
+    call = Request(placed, full, kwargs, seed)
     if state.traces:
         value, (gradients, *found) = inner.interpret(call)
     else:
         cache = cache_for(placed, inner)
         value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
-    full = [with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in zip(wanted, found, strict=True)]
-    return value, full[0] if isinstance(argnums, int) else (*full,)
+    pairs = zip(top.below, found, strict=True)
+    complete = [with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in pairs]
+    return value, complete[0] if isinstance(argnums, int) else (*complete,)
+
+
+def _given(f: Callable[..., Any], mode: Any, args: tuple[Any, ...]) -> tuple[Node, Any, Gradient, tuple[Any, ...]]:
+    """What the wanted arguments hold; the function of that and the arguments, what is wanted of it, and what it is
+    given."""
+    argnums = counted(mode.argnums, len(args))
+    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+    given = Given(f, wanted)
+    top, values = given.read(args)
+    inner = Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
+    return top, with_parameters(f, given), inner, (values, *args)
 
 
 def _in_parameters(
@@ -238,7 +257,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, wrt: An
             fold(error)
             raise
 
-    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums), compile_call=compile_any)
+    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums), compile_call=_compile_call)
 
 
 @folded

@@ -31,6 +31,7 @@ from scipy.optimize import OptimizeResult, minimize
 from .api import value_and_grad
 from .base.tracebacks import folded
 from .base.types import ArrayType, Type, is_inexact, typeof
+from .capture.reach import is_object
 from .registry.tangents import zeros_like
 from .tape.operations import user_site
 from .tape.trees import flatten as _flatten
@@ -152,7 +153,7 @@ def warmup(steps: float, then: Rate) -> Callable[[Any], Any]:
 def global_norm(tree: Any) -> Any:
     """The root of the sum of squares of all numbers in a tree."""
     squares: Any = 0.0
-    for leaf in _flatten(tree)[0]:
+    for leaf in _taken_apart(tree)[0]:
         if is_inexact(leaf):
             squares = squares + np.sum(np.abs(leaf) ** 2)
     return np.sqrt(squares)
@@ -172,6 +173,16 @@ def clip(grads: Any, most: float) -> Any:
 # ------------------------------------------------------------------------------------------------ trees
 
 
+def _taken_apart(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves and the structure of a tree; raises ``TypeError`` for an object that holds numbers in attributes."""
+    leaves, spec = _flatten(tree)
+    for leaf in leaves:
+        if is_object(leaf):
+            raise TypeError(f"{user_site()}: optim works on trees of lists, tuples, dicts and dataclasses, and does "
+                            f"not look into a {type(leaf).__name__}; give its attributes, as vars(x) has them")
+    return leaves, spec
+
+
 def tree_map(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """``fn`` of each number and array in a tree, and of those at the same places in ``others``, in a tree of the same
     structure, with the dtypes of the first. Where any of them is ``None`` or no float, the first one's stays.
@@ -181,10 +192,10 @@ def tree_map(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
     >>> tree_map(lambda a, b: a + b, {"a": 1.0, "n": 3}, {"a": 0.5, "n": None})
     {'a': 1.5, 'n': 3}
     """
-    leaves, spec = _flatten(tree)
+    leaves, spec = _taken_apart(tree)
     columns = []
     for other in others:
-        part, found = _flatten(other)
+        part, found = _taken_apart(other)
         if found != spec:
             raise ValueError(f"{user_site()}: a tree has the structure {outline(found)}, the first one {outline(spec)}")
         columns.append(part)
@@ -205,7 +216,7 @@ def flatten(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> vector, restore(2 * vector)
     (array([1., 2., 3.]), {'a': 2.0, 'b': array([[4., 6.]])})
     """
-    leaves, spec = _flatten(tree)
+    leaves, spec = _taken_apart(tree)
     if any(np.iscomplexobj(x) for x in leaves if is_inexact(x)):
         raise TypeError(f"{user_site()}: a vector of real numbers holds no complex ones; give real and imaginary parts")
     parts = [np.reshape(x, -1) for x in leaves if is_inexact(x)]

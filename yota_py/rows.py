@@ -18,7 +18,10 @@ from .forward import forwards, zeros_of
 from .loops.batching import one_by_one
 from .passes.lower import lower
 from .registry.constants import as_constants
+from .registry.registry import primitive_of
 from .reverse.sparsity import DenseError, groups_of, pattern_of
+from .tape.operations import Call, Operation, Variable
+from .tape.recorder import Recorder
 from .tape.trees import flatten, unflatten
 
 LEAST = 16  # rows and columns, below which all are computed
@@ -148,8 +151,16 @@ def pattern_in(f: Callable[..., Any], x: Any) -> Any:
     """Which elements of its result depend on which of its argument: a SciPy sparse matrix of truth values. Raises
     ``DenseError``."""
     with Quiet():  # the function itself has warned already
-        source = lower(record_call(f, (x,), {}))
+        source: Recorder = record_call(f, (x,), {})
+        if any(map(_is_composed, source.tape.ops)):
+            source = lower(source)
     return pattern_of(source, source.tape.inputs[0])
+
+
+def _is_composed(op: Operation) -> bool:
+    """Whether a call is written with simpler ones, and says nothing of itself."""
+    entry = primitive_of(op.fn) if isinstance(op, Call) and not isinstance(op.fn, Variable) else None
+    return entry is not None and entry.kernel is None and entry.lowering is not None
 
 
 def _sums(groups: np.ndarray, like: Any) -> Any:

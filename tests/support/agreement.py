@@ -58,7 +58,7 @@ def _same(have: Any, want: Any, rtol: float) -> None:
     assert type(have) is type(want)
     if type(want) is SimpleNamespace:
         assert vars(have).keys() == vars(want).keys()
-        optree.tree_map(lambda x, y: _same(x, y, rtol), [*vars(have).values()], [*vars(want).values()], none_is_leaf=True)
+        optree.tree_map(lambda x, y: _same(x, y, rtol), vars(have), vars(want), none_is_leaf=True)
     elif want is not None:
         assert_allclose(have, want, rtol=rtol, atol=rtol * 1e-2, err_msg="gradient: cached, fresh")
 

@@ -14,6 +14,7 @@ from ..base.dispatch import find_held, find_traced
 from ..base.unwinding import state
 from ..tracing.stand_ins import suspended
 from ..tracing.traces import Trace
+from .captured import standing
 from .guards import Guards
 from .places import Exchange, Paused
 from .slots import Slot, literal
@@ -44,6 +45,9 @@ class Memos:
             if not kwargs and (id(memo), key) in self._known:
                 return self._known[id(memo), key]
             memory = next(_memories(memo), None)
+            if standing and (kwargs or memory is None or key not in memory):  # it may read parameters
+                self._function(memo.__wrapped__, slot.attribute("__wrapped__"))
+                return memo.__wrapped__(*args, **kwargs)
             if kwargs or memory is None or key not in memory:
                 stored = any(True for _ in self._exchange.changes(standing=True))
                 if self._trace.effects and (self._trace.writes or stored):

@@ -8,53 +8,27 @@ While the function runs, tracers stand in the places of the values; then these a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, is_dataclass
-from itertools import islice
-from types import FunctionType, MethodType, SimpleNamespace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..base import locks
-from ..base.containers import LEAVES, held_by, is_proxy, items_of, keys_of, with_items
+from ..base.containers import LEAVES, is_proxy, items_of, with_items
 from ..base.dispatch import is_traced, mode_of
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, Passing, state
-from ..errors import NotDifferentiableError
-from ..tape.operations import user_site
+from ..errors import MutationError, NotDifferentiableError
+from ..tape.operations import Constant, Variable, operands, user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, unflatten
 from ..tracing.views import overlap
 from .captured import standing
 from .kinds import IMMUTABLE
-from .places import Attribute, Item
-from .reach import Bound, Part, Spot, cells_of, is_function, is_object, reach
-
-MAX_LEAVES = 1000  # of an argument
-Values: TypeAlias = dict[tuple[str, ...], Any]  # by the words of all leaves that they are
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """A value, its places and what stands in it: ``below`` has, by their keys, items and attributes. ``words`` are its
-    own, and never those of another one."""
-
-    value: Any
-    spots: Sequence[Spot]
-    words: str
-    below: dict[Any, Node] = field(default_factory=dict)
-
-    @property
-    def holds_floats(self) -> bool:
-        """Whether something below is a floating-point number or array, and they are no data in the form of a list."""
-        leaves = [*islice((leaf for leaf in _leaves(self, {}) if is_inexact(leaf.value)), MAX_LEAVES + 1)]
-        return 0 < len(leaves) <= MAX_LEAVES
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether this is no container, and no object with attributes."""
-        return not self.below
+from .mirrors import Node, Values, items_by_key, leaves_of, mirror, node_of, with_own_words
+from .places import replace_in
+from .reach import HIDDEN, Bound, Part, Spot, is_function, is_object, reach
 
 
 class Parameters:
@@ -63,11 +37,12 @@ class Parameters:
     def __init__(self, f: Callable[..., Any], wrt: Any) -> None:
         self.f, self._wrt = f, wrt
         self._found: dict[int, tuple[Any, list[Spot], str]] = {}  # by identity, where the wanted values were found
-        self._arrays: list[tuple[np.ndarray, str]] = []  # all others
+        self.others: dict[str, Spot] = {}  # where arrays stand, by words for the places
         with Holding(locks.tracing):  # while no other thread's tracers stand there
             self._search([(f, name_of(f))])
         self._is_alone = not self._missing(wrt)  # without an argument that is an object
-        self.words = (*(leaf.words for leaf in _leaves(self.nodes(), {})),) if self._is_alone else ("of arguments",)
+        self._tree = self._plan(wrt)  # tracers may stand in it later
+        self.words = (*(leaf.words for leaf in leaves_of(self.nodes(), {})),) if self._is_alone else ("of arguments",)
 
     def __reduce__(self) -> Any:
         """What is found by its identity is looked for again in another process."""
@@ -76,13 +51,24 @@ class Parameters:
     def _search(self, start: Sequence[tuple[Any, str]]) -> None:
         """Find the wanted values in what these can reach."""
         wanted = {id(x): x for x in _wanted(self._wrt) if not isinstance(x, IMMUTABLE)}  # one number is in many places
-        self._found, self._arrays = {}, []
+        self._found, self.others = {}, {}
         for value, spot, words in reach(start):
+            if id(value) in wanted and spot is None and words.startswith(HIDDEN):
+                raise ValueError(f"{user_site()}: {name_of(self.f)} reads something in which derivatives are wanted, "
+                                 f"{words}, which cannot be followed. Put it into attributes, lists or dicts, or make "
+                                 "it an argument")
             if id(value) in wanted and (spot is not None or is_object(value)):
                 _, spots, _ = self._found.setdefault(id(value), (value, [], words))
                 spots += [spot] if spot is not None else []
-            elif isinstance(value, np.ndarray) and spot is not None:
-                self._arrays.append((value, words))
+            if spot is not None and (isinstance(value, np.ndarray) or is_traced(value)):
+                k = sum(words == other.partition(" (")[0] for other in self.others) if words in self.others else 0
+                self.others[f"{words} ({k + 1})" if k else words] = spot
+
+    def _plan(self, wanted: Any) -> Any:
+        """A part of ``wrt``: what was found, or the items of a container that stands nowhere, with their keys."""
+        if id(wanted) in self._found:
+            return wanted
+        return Fresh(wanted, {key: self._plan(x) for key, x in items_by_key(wanted)})
 
     def nodes(self, args: Sequence[Any] = ()) -> Node:
         """What is wanted, as it stands now; raises ``ValueError`` for what the function cannot reach."""
@@ -90,12 +76,13 @@ class Parameters:
             self._search([(self.f, name_of(self.f)), *((x, f"args[{i}]") for i, x in enumerate(args) if is_object(x))])
             for x in self._missing(self._wrt):
                 raise self._not_read(x)
-        return _with_own_words(self._placed(self._wrt, {}))
+            self._tree = self._plan(self._wrt)
+        return with_own_words(self._placed(self._tree, {}))
 
     def _missing(self, tree: Any) -> list[Any]:
         if id(tree) in self._found or tree is None:
             return []
-        return [tree] if items_of(tree) is None else [x for _, item in _items(tree) for x in self._missing(item)]
+        return [tree] if items_of(tree) is None else [x for _, item in items_by_key(tree) for x in self._missing(item)]
 
     def _not_read(self, x: Any) -> ValueError:
         site, who = user_site(), name_of(self.f)
@@ -109,29 +96,36 @@ class Parameters:
 
     def _placed(self, wanted: Any, known: dict[int, Node]) -> Node:
         """The node of a part of ``wrt``: where it was found, or of its items."""
-        if (found := self._found.get(id(wanted))) is not None:
-            _, spots, words = found
-            now = [spot.read() for spot in spots] or [wanted]
-            if any(x is not now[0] for x in now):
-                raise ValueError(f"{user_site()}: {words}, in which derivatives are wanted, stands no longer in all "
-                                 "places where it stood. Put the same object in all of them, or write into it")
-            return _node(now[0], spots, words, known)
-        return Node(wanted, (), "", {key: self._placed(item, known) for key, item in _items(wanted)})
+        if isinstance(wanted, Fresh):
+            return Node(wanted.like, (), "", {key: self._placed(item, known) for key, item in wanted.items.items()})
+        _, spots, words = self._found[id(wanted)]
+        now = [spot.read() for spot in spots] or [wanted]
+        first = next(filter(is_traced, now), now[0])  # not all places may be followed in a trace
+        if not is_traced(first) and any(x is not first for x in now):
+            raise ValueError(f"{user_site()}: {words}, in which derivatives are wanted, stands no longer in all places "
+                             "where it stood. Put the same object in all of them, or write into it")
+        return node_of(first, spots, words, known)
 
     def read(self, args: Sequence[Any] = ()) -> tuple[Node, Values]:
         """What is wanted, and its numbers and arrays; raises as ``nodes``, and ``NotDifferentiableError`` if there are
         none. An array in several places is one, and so it has one gradient."""
         top = self.nodes(args)
-        if not state.traces and any(is_traced(leaf.value) for leaf in _leaves(top, {})):  # of another thread
+        if not state.traces and any(is_traced(leaf.value) for leaf in leaves_of(top, {})):  # of another thread
             with Holding(locks.tracing):
                 top = self.nodes(args)
         groups: dict[Any, tuple[Any, list[str]]] = {}
-        for leaf in _leaves(top, {}):
+        places = set[tuple[int, Any]]()
+        for leaf in leaves_of(top, {}):
             if is_inexact(leaf.value):
                 is_array = is_traced(leaf.value) or isinstance(leaf.value, np.ndarray)
                 groups.setdefault(id(leaf.value) if is_array else leaf.words, (leaf.value, []))[1].append(leaf.words)
+                places.update((id(spot.holder), spot.key) for spot in leaf.spots)
         if not groups:
             raise NotDifferentiableError(f"{user_site()}: wrt has no floating-point number or array")
+        for words, spot in self.others.items():
+            group = groups.get(id(_read(spot)))
+            if group is not None and words not in group[1] and (id(spot.holder), spot.key) not in places:
+                group[1].append(OTHER + words)
         values = {(*words,): value for value, words in groups.values()}
         self._check_memory(values)
         return top, values
@@ -139,19 +133,38 @@ class Parameters:
     def _check_memory(self, values: Values) -> None:
         """Refuse arrays that look at one another's memory: what flows back to the other would be missed."""
         arrays = [(x, words[0]) for words, x in values.items() if isinstance(x, np.ndarray) and not is_traced(x)]
+        others = [(x, words) for words, spot in self.others.items() if isinstance(x := _read(spot), np.ndarray)]
         for i, (x, words) in enumerate(arrays):
-            for y, others in (*arrays[i + 1 :], *self._arrays):
-                if y is not x and overlap(x, y):
+            for y, told in (*arrays[i + 1 :], *others):
+                if y is not x and not is_traced(y) and overlap(x, y):
                     raise ValueError(f"{user_site()}: {words}, in which derivatives are wanted, shares memory with "
-                                     f"{others}. Make one of them a copy, or make one out of the other in "
+                                     f"{told}. Make one of them a copy, or make one out of the other in "
                                      f"{name_of(self.f)}")
+
+
+OTHER = "also "  # before the words for a place of the same array that is no part of wrt
+
+
+@dataclass(slots=True, eq=False)
+class Fresh:
+    """A container in ``wrt`` that stands nowhere, as it was."""
+
+    like: Any
+    items: dict[Any, Any]
+
+
+def _read(spot: Spot) -> Any:
+    try:
+        return spot.read()
+    except (LookupError, AttributeError, ValueError):  # nothing is there any more
+        return None
 
 
 class Given(Parameters):
     """The objects and functions among the arguments at some positions, as far as they hold numbers or arrays."""
 
     def __init__(self, f: Callable[..., Any], positions: Sequence[int]) -> None:
-        self.f, self._positions, self._arrays = f, positions, []
+        self.f, self._positions, self.others = f, positions, {}
         self.words = "of arguments", *map(str, positions)
 
     def __reduce__(self) -> Any:
@@ -160,7 +173,7 @@ class Given(Parameters):
     def nodes(self, args: Sequence[Any] = ()) -> Node:
         known: dict[int, Node] = {}
         found = {i: Node(None, (), "", objects_in(args[i], f"args[{i}]", known)) for i in self._positions}
-        return _with_own_words(Node(None, (), "", found))
+        return with_own_words(Node(None, (), "", found))
 
 
 def objects_in(tree: Any, words: str, known: dict[int, Node]) -> dict[int, Node]:
@@ -168,7 +181,7 @@ def objects_in(tree: Any, words: str, known: dict[int, Node]) -> dict[int, Node]
     if not _may_hold(tree):
         return {}
     leaves = [(k, x) for k, x in enumerate(flatten(tree)[0]) if _may_hold(x) and (is_object(x) or is_function(x))]
-    nodes = {k: _node(x, (), f"{words}[{k}]" if k else words, known) for k, x in leaves}
+    nodes = {k: node_of(x, (), f"{words}[{k}]" if k else words, known) for k, x in leaves}
     return {k: node for k, node in nodes.items() if node.holds_floats}
 
 
@@ -193,28 +206,38 @@ def _may_hold(x: Any) -> bool:
 
 
 class Standing(Passing):
-    """The block in which values stand in the places of what is wanted: of ``nodes``."""
+    """The block in which values stand in the places of what is wanted: of a node, and ``others`` of the same arrays."""
 
-    def __init__(self, top: Node, values: Values) -> None:
+    def __init__(self, top: Node, values: Values, others: Mapping[str, Spot]) -> None:
         self._top, self._new = top, {words: value for group, value in values.items() for words in group}
-        self._values = values
+        self._values, self._others = values, others
         self._put: list[tuple[Any, Any, Any]] = []  # places, with what stood and what stands there
+        self._stood: dict[int, Any] = {}  # by the identities of what stands there now, in lists and the like
+        self._holders: dict[int, Any] = {}
 
     def begin(self) -> None:
         standing.update({id(value): value for value in self._values.values()})
         self._stand(self._top, {})
+        for words, value in self._new.items():
+            if words.startswith(OTHER):
+                self._write(self._others[words.removeprefix(OTHER)], value)
 
     def _stand(self, node: Node, seen: dict[int, Node]) -> None:
         """Put the values into a node's places."""
         new = self._placed(node, seen)
         if new is not node.value:
             for spot in node.spots:
-                holder: Any = spot
-                while isinstance(holder, Part):
-                    holder = holder.holder
-                old = holder.read()
-                spot.write(new)
-                self._put.append((holder, old, holder.read()))
+                self._write(spot, new)
+
+    def _write(self, spot: Any, new: Any) -> None:
+        holder = spot
+        while isinstance(holder, Part):
+            holder = holder.holder
+        old = holder.read()
+        spot.write(new)
+        self._put.append((holder, old, now := holder.read()))
+        if not isinstance(holder, Bound):
+            self._holders[id(holder.holder)], self._stood[id(now)] = holder.holder, old
 
     def _placed(self, node: Node, seen: dict[int, Node]) -> Any:
         """What is to stand in the place of a node, in which the values stand then."""
@@ -231,8 +254,10 @@ class Standing(Passing):
 
     def end(self) -> None:
         for spot, old, new in reversed(self._put):
-            if spot.read() is new:  # and not what the function has put there
+            if _read(spot) is new:  # and not what the function has put there
                 spot.write(old)
+        for holder in self._holders.values():  # in which it may have moved things
+            replace_in(holder, lambda x: self._stood.get(id(x), x))
         for value in self._values.values():
             standing.pop(id(value), None)
 
@@ -254,99 +279,37 @@ def with_parameters(f: Callable[..., Any], parameters: Parameters) -> Callable[.
 
     @functools.wraps(f)
     def with_values(values: Values, *args: Any, **kwargs: Any) -> Any:
-        with Holding(locks.tracing), Standing(parameters.nodes(args), values):
-            return f(*args, **kwargs)
+        with Holding(locks.tracing), Standing(parameters.nodes(args), values, parameters.others):
+            out = f(*args, **kwargs)
+        if state.traces:
+            _heed(state.traces[-1], values, f, is_given=isinstance(parameters, Given))
+        return out
 
     with_values.__yota_cache__ = _Mark(Named(parameters.words))  # type: ignore[attr-defined]
     return with_values
 
 
-def mirror(top: Node, gradients: Values) -> Any:
-    """The gradients in the structure of what is wanted: for an object of a plain class, a ``SimpleNamespace`` with the
-    names of its attributes; ``None`` for what has none."""
-    found = {words: dx for group, dx in gradients.items() for words in group}
-    made: dict[int, Any] = {}
-
-    def of(node: Node) -> Any:
-        if id(node) in made:
-            return made[id(node)]
-        value = node.value
-        for name in ("__self__", "__wrapped__"):  # of a method, or of what has been made of a function
-            if isinstance(value, MethodType | FunctionType) and name in node.below:
-                return of(node.below[name])
-        if node.is_leaf:
-            return found.get(node.words, value if items_of(value) is not None else None)
-        if isinstance(value, list | dict):  # which may hold themselves
-            made[id(node)] = new = with_items(value, [None] * len(node.below))
-            for key, part in node.below.items():
-                new[key] = of(part)
-            return new
-        if items_of(value) is not None and not is_dataclass(value):
-            return with_items(value, [of(part) for part in node.below.values()])
-        made[id(node)] = obj = object.__new__(type(value)) if is_dataclass(value) else SimpleNamespace()
-        for name, part in node.below.items():
-            object.__setattr__(obj, name, of(part))
-        return obj
-
-    return of(top)
+def _heed(trace: Any, values: Values, f: Callable[..., Any], *, is_given: bool) -> None:
+    """Refuse what would be lost: writes into parameters, and derivatives that flow through what is no parameter."""
+    names = {id(x): words[0] for words, x in values.items() if is_traced(x)}
+    roots = {names[id(root)]: var for var, root in trace.roots.items() if id(root) in names}
+    for words, var in roots.items():
+        if trace.roots[var]._is_written():
+            raise MutationError(f"{user_site()}: {name_of(f)} writes into {words}, in which derivatives are wanted. "
+                                "Put a new array there")
+    used = set[Variable]() if is_given else {x for op in trace.tape.ops for x in operands(op)}
+    for var in used:
+        op = trace.tape[var]
+        for words, root in roots.items() if isinstance(op, Constant) else ():
+            value = trace[root]
+            if op.value is value or overlap(op.value, value):
+                raise ValueError(f"{user_site()}: {name_of(f)} reads {words}, in which derivatives are wanted, in "
+                                 "another way as well, which cannot be followed. Reach it by names, attributes, and "
+                                 "items of lists and dicts, or make it an argument")
 
 
 def _wanted(tree: Any) -> Iterator[Any]:
     """The parts of ``wrt``: itself, and what containers in it hold."""
     yield tree
-    for _, item in _items(tree):
+    for _, item in items_by_key(tree):
         yield from _wanted(item)
-
-
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    items = None if is_traced(value) else items_of(value)
-    return [] if items is None else [*zip(keys_of(value), items, strict=True)]
-
-
-def _node(value: Any, spots: Sequence[Spot], words: str, known: dict[int, Node]) -> Node:
-    """A value that was found in these places, with all that stands in it."""
-    if is_traced(value) or isinstance(value, (np.ndarray, *IMMUTABLE)):
-        return Node(value, spots, words)
-    if id(value) in known:
-        return known[id(value)]
-    known[id(value)] = node = Node(value, spots, words)
-    inside: list[tuple[Any, Any, list[Spot], str]] = []
-    if isinstance(value, list | dict):
-        inside = [(key, x, [Item(value, key)], f"{words}[{key!r}]") for key, x in _items(value)]
-    elif isinstance(value, tuple):
-        inside = [(key, x, [Part(spot, key) for spot in spots], f"{words}[{key!r}]") for key, x in _items(value)]
-    elif isinstance(value, MethodType):
-        inside = [("__self__", value.__self__, [], words)]
-    elif isinstance(value, FunctionType) and (type(value) is not FunctionType or not cells_of(value)):
-        inside = [(name, x, [], words) for name, x in vars(value).items() if name == "__wrapped__"]  # by a transform
-    elif isinstance(value, FunctionType):
-        inside = [(name, x, [spot], f"{words}.{name}") for name, x, spot in cells_of(value)]
-    elif isinstance(value, functools.partial):
-        parts: list[tuple[str, Any]] = [("args", value.args), ("keywords", value.keywords)]
-        inside = [("func", value.func, [], words)]
-        inside += [(name, x, [Bound(value, name)], f"{words}.{name}") for name, x in parts]
-    elif is_object(value):
-        inside = [(key, x, [Attribute(value, key)], f"{words}.{key}") for key, x in held_by(value).items()]
-    node.below = {key: _node(x, at, said, known) for key, x, at, said in inside}
-    return node
-
-
-def _with_own_words(top: Node) -> Node:
-    """The same, where no leaf has the words of another one."""
-    given: set[str] = set()
-    for leaf in _leaves(top, {}):
-        words, k = leaf.words, 1
-        while leaf.words in given:
-            k += 1
-            leaf.words = f"{words} ({k})"
-        given.add(leaf.words)
-    return top
-
-
-def _leaves(node: Node, seen: dict[int, Node]) -> Iterator[Node]:
-    if id(node) not in seen:
-        seen[id(node)] = node
-        if node.is_leaf:
-            yield node
-        for part in node.below.values():
-            yield from _leaves(part, seen)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from types import FunctionType, MethodType, ModuleType
+from gc import get_referents
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +61,9 @@ class Bound:
 Spot: TypeAlias = Item | Attribute | Part | Bound
 
 
+HIDDEN = "in "  # before the words for what stands in something that is not followed
+
+
 def reach(start: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, Spot | None, str]]:
     """What functions and objects can reach: each value with its place and the words for it, once per place."""
     seen: dict[int, Any] = {}
@@ -84,7 +88,7 @@ def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, 
         yield value.keywords, Bound(value, "keywords"), f"{words}.keywords"
     elif isinstance(value, tuple):
         yield from ((x, Part(spot, k) if spot else None, f"{words}[{k}]") for k, x in enumerate(value))
-    elif isinstance(value, list):
+    elif isinstance(value, list | deque):
         yield from ((x, Item(value, k), f"{words}[{k}]") for k, x in enumerate(value))
     elif isinstance(value, dict):
         yield from ((x, Item(value, key), f"{words}[{key!r}]") for key, x in list(value.items()))
@@ -101,6 +105,10 @@ def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, 
     elif is_object(value):
         yield from _attributes(value, held_by(value), words)
         yield type(value), None, type(value).__name__
+    elif not isinstance(value, ModuleType | BuiltinFunctionType | np.ufunc | np.generic | Enum):
+        inside = words if words.startswith(HIDDEN) else f"{HIDDEN}a {type(value).__name__} ({words})"
+        held = get_referents(value)
+        yield from ((x, None, inside) for x in held if not isinstance(x, ModuleType | type | FunctionType))
 
 
 def _attributes(obj: Any, held: Mapping[str, Any], words: str) -> Iterator[tuple[Any, Spot, str]]:
@@ -157,8 +165,9 @@ class Exchanged(Passing):
 
     def end(self) -> None:
         for spot, old, new in reversed(self._places):
-            if spot.read() is new:
-                spot.write(old)
+            with suppress(LookupError, AttributeError, ValueError):  # nothing is there any more
+                if spot.read() is new:
+                    spot.write(old)
 
 
 def is_object(value: Any) -> bool:
@@ -166,8 +175,19 @@ def is_object(value: Any) -> bool:
     return not isinstance(value, type | FunctionType | ModuleType | Enum) and is_watchable(value)
 
 
+def defaults_of(fn: FunctionType) -> list[tuple[str, Any, Spot]]:
+    """The defaults of a function's parameters, by name."""
+    code, defaults, named = fn.__code__, fn.__defaults__ or (), fn.__kwdefaults__ or {}
+    names, place = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], Attribute(fn, "__defaults__")
+    found: list[tuple[str, Any, Spot]] = [
+        (name, x, Part(place, i)) for i, (name, x) in enumerate(zip(names, defaults, strict=True))
+    ]
+    return found + [(name, x, Item(named, name)) for name, x in named.items()]
+
+
 def is_function(value: Any) -> bool:
     """Whether a value is a function that holds something: a closure, a method, a ``functools.partial``."""
     if isinstance(value, FunctionType):  # also what a transform has made
-        return value.__closure__ is not None or hasattr(value, "__wrapped__")
+        made = value.__closure__ is not None or hasattr(value, "__wrapped__")
+        return made or value.__defaults__ is not None or value.__kwdefaults__ is not None
     return isinstance(value, MethodType | functools.partial)

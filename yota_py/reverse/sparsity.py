@@ -192,8 +192,8 @@ class _Patterns:
         return self._sparse.vstack(rows, format="csr")[self._moved(op, {0: numbers})]
 
     def _zeros_of(self, x: Any) -> np.ndarray | None:
-        """Where a matrix that no derivative flows through differs from zero; ``None`` if it may anywhere. Of one that is
-        read from elsewhere, that becomes a decision."""
+        """Where a matrix that no derivative flows through differs from zero; ``None`` if it may anywhere. Of one that
+        is read from elsewhere, that becomes a decision."""
         value = self._source[x] if isinstance(x, Variable) else x
         if x in self._known if isinstance(x, Variable) else not isinstance(value, np.ndarray):
             return None

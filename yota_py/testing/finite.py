@@ -38,15 +38,15 @@ def differences(loss: Callable[[float], Any], narrow: bool | None = None) -> Ite
 
 def numerical_gradient(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The gradients of ``f(*args, **kwargs)``, a real number, by finite differences: a tuple with one per positional
-    argument, as ``grad`` gives them.
+    argument, as ``grad`` gives them, but ``None`` for objects and functions.
 
-    Each number is moved by itself, in steps that shrink until the extrapolated differences agree no better (C. J. F.
-    Ridders, 1982, "Accurate computation of F'(x) and F'(x) F''(x)"): about ten digits of float64, and three of
-    float32. It takes some twenty calls per number, and calls ``f`` with copies.
+    Each number is moved by itself, in steps of many sizes; of two that agree best their extrapolation is taken (L. F.
+    Richardson, 1911). That gives about nine digits of float64, and three of float32, for some thirty calls per number
+    with copies. Where ``f`` has a corner closer than the smallest steps, no difference tells its slope.
 
     >>> import numpy as np
-    >>> numerical_gradient(lambda x, k: np.sum(x**3) * k, np.array([1.0, 2.0]), 2)
-    (array([ 6., 24.]), None)
+    >>> numerical_gradient(lambda x, k: np.sum(x**3) * k, np.array([1.0, 2.0]), 2)[0].round(6)
+    array([ 6., 24.])
     """
     leaves, spec = flatten(args)
 
@@ -67,36 +67,34 @@ def _slopes(loss: Callable[[Any], Any], x: Any) -> Any:
         def along(h: float, unit: complex, index: Any = index) -> float:
             new = array.copy()
             new[index] += new.dtype.type(h * unit)
-            y = np.asarray(loss(of_type(new, t)))
+            try:
+                y = np.asarray(loss(of_type(new, t)))
+            except (ArithmeticError, ValueError, np.linalg.LinAlgError):  # out of its domain
+                return math.nan
             if y.size != 1 or y.dtype.kind not in "fiub":
                 raise TypeError(f"numerical_gradient wants a function that returns a real number; got {typeof(y)}")
             return float(y.reshape(()))
 
-        step = (0.1 if is_narrow(x) else 0.02) * max(1.0, float(np.abs(array[index])))
+        size = float(np.abs(array[index]))
         units = (1.0, 1j) if t.dtype.kind == "c" else (1.0,)
         with np.errstate(all="ignore"):
-            found[index] = sum(unit * _ridders(partial(along, unit=unit), step) for unit in units)
+            slopes = [unit * _slope(partial(along, unit=unit), size, is_narrow(x)) for unit in units]
+        found[index] = sum(slopes)
     return of_type(found, t)
 
 
-def _ridders(loss: Callable[[float], float], h: float, shrink: float = 1.6, most: int = 24) -> float:
-    """A derivative at zero, from a table of differences at steps that shrink, extrapolated to none. Steps out of the
-    domain count for nothing."""
-    last, best, error = list[float](), math.nan, math.inf
-    for _ in range(most):
-        row = [(loss(h) - loss(-h)) / (2 * h)]
-        h /= shrink
-        if not math.isfinite(row[0]):
-            continue
-        for j, before in enumerate(last, 1):
-            factor = shrink ** (2 * j)
-            row.append((factor * row[-1] - before) / (factor - 1))
-            change = max(abs(row[j] - row[j - 1]), abs(row[j] - before))
-            if change <= error:
-                best, error = row[j], change
-        if last and abs(row[-1] - last[-1]) >= 2 * error:
-            break
-        last = row
+def _slope(loss: Callable[[float], float], size: float, narrow: bool) -> float:
+    """A derivative at zero, of steps that shrink tenfold: from a tenth of the number, or of one, to what rounding
+    leaves of either."""
+    eps = 1e-7 if narrow else 2e-16
+    h, least = 0.1 * max(1.0, size), (3e4 if narrow else 1e5) * eps * min(1.0, size or 1.0)
+    best, error, last = math.nan, math.inf, math.nan
+    while h >= least:
+        above, below = loss(h), loss(-h)
+        now, rounding = (above - below) / (2 * h), eps * (abs(above) + abs(below)) / h
+        if math.isfinite(now) and abs(now - last) + rounding <= error:
+            best, error = (100 * now - last) / 99, abs(now - last) + rounding
+        last, h = now, h / 10
     return best
 
 
