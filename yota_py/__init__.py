@@ -56,8 +56,8 @@ from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
     from .cache.report import explain
-    from .forward import pushforward
-    from .jacobians import hessian, hvp, jacobian
+    from .jacobians.forward import pushforward
+    from .jacobians.transforms import hessian, hvp, jacobian
     from .loops.batching import vmap
     from .loops.checkpointing import checkpoint
     from .testing import check_cases, check_grads, check_rrule
@@ -66,8 +66,8 @@ __version__ = "0.1.0"
 
 _WHEN_ASKED_FOR = {  # what few programs need
     "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing", "checkpoint": "loops.checkpointing",
-    "explain": "cache.report", "hessian": "jacobians", "hvp": "jacobians", "jacobian": "jacobians",
-    "optim": "optim", "pushforward": "forward", "vmap": "loops.batching",
+    "explain": "cache.report", "hessian": "jacobians.transforms", "hvp": "jacobians.transforms",
+    "jacobian": "jacobians.transforms", "optim": "optim", "pushforward": "jacobians.forward", "vmap": "loops.batching",
 }  # fmt: skip
 
 __all__ = [

@@ -18,9 +18,8 @@ from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
-from .capture.mirrors import Node, mirror
 from .capture.parameters import Given, Parameters, are_given, with_mirrors, with_parameters
-from .capture.reach import Exchanged
+from .capture.reach import Exchanged, Node, mirror
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [
     "errors", "base", "tape", "registry", "tracing", "capture", "reverse", "passes",
     "engine/maths", "engine/kernels", "engine/schedule", "engine/plan", "engine/run", "engine", "cache", "loops", "api",
-    "forward", "rows", "jacobians", "optim",
+    "jacobians", "optim",
 ]  # fmt: skip
 FLOOR = {name: i for i, name in enumerate(ROOMS)}
 MAX_FLOORS = 12  # of the longest way down, through rooms and rules

@@ -12,10 +12,10 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import yota_py.jacobians as jacobians
+import yota_py.jacobians.transforms as jacobians
 from yota_py import config, explain, gradient, hessian, jacobian, jit
+from yota_py.jacobians.rows import pattern_in
 from yota_py.reverse.sparsity import groups_of
-from yota_py.rows import pattern_in
 
 N = 24
 PLACES = np.array([3, 0, 7, 7, 23, 5, 1, 11])

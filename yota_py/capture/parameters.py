@@ -26,9 +26,23 @@ from ..tape.trees import flatten, unflatten
 from ..tracing.views import overlap
 from .captured import standing
 from .kinds import IMMUTABLE
-from .mirrors import Node, Values, items_by_key, leaves_of, mirror, node_of, with_own_words
 from .places import replace_in
-from .reach import HIDDEN, Bound, Part, Spot, is_function, is_object, reach
+from .reach import (
+    HIDDEN,
+    Bound,
+    Node,
+    Part,
+    Spot,
+    Values,
+    is_function,
+    is_object,
+    items_by_key,
+    leaves_of,
+    mirror,
+    node_of,
+    reach,
+    with_own_words,
+)
 
 
 class Parameters:
@@ -180,7 +194,11 @@ def objects_in(tree: Any, words: str, known: dict[int, Node]) -> dict[int, Node]
     """The objects and functions in an argument that hold numbers or arrays, by their positions among its leaves."""
     if not _may_hold(tree):
         return {}
-    leaves = [(k, x) for k, x in enumerate(flatten(tree)[0]) if _may_hold(x) and (is_object(x) or is_function(x))]
+    try:
+        flat, _ = flatten(tree)
+    except RecursionError:  # which is told of the whole call
+        return {}
+    leaves = [(k, x) for k, x in enumerate(flat) if _may_hold(x) and (is_object(x) or is_function(x))]
     nodes = {k: node_of(x, (), f"{words}[{k}]" if k else words, known) for k, x in leaves}
     return {k: node for k, node in nodes.items() if node.holds_floats}
 

@@ -65,12 +65,14 @@ class Checked:
                 self.fail(f"{what} differs from NumPy's", ("expected", y), ("got", x))
 
     def check_repeatable(self, dy: Any, given: Any, dxs: Any, pullback: Callable[[Any], Any]) -> None:
-        """The cotangent was not written into, and the pullback gives the same when called again."""
+        """The cotangent was not written into, and the pullback gives the same when called again, up to the last bits:
+        how libraries round may depend on where arrays lie in memory."""
         if not all(map(equal, flatten(given)[0], flatten(dy)[0])):
             self.fail("the pullback has written into its cotangent", ("before", dy), ("after", given))
         first = copied(dxs)
         dxs = pullback(given)
-        if not all(map(equal, flatten(dxs)[0], flatten(first)[0])):
+        if not all(x is y or (x is not None and y is not None and close(x, y, 8))
+                   for x, y in zip(flatten(dxs)[0], flatten(first)[0], strict=True)):
             self.fail("the pullback gives something else when called again", ("first", first), ("then", dxs))
 
     def check_cotangents(self, dxs: Any) -> None:

@@ -9,23 +9,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .api import gradient, pullback
-from .base.tracebacks import fold, folded
-from .base.types import ArrayType, is_inexact, typeof
-from .base.unwinding import state
-from .cache.compilable import Compilable
-from .cache.functions import cache_for
-from .cache.modes import Gradient, Request
-from .cache.whole import Whole
-from .errors import NotDifferentiableError, SeedError
+from ..api import gradient, pullback
+from ..base.tracebacks import fold, folded
+from ..base.types import ArrayType, is_inexact, typeof
+from ..base.unwinding import state
+from ..cache.compilable import Compilable
+from ..cache.functions import cache_for
+from ..cache.modes import Gradient, Request
+from ..cache.whole import Whole
+from ..errors import NotDifferentiableError, SeedError
+from ..registry.constants import as_constants
+from ..reverse.differentiable import counted, needed_for, out_of_range, positions
+from ..reverse.results import settle
+from ..tape.operations import user_site
+from ..tape.show import name_of
+from ..tape.trees import flatten, unflatten
 from .forward import forwards, inner_product, tangent_leaves
-from .registry.constants import as_constants
-from .reverse.differentiable import counted, needed_for, out_of_range, positions
-from .reverse.results import settle
 from .rows import LEAST, Compressed, column_of, compressed, pulled_by, pushed_by, restricted, row_of, stacked, units
-from .tape.operations import user_site
-from .tape.show import name_of
-from .tape.trees import flatten, unflatten
 
 SMALL = 10_000_000  # elements of a matrix that has no pattern
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from .api import pullback
-from .base.types import ArrayType, is_inexact, typeof
-from .base.unwinding import Quiet
-from .capture.recording import record_call
+from ..api import pullback
+from ..base.types import ArrayType, is_inexact, typeof
+from ..base.unwinding import Quiet
+from ..capture.recording import record_call
+from ..loops.batching import one_by_one
+from ..passes.lower import lower
+from ..registry.constants import as_constants
+from ..registry.registry import primitive_of
+from ..reverse.sparsity import DenseError, groups_of, pattern_of
+from ..tape.operations import Call, Operation, Variable
+from ..tape.recorder import Recorder
+from ..tape.trees import flatten, unflatten
 from .forward import forwards, zeros_of
-from .loops.batching import one_by_one
-from .passes.lower import lower
-from .registry.constants import as_constants
-from .registry.registry import primitive_of
-from .reverse.sparsity import DenseError, groups_of, pattern_of
-from .tape.operations import Call, Operation, Variable
-from .tape.recorder import Recorder
-from .tape.trees import flatten, unflatten
 
 LEAST = 16  # rows and columns, below which all are computed
 FEW = 4  # so many times fewer have groups to be than what is grouped

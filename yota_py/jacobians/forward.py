@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .api import pullback
-from .base.tracebacks import folded
-from .base.types import ArrayType, is_inexact, typeof
-from .cache.modes import Gradient, Request
-from .errors import SeedError
-from .registry.constants import as_constants
-from .registry.tangents import astype, operand
-from .tape.operations import user_site
-from .tape.show import name_of
-from .tape.trees import flatten, outline, unflatten
+from ..api import pullback
+from ..base.tracebacks import folded
+from ..base.types import ArrayType, is_inexact, typeof
+from ..cache.modes import Gradient, Request
+from ..errors import SeedError
+from ..registry.constants import as_constants
+from ..registry.tangents import astype, operand
+from ..tape.operations import user_site
+from ..tape.show import name_of
+from ..tape.trees import flatten, outline, unflatten
 
 _GRADIENT = Gradient(0)
 

@@ -1,0 +1,1 @@
+"""Derivatives of functions with many results, backwards and forwards, dense and sparse."""
