@@ -2,7 +2,8 @@
 repository's root.
 
 All are compiled, JAX's by `jax.jit`. Medians of interleaved rounds, on one core; "function" is the plain NumPy function
-itself. The goals are parts of JAX's time.
+itself. The goals are parts of JAX's time. Sparse Hessians have no peer: their time is to grow with their size, and no
+faster.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from time import perf_counter
@@ -103,6 +105,30 @@ def measure(calls: dict[str, Call], effort: Effort) -> dict[str, float]:
     return medians({name: [call] for name, call in calls.items()}, effort)
 
 
+SIZES = (1_000, 10_000, 100_000)  # of a tridiagonal Hessian
+GROWTH = 1.5  # so many times more per row may the largest take than the smallest
+
+
+def sparse_rows(effort: Effort) -> list[list[str]]:
+    """Sparse Hessians of some sizes: seconds to compile, and microseconds a call and a row."""
+    yota = import_module("yota_py")
+    body, first = [], 0.0
+    for n in SIZES:
+        x = np.linspace(-1.0, 1.0, n)
+        hessian = yota.hessian(rosenbrock(np), sparsity="auto")
+        begin = perf_counter()
+        hessian.compile(x)
+        seconds = perf_counter() - begin
+        direction = np.cos(np.arange(n))
+        product = yota.hvp(rosenbrock(np))(x, direction)
+        np.testing.assert_allclose(hessian(x) @ direction, product, rtol=TOLERANCE, atol=TOLERANCE)
+        time = measure({"ours": partial(hessian, x)}, effort)["ours"]
+        first = first or time / n
+        verdict = "" if n == SIZES[0] else "met" if time / n <= GROWTH * first else "MISSED"
+        body.append([f"sparse Hessian, {n:,}", f"{seconds:.2f}", number(time), f"{time / n * 1e9:.1f}", verdict])
+    return body
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; the goals are for people to judge, not for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.jacobians", description=__doc__)
@@ -110,16 +136,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--without", choices=["jax"], help="leave a peer out")
     options = parser.parse_args(argv)
     print(f"pinned: {pinning()}")
-    body = []
+    body, effort = [], QUICK if options.quick else FULL
     for name, program in PROGRAMS.items():
         calls, seconds = contestants(program, with_jax=options.without is None)
-        found = measure(calls, QUICK if options.quick else FULL)
+        found = measure(calls, effort)
         ratio = found["jax"] / found["yota_py"] if "jax" in found else None
         shown = [ABSENT, ABSENT] if ratio is None else [f"{ratio:.2f}", "met" if ratio >= program.goal else "MISSED"]
         times = [number(found.get(peer)) for peer in ("function", "yota_py", "jax")]
         body.append([name, f"{seconds:.2f}", *times, shown[0], f"{program.goal:g}", shown[1]])
     header = ["derivatives", "compile s", "function µs", "yota_py µs", "jax µs", "jax / ours", "goal", ""]
     print("\n" + align(header, body))
+    print("\n" + align(["sparse", "compile s", "yota_py µs", "ns a row", ""], sparse_rows(effort)))
     return 0
 
 
