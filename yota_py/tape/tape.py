@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -359,6 +360,25 @@ class Tape:
     def show(self, style: Style = "compact") -> str:
         """The tape as text: ``"compact"`` folds each rrule with its getfields, ``"plain"`` has an operation a line."""
         return show(self.name, self.site, self.ops, self.results, style)
+
+    def to_source(self) -> str:
+        """The text of a Python module with the tape as a function, in NumPy: a line per operation, and loops as loops.
+
+        A gradient tape also wants ``yota_py.rrule``. Decisions are assertions, and arrays that are read from elsewhere
+        are written out. Raises ``ValueError`` for a function that has no name in a module.
+
+        >>> from yota_py import trace
+        >>> print(trace(lambda x: x * 2.0, 1.0).to_source())  # doctest: +NORMALIZE_WHITESPACE
+        import numpy as np
+        <BLANKLINE>
+        <BLANKLINE>
+        def f(x):
+            v1 = x
+            v2 = v1 * 2.0
+            return v2
+        <BLANKLINE>
+        """
+        return import_module(".source", __package__).to_source(self)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return self.show()
