@@ -327,14 +327,14 @@ def trace(
     """
     if not primitives:
         return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
-    wanted = None if callable(primitives) else {id(fn): fn for fn in primitives}
+    wanted = None if callable(primitives) else {id(getattr(fn, "__func__", fn)): fn for fn in primitives}
 
     def is_wanted(fn: Any) -> bool:
         return id(fn) in wanted if wanted is not None else isinstance(fn, FunctionType) and bool(primitives(fn))  # type: ignore[operator]
 
     exchanged = Exchanged([(f, name_of(f))], is_wanted, dispatching)
-    for fn in wanted.values() if wanted is not None else ():
-        if id(fn) not in exchanged.found:
+    for key, fn in wanted.items() if wanted is not None else ():
+        if key not in exchanged.found:
             raise ValueError(f"{user_site()}: {name_of(f)} does not reach {name_of(fn)}, which is to be a primitive")
     with exchanged:
         return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape

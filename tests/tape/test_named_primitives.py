@@ -46,7 +46,9 @@ def test_calls_stand_as_they_are() -> None:
 
 
 def test_methods_and_closures() -> None:
-    assert "hidden(Model, %1)" in str(trace(Model(), X, primitives=[Model.hidden]))
+    model = Model()
+    for method in (Model.hidden, model.hidden):
+        assert "hidden(Model, %1)" in str(trace(model, X, primitives=[method]))
 
     def inner(x: Any) -> Any:
         return x * 3.0

@@ -159,7 +159,8 @@ class Tape:
         """A new tape in which each operation is what ``visit(new, op)`` makes of it.
 
         ``op`` is the operation on the variables of the ``new`` tape. ``visit`` writes there with ``new.append(op)`` and
-        ``new.call(fn, *args)``, and returns the variable that takes the operation's place, or a plain number.
+        ``new.call(fn, *args)``, and returns the variable that takes the operation's place, or a plain number. Bodies of
+        loops stay as they are.
 
         >>> import numpy as np
         >>> from yota_py import trace
