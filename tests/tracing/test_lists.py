@@ -197,8 +197,8 @@ def test_keywords_without_a_rule() -> None:
     def scaled(x: float, *, by: float) -> float:
         return x * by
 
-    with pytest.raises(MissingRuleError, match=r"no rule for .*scaled|keyword argument.*Pass it by position"):
-        grad(lambda x: scaled(2.0, by=x), 2.0)
+    for x in (2.0, 3.0):
+        assert grad(lambda x: scaled(2.0, by=x), x) == (2.0 * x, (2.0,))  # as its body says
 
 
 def test_a_primitive_that_reads_what_is_not_passed() -> None:
