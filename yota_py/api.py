@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial, wraps
+from importlib import import_module
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -18,8 +19,6 @@ from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
 from .cache.storing import compile_any, with_effects
-from .capture.parameters import Given, Parameters, are_given, with_mirrors, with_parameters
-from .capture.reach import Exchanged, Node, mirror
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
@@ -105,7 +104,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
         cache = _known(id(getattr(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
-        if cache.objects and are_given(f, args, range(len(args))):
+        if cache.objects and _parameters().are_given(f, args, range(len(args))):
             return _with_objects(f, _GRAD, args, kwargs, seed)  # type: ignore[no-any-return]
         call = partial(with_effects, cache) if cache.stores else cache
         return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
@@ -157,7 +156,7 @@ def value_and_grad(
                 raise out_of_range(f, argnums, len(args))
             if state.traces:
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
-            if cache.objects and are_given(f, args, range(len(args))):
+            if cache.objects and _parameters().are_given(f, args, range(len(args))):
                 return _with_objects(f, mode, args, kwargs)  # type: ignore[no-any-return]
             call = partial(with_effects, cache) if cache.stores else cache
             return call(f, args, kwargs, None)  # type: ignore[no-any-return]
@@ -168,6 +167,15 @@ def value_and_grad(
             raise
 
     return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=_compile_call)
+
+
+def _parameters() -> Any:
+    """The module of parameters, which few programs need."""
+    return import_module(".capture.parameters", __package__)
+
+
+def _reach() -> Any:
+    return import_module(".capture.reach", __package__)
 
 
 @folded
@@ -192,19 +200,19 @@ def _with_objects(
         cache = cache_for(placed, inner)
         value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
     pairs = zip(top.below, found, strict=True)
-    complete = [with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in pairs]
+    complete = [_parameters().with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in pairs]
     return value, complete[0] if isinstance(argnums, int) else (*complete,)
 
 
-def _given(f: Callable[..., Any], mode: Any, args: tuple[Any, ...]) -> tuple[Node, Any, Gradient, tuple[Any, ...]]:
+def _given(f: Callable[..., Any], mode: Any, args: tuple[Any, ...]) -> tuple[Any, Any, Gradient, tuple[Any, ...]]:
     """What the wanted arguments hold; the function of that and the arguments, what is wanted of it, and what it is
     given."""
     argnums = counted(mode.argnums, len(args))
     wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
-    given = Given(f, wanted)
+    given = _parameters().Given(f, wanted)
     top, values = given.read(args)
     inner = Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
-    return top, with_parameters(f, given), inner, (values, *args)
+    return top, _parameters().with_parameters(f, given), inner, (values, *args)
 
 
 def _in_parameters(
@@ -214,8 +222,8 @@ def _in_parameters(
     if argnums != 0:
         raise ValueError(f"{user_site()}: {transform.__name__} takes argnums or wrt; make an argument of what is in "
                          "wrt, or call it twice")
-    parameters = Parameters(f, wrt)
-    placed = with_parameters(f, parameters)
+    parameters = _parameters().Parameters(f, wrt)
+    placed = _parameters().with_parameters(f, parameters)
     both = value_and_grad(placed, 0, has_aux)
 
     @wraps(f)
@@ -223,7 +231,7 @@ def _in_parameters(
         try:
             top, values = parameters.read(args)
             value, gradients = both(values, *args, **kwargs)
-            found = mirror(top, gradients)
+            found = _reach().mirror(top, gradients)
             return found if transform is gradient else (value, found)
         except BaseException as error:
             fold(error)
@@ -332,7 +340,7 @@ def trace(
     def is_wanted(fn: Any) -> bool:
         return id(fn) in wanted if wanted is not None else isinstance(fn, FunctionType) and bool(primitives(fn))  # type: ignore[operator]
 
-    exchanged = Exchanged([(f, name_of(f))], is_wanted, dispatching)
+    exchanged = _reach().Exchanged([(f, name_of(f))], is_wanted, dispatching)
     for key, fn in wanted.items() if wanted is not None else ():
         if key not in exchanged.found:
             raise ValueError(f"{user_site()}: {name_of(f)} does not reach {name_of(fn)}, which is to be a primitive")

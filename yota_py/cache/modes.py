@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import optree
 
+from ..base.containers import NUMBERS
 from ..base.settings import config
 from ..base.unwinding import state, unwinding
 from ..capture import kinds
 from ..capture.computing import are_plain, computing, failures_of
 from ..capture.guards import Guards
-from ..capture.parameters import are_given
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
@@ -194,8 +195,10 @@ class Gradient:
         ``ObjectsGivenError`` if there are objects that hold numbers or arrays."""
         argnums = counted(self.argnums, len(call.args))
         wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
-        if are_given(call.f, call.args, wanted):
-            raise ObjectsGivenError
+        if not NUMBERS.issuperset(map(type, call.leaves)):
+            parameters = import_module("..capture.parameters", __package__)  # few calls need them
+            if parameters.are_given(call.f, call.args, wanted):
+                raise ObjectsGivenError
         return argnums, wanted
 
     def interpret(self, call: Request) -> Any:
