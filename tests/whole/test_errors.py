@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
 from numpy.testing import assert_array_equal
 from registered import own_rules
 
@@ -21,10 +22,8 @@ X = np.arange(3.0)
 HERE = r"^test_errors.py:\d+: "
 
 
-@primitive
 def without_rule(x: Any) -> Any:
-    """Has no rule."""
-    return x * 2
+    return scipy.special.mathieu_a(x, 0.5)
 
 
 @primitive
@@ -173,7 +172,7 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "no rule": (
         errors.MissingRuleError,
         lambda: grad(lambda x: without_rule(x), 2.0),
-        ["without_rule", "rrule", "nondiff", "rewrite"],
+        ["scipy.special.mathieu_a", "rrule", "nondiff", "rewrite"],
     ),
     "no rule for NumPy's": (
         errors.MissingRuleError,
@@ -268,7 +267,7 @@ def test_the_line_is_that_of_the_operation() -> None:
         y = x * 2
         return helper(y)
 
-    line = helper.__code__.co_firstlineno + 2
+    line = without_rule.__code__.co_firstlineno + 1
     assert message(errors.MissingRuleError, lambda: grad(f, 2.0)).startswith(f"test_errors.py:{line}: ")
     assert message(errors.MissingRuleError, lambda: gradtape(f, 2.0)).startswith(f"test_errors.py:{line}: ")
 
@@ -391,8 +390,7 @@ def test_nondiff_and_rrule_are_ways_out() -> None:
     def cube(x: Any) -> Any:
         return x * x * x
 
-    with pytest.raises(errors.MissingRuleError):
-        grad(lambda x: steps(x) * x + cube(x), 2.5)
+    assert grad(lambda x: steps(x) * x + cube(x), 2.5)[1][0] == 2.0 + 3 * 2.5**2  # those of their bodies
     nondiff(steps)
     rrule(cube)(lambda x: (cube(x), lambda dy: (dy * 3 * x * x,)))
     for x in (2.5, 3.5, 0.5, -1.5):

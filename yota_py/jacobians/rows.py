@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -18,6 +17,7 @@ from ..loops.batching import one_by_one
 from ..passes.lower import lower
 from ..registry.constants import as_constants
 from ..registry.registry import primitive_of
+from ..registry.writes import setitem
 from ..reverse.sparsity import DenseError, groups_of, pattern_of
 from ..tape.operations import Call, Operation, Variable
 from ..tape.recorder import Recorder
@@ -109,11 +109,9 @@ class Compressed:
 
     def filled(self) -> Any:
         """The whole matrix."""
-        count = len(self.columns)
-        at = np.full(math.prod(self.shape), count)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
-        at[rows * self.shape[1] + self.columns] = np.arange(count)
-        return np.concatenate([self.data, as_constants(np.zeros(1, self.data.dtype))])[as_constants(at)]
+        places = as_constants(rows), as_constants(self.columns)
+        return setitem(as_constants(np.zeros(self.shape, self.data.dtype)), places, self.data)
 
 
 def compressed(
