@@ -274,7 +274,7 @@ def test_errors_that_compiled_routines_swallow_or_replace(name: str, how: str, t
         sys.settrace(before)
 
 
-@pytest.mark.parametrize("name", ["json.dumps", "timedelta", "a tensor"])
+@pytest.mark.parametrize("name", [name for name in ("json.dumps", "timedelta", "a tensor") if name in FED])
 @pytest.mark.parametrize("tracing", [printed, unfollowing])
 def test_exceptions_of_libraries_are_heard_of_under_a_debugger(name: str, tracing: Any) -> None:
     f, before = _caught(FED[name], "handled"), sys.gettrace()

@@ -59,7 +59,8 @@ def keys_of(value: Any) -> Sequence[Any]:
         return range(len(items_of(value) or ()))
     if isinstance(value, dict):
         return list(value if type(value) is dict else base_of(type(value)).__iter__(value))  # type: ignore[attr-defined]
-    return _fields(value) if type(value) in _dataclasses else range(len(items_of(value) or ()))
+    count = len(items_of(value) or ())  # and whoever is asked knows a dataclass from now on
+    return _fields(value) if type(value) in _dataclasses else range(count)
 
 
 def item(value: Any, key: Any) -> Any:
