@@ -22,7 +22,7 @@ from .cache.storing import compile_any, with_effects
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
-from .reverse.differentiable import counted, heed_habits, needed_for, out_of_range, positions, require_active
+from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
 from .reverse.results import collect, result_types, settle
 from .reverse.seeds import seed_leaves, with_floats
 from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrules
@@ -61,8 +61,9 @@ def _compile_call(cache: FunctionCache, call: Request) -> None:
         compile_any(cache, call)
     except ObjectsGivenError:
         cache.objects = True
-        _, placed, mode, full = _given(call.f, cache.mode, call.args)
-        compile_any(cache_for(placed, mode), Request(placed, full, call.kwargs, call.seed))
+        assert isinstance(cache.mode, Gradient)
+        _, inner, placed = _given(cache.mode, call)
+        compile_any(cache_for(placed.f, inner), placed)
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -104,12 +105,12 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
         cache = _known(id(getattr(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
-        if cache.objects and _parameters().are_given(f, args, range(len(args))):
-            return _with_objects(f, _GRAD, args, kwargs, seed)  # type: ignore[no-any-return]
+        if cache.objects and _GRAD.are_given(f, args, args):
+            return _with_objects(cache, _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
         call = partial(with_effects, cache) if cache.stores else cache
         return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
     except ObjectsGivenError:
-        return _first_with_objects(f, _GRAD, _cache_of(f), args, kwargs, seed)  # type: ignore[no-any-return]
+        return _with_objects(_cache_of(f), _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
     except BaseException as error:
         fold(error)
         raise
@@ -156,12 +157,12 @@ def value_and_grad(
                 raise out_of_range(f, argnums, len(args))
             if state.traces:
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
-            if cache.objects and _parameters().are_given(f, args, range(len(args))):
-                return _with_objects(f, mode, args, kwargs)  # type: ignore[no-any-return]
+            if cache.objects and mode.are_given(f, args, args):
+                return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
             call = partial(with_effects, cache) if cache.stores else cache
             return call(f, args, kwargs, None)  # type: ignore[no-any-return]
         except ObjectsGivenError:
-            return _first_with_objects(f, mode, cache, args, kwargs)  # type: ignore[no-any-return]
+            return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
         except BaseException as error:
             fold(error)
             raise
@@ -179,40 +180,32 @@ def _reach() -> Any:
 
 
 @folded
-def _first_with_objects(
-    f: Callable[..., Any], mode: Gradient, cache: FunctionCache, args: tuple[Any, ...], kwargs: dict[str, Any],
+def _with_objects(
+    known: FunctionCache, mode: Gradient, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
     seed: Any = None,
 ) -> Any:  # fmt: skip
-    """``_with_objects``, of which the cache knows from now on."""
-    cache.objects = True
-    return _with_objects(f, mode, args, kwargs, seed)
-
-
-def _with_objects(
-    f: Callable[..., Any], mode: Gradient, args: tuple[Any, ...], kwargs: dict[str, Any], seed: Any = None
-) -> Any:
-    """Value and gradients where objects and functions are among the arguments: theirs are mirrors of them."""
-    argnums, (top, placed, inner, full) = counted(mode.argnums, len(args)), _given(f, mode, args)
-    call = Request(placed, full, kwargs, seed)
+    """Value and gradients where objects and functions are among the arguments: theirs are mirrors of them. The
+    function's cache knows of it from now on."""
+    known.objects = True
+    top, inner, call = _given(mode, Request(f, args, kwargs, seed))
     if state.traces:
         value, (gradients, *found) = inner.interpret(call)
     else:
-        cache = cache_for(placed, inner)
+        cache = cache_for(call.f, inner)
         value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
     pairs = zip(top.below, found, strict=True)
     complete = [_parameters().with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in pairs]
-    return value, complete[0] if isinstance(argnums, int) else (*complete,)
+    return value, complete[0] if isinstance(mode.argnums, int) else (*complete,)
 
 
-def _given(f: Callable[..., Any], mode: Any, args: tuple[Any, ...]) -> tuple[Any, Any, Gradient, tuple[Any, ...]]:
-    """What the wanted arguments hold; the function of that and the arguments, what is wanted of it, and what it is
-    given."""
-    argnums = counted(mode.argnums, len(args))
-    wanted = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
-    given = _parameters().Given(f, wanted)
-    top, values = given.read(args)
+def _given(mode: Gradient, call: Request) -> tuple[Any, Gradient, Request]:
+    """What the wanted arguments hold; what is wanted of the function of that and of the arguments, and its call."""
+    _, wanted = mode.wanted(len(call.args))
+    given = _parameters().Given(call.f, wanted)
+    top, values = given.read(call.args)
     inner = Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
-    return top, _parameters().with_parameters(f, given), inner, (values, *args)
+    placed = _parameters().with_parameters(call.f, given)
+    return top, inner, Request(placed, (values, *call.args), call.kwargs, call.seed)
 
 
 def _in_parameters(

@@ -185,21 +185,29 @@ class Gradient:
         """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
         if self.argnums is None:
             heed_habits(call.f, call.args, call.kwargs, "grad")
-        argnums, wanted = self.wanted(call)
+        argnums, wanted = self._settled(call)
         source, captures = record_watched(call.f, call.args, call.kwargs, wanted.__contains__, inputs)
         require_active(source.tape, call.f, call.args, call.kwargs, argnums)
         return source, captures
 
-    def wanted(self, call: Request) -> tuple[int | tuple[int, ...] | None, Sequence[int]]:
-        """The positions of arguments in which derivatives are wanted, and a sequence of them; raises
-        ``ObjectsGivenError`` if there are objects that hold numbers or arrays."""
-        argnums = counted(self.argnums, len(call.args))
-        wanted = range(len(call.args)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
-        if not NUMBERS.issuperset(map(type, call.leaves)):
-            parameters = import_module("..capture.parameters", __package__)  # few calls need them
-            if parameters.are_given(call.f, call.args, wanted):
-                raise ObjectsGivenError
-        return argnums, wanted
+    def wanted(self, count: int) -> tuple[int | tuple[int, ...] | None, Sequence[int]]:
+        """The positions, among so many arguments, in which derivatives are wanted, as they were said and in a
+        sequence."""
+        argnums = counted(self.argnums, count)
+        return argnums, range(count) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+
+    def are_given(self, f: Any, args: tuple[Any, ...], leaves: Sequence[Any]) -> bool:
+        """Whether there are objects or functions that hold numbers or arrays, where derivatives are wanted."""
+        if NUMBERS.issuperset(map(type, leaves)):
+            return False
+        parameters = import_module("..capture.parameters", __package__)  # few calls need them
+        return parameters.are_given(f, args, self.wanted(len(args))[1])  # type: ignore[no-any-return]
+
+    def _settled(self, call: Request) -> tuple[int | tuple[int, ...] | None, Sequence[int]]:
+        """``wanted``; raises ``ObjectsGivenError`` where the call is to be made in another way."""
+        if self.are_given(call.f, call.args, call.leaves):
+            raise ObjectsGivenError
+        return self.wanted(len(call.args))
 
     def interpret(self, call: Request) -> Any:
         """Value and gradients, computed by NumPy while the function runs, or while it is traced afresh."""
@@ -217,7 +225,7 @@ class Gradient:
         failures = failures_of(f.__code__)
         if len(failures) >= MAX_FAILURES:
             return None
-        argnums, _ = self.wanted(call)
+        argnums, _ = self._settled(call)
         found: tuple[Any, int] | None = eagerly(known.called or f, args, kwargs, argnums, adds=known.adds)
         failures += [] if found is not None else ["it needed a trace"]
         return found
