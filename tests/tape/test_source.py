@@ -100,6 +100,17 @@ def test_keywords_and_branches() -> None:
         again(-2.0, k=5.0)
 
 
+def test_names_that_the_text_uses_itself() -> None:
+    def f(np: Any, v2: Any, v1: Any, *rest: Any, float: Any = 3.0) -> Any:
+        return np * v2 - v1 * rest[0] + float
+
+    for again in (function_of(trace(f, 1.0, 2.0, 3.0, 4.0)), function_of(trace(lambda x1, *x: x1 - x[0], 1.0, 5.0))):
+        args = (1.0, 2.0, 3.0, 4.0)[: again.__code__.co_argcount]
+        assert again(*args) == (f(*args) if len(args) == 4 else -1.0)
+    with pytest.raises(ValueError, match="its keyword float is a name that the text uses otherwise"):
+        trace(f, 1.0, 2.0, 3.0, 4.0, float=2.0).to_source()
+
+
 def test_functions_without_a_name() -> None:
     tape = trace(lambda x: np.sin(x), X).replace({np.sin: lambda x: np.cos(x)})
     with pytest.raises(ValueError, match="<lambda> cannot be written as text, as it has no name in a module"):

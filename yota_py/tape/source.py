@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import operator
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -39,13 +40,14 @@ class _Writer:
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._imports = {"import numpy as np"}
+        self._prefix = "v"  # of variables
 
     def text(self) -> str:
         """The whole module."""
         name = self._tape.name if self._tape.name.isidentifier() and not keyword.iskeyword(self._tape.name) else "f"
         parameters, taken = self._parameters()
-        lines = [*taken, *(line for x, op in self._tape for line in self._line(x, op, "v"))]
-        results, spec = [_Name(self._value(z, "v")) for z in self._tape.results], self._tape.out_spec
+        lines = [*taken, *(line for x, op in self._tape for line in self._line(x, op, self._prefix))]
+        results, spec = [_Name(self._value(z, self._prefix)) for z in self._tape.results], self._tape.out_spec
         tree = (*results,) if spec is None else optree.tree_unflatten(spec, results)
         self._import_classes(spec)
         body = [*lines, f"return {tree!r}"]
@@ -62,25 +64,41 @@ class _Writer:
 
     def _parameters(self) -> tuple[list[str], list[str]]:
         """Those of the function, and the lines that take inputs out of them."""
-        inputs, spec = [op for _, op in self._tape if isinstance(op, Input)], self._tape.in_spec
-        if spec is None:
-            names = [f"x{i}" for i in range(len(inputs))]
-            return names, [f"v{x.id} = {name}" for x, name in zip(self._tape.inputs, names, strict=True)]
-        called = dict(zip(self._tape.inputs, (op.name.partition("[")[0] for op in inputs), strict=True))
-        paths, parameters, taken = spec.accessors(), dict[Any, str](), list[str]()
-        for path, leaf in zip(paths, self._tape.leaves, strict=True):
-            kind, key = path[0].entry, path[1].entry
-            given = called.get(leaf, "") if isinstance(leaf, Variable) else ""
-            name = str(key) if kind else given if given.isidentifier() and given != "args" else f"x{key}"
-            first = parameters.setdefault((kind, key), name)
+        tape, inputs = self._tape, self._tape.inputs
+        seeds = inputs[sum(isinstance(x, Variable) for x in tape.leaves) :] if tape.in_spec is not None else inputs
+        named = ["seed" if len(seeds) == 1 else f"seed{i}" for i in range(len(seeds))]
+        said, sources = dict[Any, str](), dict[Variable, tuple[str, str]]()  # parameters, and where in them inputs are
+        for path, leaf in zip(() if tape.in_spec is None else tape.in_spec.accessors(), tape.leaves, strict=True):
+            key = path[0].entry, path[1].entry
+            if key not in said:
+                said[key] = self._own_name(key, leaf, {*said.values(), *named})
             if isinstance(leaf, Variable):
-                taken.append(f"v{leaf.id} = {path[2:].codify(first)}")
-        seeds = self._tape.inputs[len([x for x in self._tape.leaves if isinstance(x, Variable)]) :]
-        taken += [f"v{x.id} = seed{'' if len(seeds) == 1 else i}" for i, x in enumerate(seeds)]
-        by_position = [name for (kind, _), name in parameters.items() if not kind]
-        named = [name for (kind, _), name in parameters.items() if kind]
-        named += [f"seed{'' if len(seeds) == 1 else i}" for i in range(len(seeds))]
-        return [*by_position, *(["*", *named] if named else [])], taken
+                sources[leaf] = said[key], path[2:].codify("")
+        while any(re.fullmatch(rf"{self._prefix}\d.*", name) for name in said.values()):
+            self._prefix = f"_{self._prefix}"
+        sources |= {x: (name, "") for x, name in zip(seeds, named, strict=True)}
+        taken = [f"{self._prefix}{x.id} = {name}{rest}" for x, (name, rest) in sources.items()]
+        positional = [name for (kind, _), name in said.items() if not kind]
+        keywords = [name for (kind, _), name in said.items() if kind] + named
+        return [*positional, *(["*", *keywords] if keywords else [])], taken
+
+    def _own_name(self, key: tuple[int, Any], leaf: Any, taken: set[str]) -> str:
+        """The name of a parameter, which hides none that the text uses; raises ``ValueError`` if it has to."""
+        is_keyword, entry = key
+        if is_keyword:
+            if entry in taken or self._is_used(entry):
+                raise ValueError(f"{self._tape.name}: its keyword {entry} is a name that the text uses otherwise")
+            return str(entry)
+        op = self._tape[leaf] if isinstance(leaf, Variable) else None
+        name = op.name.partition("[")[0] if isinstance(op, Input) else ""
+        name = name if name.isidentifier() and name != "args" else f"x{entry}"
+        while name in taken or self._is_used(name):
+            name += "_"
+        return name
+
+    def _is_used(self, name: str) -> bool:
+        modules = {place.partition(".")[0] for place in _PLACES}
+        return name in ("np", "rrule", *modules) or hasattr(builtins, name) or keyword.iskeyword(name)
 
     def _line(self, x: Variable, op: Operation, prefix: str) -> Iterator[str]:
         """The lines of an operation; inputs have theirs already."""
@@ -148,7 +166,7 @@ class _Writer:
             yield f"    {inside}n += 1"
         yield f"{name} = ({', '.join([*carries, *stacks, *count])},)"
 
-    def _function(self, fn: Any, prefix: str = "v") -> str:
+    def _function(self, fn: Any, prefix: str = "") -> str:
         """The expression of a function."""
         if isinstance(fn, Variable):
             return f"{prefix}{fn.id}"
