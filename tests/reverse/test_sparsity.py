@@ -189,13 +189,32 @@ def test_other_branches_have_other_patterns(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_allclose(sparse(sign * x).toarray(), want)
 
 
+@pytest.mark.usefixtures("every_policy")
+@pytest.mark.parametrize("f", [
+    lambda x: x[:0] * 2.0, lambda x: x * 2.0, lambda x: np.concatenate([x[:0], x]),
+    lambda x: np.zeros(3) + np.sum(x) * 0.0,
+    lambda x: np.sum(x.reshape(0, -1) if x.size == 0 else x.reshape(2, -1), axis=0),
+])  # fmt: skip
+def test_nothing(f: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for x in (np.arange(4.0), np.zeros(0)):
+        try:
+            want = plainly(monkeypatch, f, x)
+        except ValueError:  # NumPy refuses the function itself
+            with pytest.raises(ValueError):
+                f(x)
+            continue
+        for _ in range(2):
+            assert jacobian(f, sparsity="auto")(x).shape == want.shape
+            np.testing.assert_array_equal(jacobian(f, sparsity="auto")(x).toarray(), want)
+
+
 def test_in_other_transforms() -> None:
     x = np.linspace(0.1, 1.0, N)
     step = jit(lambda x: np.sum(jacobian(FUNCTIONS["neighbours"])(x) ** 2))
     slope = gradient(lambda x: np.sum(jacobian(FUNCTIONS["neighbours"])(x) ** 2))
 
     def by_hand(x: Any) -> Any:
-        return np.sum(x[:-1] ** 2) * 0 + np.sum((x[:-1] - 1 / np.cosh(x[1:]) ** 2) ** 2) + np.sum(x[1:] ** 2)
+        return np.sum((x[:-1] - 1 / np.cosh(x[1:]) ** 2) ** 2) + np.sum(x[1:] ** 2)
 
     for k in range(3):
         np.testing.assert_allclose(step(x + k), by_hand(x + k))

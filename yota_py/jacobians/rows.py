@@ -130,16 +130,16 @@ def compressed(
     pattern.sort_indices()
     rows, columns = np.repeat(np.arange(m), np.diff(pattern.indptr)), pattern.indices.astype(np.intp)
     by_rows = groups_of(pattern, max(1, m // FEW))
-    count = max(1, n // FEW) if by_rows is None else int(by_rows.max(initial=0))  # fewer
+    count = max(1, n // FEW) if by_rows is None else _count(by_rows) - 1  # fewer
     by_columns = groups_of(pattern.T.tocsr(), count) if count else None
     if by_columns is not None:
         along = partial(pushed_by, forwards(y, back), 1, 0)
         (found,) = stacked(along, _sums(by_columns, x), column_of(f, places, 0), given, others)
-        data = np.reshape(found, (-1, m))[as_constants(by_columns[columns]), as_constants(rows)]
+        data = np.reshape(found, (_count(by_columns), m))[as_constants(by_columns[columns]), as_constants(rows)]
     elif by_rows is not None:
         pulled = partial(pulled_by, back, out, out_spec, 0)
         (found,) = stacked(pulled, _sums(by_rows, z), row_of(f, places, 0), given, others)
-        data = np.reshape(found, (-1, n))[as_constants(by_rows[rows]), as_constants(columns)]
+        data = np.reshape(found, (_count(by_rows), n))[as_constants(by_rows[rows]), as_constants(columns)]
     else:
         return None
     return Compressed(data, columns, pattern.indptr.astype(np.intp), shape)
@@ -161,10 +161,15 @@ def _is_composed(op: Operation) -> bool:
     return entry is not None and entry.kernel is None and entry.lowering is not None
 
 
+def _count(groups: np.ndarray) -> int:
+    """How many groups there are; of nothing, one."""
+    return int(groups.max(initial=0)) + 1
+
+
 def _sums(groups: np.ndarray, like: Any) -> Any:
     """For each group, ones in the places of its elements."""
     t = typeof(like)
     assert isinstance(t, ArrayType)
-    seeds = np.zeros((int(groups.max(initial=0)) + 1, t.size), t.dtype)
+    seeds = np.zeros((_count(groups), t.size), t.dtype)
     seeds[groups, np.arange(t.size)] = 1
-    return as_constants(np.reshape(seeds, (-1, *t.shape)))
+    return as_constants(np.reshape(seeds, (len(seeds), *t.shape)))

@@ -161,27 +161,29 @@ class _Patterns:
 
     def _reduce(self, op: Call, t: ArrayType) -> Matrix | None:
         x, shape = op.args[0], self._shape(op.args[0])
-        if not isinstance(x, Variable) or x not in self._known:
-            return None
         axis = op.kwargs.get("axis", op.args[1] if len(op.args) > 1 else None)
         axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        reduced = {k % len(shape) for k in axes} if shape else set()
-        kept = tuple(1 if k in reduced else n for k, n in enumerate(shape))
-        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), shape).ravel()
-        found = self._places(groups, np.arange(len(groups)), (math.prod(kept), len(groups))) @ self._known[x]
-        self._checked(found.nnz)
+        found, _ = self._gathered(x, axes)
         return found if found.shape[0] == t.size else None
 
     def _scan(self, op: Call, t: ArrayType) -> Matrix | None:
-        x, shape = op.args[0], self._shape(op.args[0])
+        x = op.args[0]
         axis = op.kwargs.get("axis", op.args[1] if len(op.args) > 1 else None)
-        if not isinstance(x, Variable) or axis is None or self._shape(x) != t.shape:
+        if axis is None or self._shape(x) != t.shape:
             return None
-        kept = tuple(1 if k == axis % len(shape) else n for k, n in enumerate(shape))
-        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), shape).ravel()
-        rows = self._places(groups, np.arange(len(groups)), (math.prod(kept), len(groups))) @ self._known[x]
+        rows, groups = self._gathered(x, (axis,))
         self._checked(int(rows.getnnz(axis=1).max(initial=0)) * t.size)
         return rows[groups]
+
+    def _gathered(self, x: Variable, axes: Sequence[int]) -> tuple[Matrix, np.ndarray]:
+        """The rows of what is the same but for these axes, together; and to which of them each element belongs."""
+        shape = self._shape(x)
+        along = {k % len(shape) for k in axes} if shape else set()
+        kept = tuple(1 if k in along else n for k, n in enumerate(shape))
+        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), shape).ravel()
+        found = self._places(groups, np.arange(len(groups)), (math.prod(kept), len(groups))) @ self._known[x]
+        self._checked(found.nnz)
+        return found, groups
 
     def _concatenate(self, op: Call, t: ArrayType) -> Matrix | None:
         parts, start, numbers = op.args[0], 0, list[np.ndarray]()
@@ -191,13 +193,13 @@ class _Patterns:
         rows = [self._matrix(x, k.size) for x, k in zip(parts, numbers, strict=True)]
         return self._sparse.vstack(rows, format="csr")[self._moved(op, {0: numbers})]
 
-    def _zeros_of(self, x: Any) -> np.ndarray | None:
+    def _others_than_zero(self, x: Any) -> np.ndarray | None:
         """Where a matrix that no derivative flows through differs from zero; ``None`` if it may anywhere. Of one that
         is read from elsewhere, that becomes a decision."""
         value = self._source[x] if isinstance(x, Variable) else x
-        if x in self._known if isinstance(x, Variable) else not isinstance(value, np.ndarray):
+        if (isinstance(x, Variable) and x in self._known) or np.size(value) > COMPARED:
             return None
-        return np.asarray(decided(np.not_equal(value, 0))) if np.size(value) <= COMPARED else None
+        return np.asarray(decided(np.not_equal(value, 0)))
 
     def _product(self, op: Call, t: ArrayType) -> Matrix | None:
         a, b = op.args[:2]
@@ -209,16 +211,15 @@ class _Patterns:
         for x, other, is_left in ((a, b, True), (b, a, False)):
             if not (isinstance(x, Variable) and x in self._known):
                 continue
-            of = self._zeros_of(other)
-            plain = of is not None
+            of = self._others_than_zero(other)
             if is_left:
                 parts = of.reshape(k, j).T if of is not None else np.ones((1, k), bool)
                 rows = sparse.kron(sparse.identity(i, dtype=bool), parts, format="csr") @ self._known[x]
-                rows = rows if plain else rows[np.repeat(np.arange(i), j)]  # those of all columns are the same
+                rows = rows if of is not None else rows[np.repeat(np.arange(i), j)]  # those of all columns are the same
             else:
                 parts = of.reshape(i, k) if of is not None else np.ones((1, k), bool)
                 rows = sparse.kron(parts, sparse.identity(j, dtype=bool), format="csr") @ self._known[x]
-                rows = rows if plain else rows[np.tile(np.arange(j), i)]
+                rows = rows if of is not None else rows[np.tile(np.arange(j), i)]
             total = rows if total is None else total + rows
             self._checked(total.nnz)
         return total
@@ -229,8 +230,6 @@ _OF_KERNELS: dict[type, Callable[[_Patterns, Call, ArrayType], Matrix | None]] =
     Assign: _Patterns._assign, Reduce: _Patterns._reduce, Scan: _Patterns._scan, Product: _Patterns._product,
     Concatenate: _Patterns._concatenate,
 }  # fmt: skip
-
-
 _LOOKED_AT: dict[type, tuple[int, ...]] = {
     View: (0,), Index: (0,), Unindex: (0,), Assign: (0, 2), Reduce: (0,), Scan: (0,), Product: (0, 1),
 }  # fmt: skip
