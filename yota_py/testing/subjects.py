@@ -25,6 +25,8 @@ from .finite import close, copied, describe, equal, figure, kind_of, leaves_of
 
 Leaves = Sequence[Any]
 
+CALLS = 5  # of a pullback, one of which gives again what the first gave
+
 
 @dataclass(slots=True)
 class Checked:
@@ -65,15 +67,16 @@ class Checked:
                 self.fail(f"{what} differs from NumPy's", ("expected", y), ("got", x))
 
     def check_repeatable(self, dy: Any, given: Any, dxs: Any, pullback: Callable[[Any], Any]) -> None:
-        """The cotangent was not written into, and the pullback gives the same when called again, up to the last bits:
-        how libraries round may depend on where arrays lie in memory."""
+        """The cotangent was not written into, and the pullback gives the same when called again. How libraries round
+        may depend on where arrays lie in memory, so that one of some calls is to give the very same."""
         if not all(map(equal, flatten(given)[0], flatten(dy)[0])):
             self.fail("the pullback has written into its cotangent", ("before", dy), ("after", given))
         first = copied(dxs)
-        dxs = pullback(given)
-        if not all(x is y or (x is not None and y is not None and close(x, y, 8))
-                   for x, y in zip(flatten(dxs)[0], flatten(first)[0], strict=True)):
-            self.fail("the pullback gives something else when called again", ("first", first), ("then", dxs))
+        for _ in range(CALLS):
+            dxs = pullback(given)
+            if all(map(equal, flatten(dxs)[0], flatten(first)[0])):
+                return
+        self.fail("the pullback gives something else when called again", ("first", first), ("then", dxs))
 
     def check_cotangents(self, dxs: Any) -> None:
         if not isinstance(dxs, tuple | list):
