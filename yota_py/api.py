@@ -333,11 +333,11 @@ def trace(
     def is_wanted(fn: Any) -> bool:
         return id(fn) in wanted if wanted is not None else isinstance(fn, FunctionType) and bool(primitives(fn))  # type: ignore[operator]
 
-    exchanged = _reach().Exchanged([(f, name_of(f))], is_wanted, dispatching)
+    replaced = _reach().Replaced([(f, name_of(f))], is_wanted, dispatching)
     for key, fn in wanted.items() if wanted is not None else ():
-        if key not in exchanged.found:
+        if key not in replaced.found:
             raise ValueError(f"{user_site()}: {name_of(f)} does not reach {name_of(fn)}, which is to be a primitive")
-    with exchanged:
+    with replaced:
         return roll(record_call(f, args, kwargs, derived=False, labels=True)).tape
 
 

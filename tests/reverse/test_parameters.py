@@ -720,6 +720,21 @@ def test_places_that_are_read_by_their_names():
         same(g(X), 2 * X)
 
 
+def test_objects_that_have_every_attribute():
+    class Anything:
+        def __init__(self) -> None:
+            self.w = np.array([1.0, 2.0])
+
+        def __getattr__(self, name: str) -> int:
+            return 0
+
+    obj = Anything()
+    for wrt, get in ((obj.w, lambda d: d), (obj, lambda d: d.w)):
+        g = gradient(lambda x: np.sum(obj.w * x), wrt=wrt)
+        for _ in range(2):
+            same(get(g(X)), X)
+
+
 def test_optimisers_want_containers():
     found = SimpleNamespace(w=X)
     for wrong in (lambda: optim.global_norm(found), lambda: optim.tree_map(np.negative, found)):

@@ -18,7 +18,7 @@ from ..base import locks
 from ..base.containers import LEAVES, is_proxy, items_of, with_items
 from ..base.dispatch import is_traced, mode_of
 from ..base.types import is_inexact
-from ..base.unwinding import Holding, Passing, state
+from ..base.unwinding import Holding, state
 from ..errors import MutationError, NotDifferentiableError
 from ..tape.operations import Constant, Variable, operands, user_site
 from ..tape.show import name_of
@@ -30,10 +30,11 @@ from .places import replace_in
 from .reach import (
     HIDDEN,
     Bound,
+    Exchanged,
     Node,
-    Part,
     Spot,
     Values,
+    another,
     is_function,
     is_object,
     items_by_key,
@@ -41,6 +42,7 @@ from .reach import (
     mirror,
     node_of,
     reach,
+    read_now,
     with_own_words,
 )
 
@@ -75,8 +77,7 @@ class Parameters:
                 _, spots, _ = self._found.setdefault(id(value), (value, [], words))
                 spots += [spot] if spot is not None else []
             if spot is not None and (isinstance(value, np.ndarray) or is_traced(value)):
-                k = sum(words == other.partition(" (")[0] for other in self.others) if words in self.others else 0
-                self.others[f"{words} ({k + 1})" if k else words] = spot
+                self.others[another(words, self.others)] = spot
 
     def _plan(self, wanted: Any) -> Any:
         """A part of ``wrt``: what was found, or the items of a container that stands nowhere, with their keys."""
@@ -137,7 +138,7 @@ class Parameters:
         if not groups:
             raise NotDifferentiableError(f"{user_site()}: wrt has no floating-point number or array")
         for words, spot in self.others.items():
-            group = groups.get(id(_read(spot)))
+            group = groups.get(id(read_now(spot)))
             if group is not None and words not in group[1] and (id(spot.holder), spot.key) not in places:
                 group[1].append(OTHER + words)
         values = {(*words,): value for value, words in groups.values()}
@@ -147,7 +148,7 @@ class Parameters:
     def _check_memory(self, values: Values) -> None:
         """Refuse arrays that look at one another's memory: what flows back to the other would be missed."""
         arrays = [(x, words[0]) for words, x in values.items() if isinstance(x, np.ndarray) and not is_traced(x)]
-        others = [(x, words) for words, spot in self.others.items() if isinstance(x := _read(spot), np.ndarray)]
+        others = [(x, words) for words, spot in self.others.items() if isinstance(x := read_now(spot), np.ndarray)]
         for i, (x, words) in enumerate(arrays):
             for y, told in (*arrays[i + 1 :], *others):
                 if y is not x and not is_traced(y) and overlap(x, y):
@@ -165,13 +166,6 @@ class Fresh:
 
     like: Any
     items: dict[Any, Any]
-
-
-def _read(spot: Spot) -> Any:
-    try:
-        return spot.read()
-    except (LookupError, AttributeError, ValueError):  # nothing is there any more
-        return None
 
 
 class Given(Parameters):
@@ -223,39 +217,27 @@ def _may_hold(x: Any) -> bool:
     return not (type(x) in LEAVES or is_proxy(x) or isinstance(x, (np.ndarray, *IMMUTABLE)) or is_traced(x))
 
 
-class Standing(Passing):
+class Standing(Exchanged):
     """The block in which values stand in the places of what is wanted: of a node, and ``others`` of the same arrays."""
 
     def __init__(self, top: Node, values: Values, others: Mapping[str, Spot]) -> None:
+        super().__init__()
         self._top, self._new = top, {words: value for group, value in values.items() for words in group}
         self._values, self._others = values, others
-        self._put: list[tuple[Any, Any, Any]] = []  # places, with what stood and what stands there
-        self._stood: dict[int, Any] = {}  # by the identities of what stands there now, in lists and the like
-        self._holders: dict[int, Any] = {}
 
     def begin(self) -> None:
         standing.update({id(value): value for value in self._values.values()})
         self._stand(self._top, {})
         for words, value in self._new.items():
             if words.startswith(OTHER):
-                self._write(self._others[words.removeprefix(OTHER)], value)
+                self.put(self._others[words.removeprefix(OTHER)], value)
 
     def _stand(self, node: Node, seen: dict[int, Node]) -> None:
         """Put the values into a node's places."""
         new = self._placed(node, seen)
         if new is not node.value:
             for spot in node.spots:
-                self._write(spot, new)
-
-    def _write(self, spot: Any, new: Any) -> None:
-        holder = spot
-        while isinstance(holder, Part):
-            holder = holder.holder
-        old = holder.read()
-        spot.write(new)
-        self._put.append((holder, old, now := holder.read()))
-        if not isinstance(holder, Bound):
-            self._holders[id(holder.holder)], self._stood[id(now)] = holder.holder, old
+                self.put(spot, new)
 
     def _placed(self, node: Node, seen: dict[int, Node]) -> Any:
         """What is to stand in the place of a node, in which the values stand then."""
@@ -271,11 +253,11 @@ class Standing(Passing):
         return node.value
 
     def end(self) -> None:
-        for spot, old, new in reversed(self._put):
-            if _read(spot) is new:  # and not what the function has put there
-                spot.write(old)
-        for holder in self._holders.values():  # in which it may have moved things
-            replace_in(holder, lambda x: self._stood.get(id(x), x))
+        super().end()
+        stood = {id(new): old for _, old, new in self._put}
+        holders = {id(place.holder): place.holder for place, _, _ in self._put if not isinstance(place, Bound)}
+        for holder in holders.values():  # in which the function may have moved things
+            replace_in(holder, lambda x: stood.get(id(x), x))
         for value in self._values.values():
             standing.pop(id(value), None)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from gc import get_referents
+from itertools import count
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -65,7 +66,6 @@ Spot: TypeAlias = Item | Attribute | Part | Bound
 MANY = 20  # numbers of Python's in a list, tuple or dict: more are data, and no parameters
 Values: TypeAlias = dict[tuple[str, ...], Any]  # by the words of all leaves that they are
 
-
 HIDDEN = "in "  # before the words for what stands in something that is not followed
 
 
@@ -105,7 +105,7 @@ def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, 
         yield from ((fn, None, words) for fn in (value.fget, value.fset) if fn is not None)
     elif isinstance(value, staticmethod | classmethod | functools.cached_property):
         yield getattr(value, "__func__", None) or value.func, None, words  # type: ignore[union-attr]
-    elif hasattr(value, "__wrapped__"):  # what has been made of a function
+    elif "__wrapped__" in getattr(value, "__dict__", ()):  # what has been made of a function
         yield value.__wrapped__, None, words
     elif is_object(value):
         yield from _attributes(value, held_by(value), words)
@@ -124,10 +124,7 @@ def _of_function(fn: FunctionType, words: str) -> Iterator[tuple[Any, Spot | Non
     yield from ((x, Attribute(fn, name), f"{words}.{name}") for name, x in fn.__dict__.items())
     if is_library_code(fn.__code__, fn.__globals__):
         return
-    yield from ((value, place, name) for name, value, place in cells_of(fn))
-    for name in ("__defaults__", "__kwdefaults__"):
-        if (defaults := getattr(fn, name)) is not None:
-            yield defaults, Attribute(fn, name), f"{fn.__name__}.{name}"
+    yield from ((value, place, name) for name, value, place in (*cells_of(fn), *defaults_of(fn)))
     codes = [*nested(fn.__code__)]
     names = {name for code in codes for name in (*names_of(code).globals, *names_of(code).stored_globals)}
     for name in sorted(names & fn.__globals__.keys()):
@@ -152,27 +149,56 @@ def cells_of(fn: FunctionType) -> list[tuple[str, Any, Spot]]:
 
 
 class Exchanged(Passing):
-    """The block in which others stand in the places of functions: as ``new_of`` them, that it is given each once."""
+    """The block in which other values stand in some places: those that are ``put`` there when it begins."""
+
+    def __init__(self) -> None:
+        self._put: list[tuple[Any, Any, Any]] = []  # places, with what stood and what stands there
+
+    def put(self, spot: Any, new: Any) -> None:
+        """Let a value stand in a place."""
+        place = spot
+        while isinstance(place, Part):  # the tuple is another one then
+            place = place.holder
+        old = place.read()
+        spot.write(new)
+        self._put.append((place, old, place.read()))
+
+    def end(self) -> None:
+        for place, old, new in reversed(self._put):
+            if read_now(place) is new:  # and not what somebody else has put there
+                place.write(old)
+
+
+class Replaced(Exchanged):
+    """The block in which others stand in the places of functions: ``new_of`` them, which is asked for each once."""
 
     def __init__(
         self, start: Sequence[tuple[Any, str]], is_wanted: Callable[[Any], bool], new_of: Callable[[Any], Any]
     ) -> None:
-        self.found: dict[int, tuple[Any, Any]] = {}  # by identity, what was exchanged and what for
-        self._places: list[tuple[Any, Any, Any]] = []
+        super().__init__()
+        self.found: dict[int, tuple[Any, Any]] = {}  # by identity, what is replaced and by what
+        self._places: list[tuple[Any, Any]] = []
         for value, spot, _ in reach(start):
             if spot is not None and (id(value) in self.found or is_wanted(value)):
                 _, new = self.found.setdefault(id(value), (value, new_of(value)))
-                self._places.append((spot, value, new))
+                self._places.append((spot, new))
 
     def begin(self) -> None:
-        for spot, _, new in self._places:
-            spot.write(new)
+        for spot, new in self._places:
+            self.put(spot, new)
 
-    def end(self) -> None:
-        for spot, old, new in reversed(self._places):
-            with suppress(LookupError, AttributeError, ValueError):  # nothing is there any more
-                if spot.read() is new:
-                    spot.write(old)
+
+def read_now(spot: Spot) -> Any:
+    """What stands in a place; ``None`` if there is nothing any more."""
+    try:
+        return spot.read()
+    except (LookupError, AttributeError, ValueError):
+        return None
+
+
+def another(words: str, given: Container[str]) -> str:
+    """These words, or with a number behind them if others have them already."""
+    return words if words not in given else next(w for k in count(2) if (w := f"{words} ({k})") not in given)
 
 
 def is_object(value: Any) -> bool:
@@ -267,10 +293,7 @@ def with_own_words(top: Node) -> Node:
     """The same, where no leaf has the words of another one."""
     given: set[str] = set()
     for leaf in leaves_of(top, {}):
-        words, k = leaf.words, 1
-        while leaf.words in given:
-            k += 1
-            leaf.words = f"{words} ({k})"
+        leaf.words = another(leaf.words, given)
         given.add(leaf.words)
     return top
 
