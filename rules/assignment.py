@@ -11,7 +11,7 @@ import numpy as np
 from yota_py.base.dispatch import find_traced
 from yota_py.base.types import is_basic, typeof
 from yota_py.registry.applied import apply_rule
-from yota_py.registry.kernels import Assign
+from yota_py.registry.kernels import Accumulate, Assign
 from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
@@ -53,7 +53,10 @@ def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
     """A choice between the old elements and the new, unless there are few new ones: then a copy is quicker."""
     if find_traced((index,)) is not None or not np.size(x):
         return NotImplemented
-    taken = np.empty(np.shape(x))[index]
+    empty = np.empty(np.shape(x))
+    taken = empty[index]
+    if is_basic(index) and _where(taken) == _where(empty):
+        return like(_fitted(value, taken.shape), x)
     if _FEW * taken.size < np.size(x):
         return NotImplemented
     if not is_basic(index) or np.ndim(value) == 0:
@@ -61,6 +64,11 @@ def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
     inside = np.zeros(np.shape(x), bool)
     inside[index] = True
     return like(np.where(inside, unindex(_fitted(value, taken.shape), index, np.shape(x)), x), x)
+
+
+def _where(array: np.ndarray) -> tuple[Any, ...]:
+    """Where an array lies, and how."""
+    return array.ctypes.data, array.shape, array.strides
 
 
 _FEW = 32  # a loop over many elements would choose anew among all of them for each
@@ -119,7 +127,7 @@ def _lowered_accumulated(ufunc: Any, x: Any, index: Any, *values: Any) -> Any:
     return ufunc(x, unindex(_fitted(value, taken), index, np.shape(x)))
 
 
-@rrule(accumulated, lowering=_lowered_accumulated, cases=lambda s: [
+@rrule(accumulated, kernel=Accumulate(), lowering=_lowered_accumulated, cases=lambda s: [
     case(np.add, s(4), np.array([0, 2, 2]), s(3)), case(np.subtract, s(4), np.array([1, 1]), s.number()),
     case(np.add, s(3, 4), (np.array([0, 0, 2]), np.array([1, 1, 3])), s(3)), case(np.add, s(3, 4), 1, s(4)),
     case(np.subtract, s(3, 4), (slice(None), np.array([1, 1])), s(3, 1)), case(np.add, s(3), s.mask(3), s.number()),

@@ -254,7 +254,7 @@ class _Audit:
 
     def _is_nobodys_fault(self) -> bool:
         """Whether rounding explains the differences, or other threads do."""
-        run, differences = self.variant.program.run, self.comparison.differences
+        run, differences = self.variant.program.apart, self.comparison.differences
         if explained(differences, run, self.variant.program.tape, self.inputs, self.rehearsal.outputs):
             return True
         return self.others and self._is_busy()

@@ -8,7 +8,7 @@ guards gave them. A gradient is a step that stores nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -74,10 +74,12 @@ class Effects:
         grown = (f"{of}, {method!r}, {value}" for of, method, value in self.grown)
         return f"({_listed(map(_listed, self.copies))}), ({_listed(stores)}), ({_listed(grown)})"
 
-    def performed(self, users: set[str]) -> Iterator[str]:
-        """Lines that do them; ``users`` are lists and dicts of classes that may have methods of their own."""
+    def performed(self, users: set[str], done: Collection[str]) -> Iterator[str]:
+        """Lines that do them, but for copies of what is in its place already; ``users`` are lists and dicts of classes
+        that may have methods of their own."""
         for target, value in self.copies:
-            yield f"copyto({target}, {value})"
+            if value not in done:
+                yield f"copyto({target}, {value})"
         for of, key, value, item in self.stores:
             if item and of not in users:
                 yield f"{of}[{key}] = {value}"
@@ -126,6 +128,10 @@ class Writer:
             return self.captures.captured.values[op.captured]
         return self._leaves[self._positions[var]]
 
+    def given(self) -> list[str]:
+        """What a program is given of what is known before it draws."""
+        return [*(f"x{i}" for i in self.structure.given), *(f"c{k}" for k in range(self.trace.captured))]
+
     def compiled(self, program: Program, result: str, effects: Effects = NOTHING, **names: Any) -> Compiled:
         """The entry of a program, of which this expression is the result; in it, ``names`` are known as well."""
         if self.structure.bare:
@@ -136,8 +142,7 @@ class Writer:
             before = ["leaves = leaves_of(args, kwargs, seed)", "if leaves is None: return MISFIT"]
             before.append(_unpacked("x", self.structure.spec.num_leaves, "leaves"))
         whole = {name for var, name in self.roots.items() if isinstance(self.trace[var], int)}
-        given = [*(f"x{i}" for i in self.structure.given), *(f"c{k}" for k in range(self.trace.captured))]
-        given = [f"int64({x})" if x in whole else x for x in given]
+        given = [f"int64({x})" if x in whole else x for x in self.given()]
         drawn = Redrawing(self.trace, self.roots, self.captures.generators.slot, self.constant)
         telling = Telling(self.trace, self.captures.generators.slot, self.constant)
         outputs = [f"y{i}" for i in range(len(program.tape.results))]
@@ -152,12 +157,12 @@ class Writer:
             f"if rehearsing: return Rehearsal({result}, {effects.rehearsed()}, "
             f"({_listed(f'({args}, {kwargs})' for _, _, args, kwargs in told)}), ({inputs}), y, {drawn.times})",
             *(f"{tell}({to}, {args}, {kwargs})" for tell, to, args, kwargs in told),
-            *effects.performed(self.users),
+            *effects.performed(self.users, [f"y{i}" for i in program.plan.overwritten]),
             f"return {result}",
         ]
         signature = "enter(f, args, kwargs, seed, rehearsing=False)"
         return program, self.captures.guards.entry(
-            signature, before, after, program=program.run, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
+            signature, before, after, program=program.run, apart=program.apart, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
             copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
             Rehearsal=Rehearsal, ndarray=np.ndarray, **dict(self._constants.values()), **names,
         )  # fmt: skip

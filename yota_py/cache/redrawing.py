@@ -25,6 +25,8 @@ from ..tracing.traces import Trace
 
 _PYTHON = {"f": float, "i": int, "c": complex, "b": bool}  # types, by kinds of dtypes
 
+_PROGRAM = "(apart if rehearsing else program)"
+
 
 class Redrawing:
     """The draws of one trace, and the clocks that it reads first. ``names`` are those of what is drawn and read;
@@ -116,7 +118,7 @@ class Redrawing:
         """Lines that draw and run a program, whose result ``y`` is; ``given`` are its other inputs."""
         inputs = "".join(f"{x}, " for x in given)
         if not self._lines:
-            return [f"y = program({inputs})", "if type(y) is not tuple: return y"]
+            return [f"y = {_PROGRAM}({inputs})", "if type(y) is not tuple: return y"]
         drawn, zeros = (f"{inputs}{', '.join(each)}" for each in (self.inputs(), self._zeros()))
         states, back = [], ["pass"]
         for i, (slot, methods) in enumerate(self._methods.items()):
@@ -136,9 +138,9 @@ class Redrawing:
             f" except Exception: odd = {self._constant(Raised())}",
             " if odd is not None:",
             f"  {undo}",
-            f"  y = program({zeros})",
+            f"  y = apart({zeros})",
             "  return odd if type(y) is tuple else y",
-            f" y = program({drawn})",
+            f" y = {_PROGRAM}({drawn})",
             f" if rehearsing or type(y) is not tuple: {undo}",
             "if type(y) is not tuple: return y",
         ]

@@ -6,7 +6,8 @@ In its text (``entry.py``) ``w0``, ``w1``, … are views, ``l0``, … containers
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from keyword import iskeyword
 from types import CellType, FunctionType
 from typing import Any
@@ -59,6 +60,7 @@ class _Writer(Writer):
         self.tracers |= {key: slot.code for key, (_, slot) in self.captures.captured.views.items()}
         self.shared = shared
         self.outputs: dict[Variable, str] = {}
+        self._wanted: Counter[Variable] = Counter()  # how often each is put into the text
         self.made: dict[int, str] = {}
         self._pending: list[tuple[str, type, dict[str, Any]]] = []  # objects to be filled: they may be linked, and many
         self.lays_out = False  # whether it makes arrays whose axes lie in memory in one order or another
@@ -69,8 +71,18 @@ class _Writer(Writer):
         copies, stores, grown, result = self.body()
         types = [self.trace.tape[var].type for var in self.outputs]
         turned = [i for i, var in enumerate(self.outputs) if self.orders.get(var) == "F"]
-        program = compile_recorded(self.trace.returning([*self.outputs]), types, turned=turned)
+        over = self._over(copies)
+        program = compile_recorded(self.trace.returning([*self.outputs]), types, turned=turned, over=over)
         return self.compiled(program, result, Effects(copies, stores, grown))
+
+    def _over(self, copies: Sequence[tuple[str, str]]) -> dict[int, int]:
+        """Outputs that are wanted in an input's place alone, by the numbers of both."""
+        inputs, outputs = self.given(), [*self.outputs]
+        numbers = {name: i for i, name in enumerate(self.outputs.values())}
+        return {
+            i: inputs.index(target) for target, value in copies
+            if (i := numbers.get(value)) is not None and self._wanted[outputs[i]] == 1 and target in inputs
+        }  # fmt: skip
 
     def body(self) -> _Body:
         """What is written into arrays, stored and appended, as in ``Effects``; the result."""
@@ -86,6 +98,7 @@ class _Writer(Writer):
     # -- expressions
 
     def _output(self, var: Variable) -> str:
+        self._wanted[var] += 1
         return self.outputs.setdefault(var, f"y{len(self.outputs)}")
 
     def _assign(self, value: Any, prefix: str, text: str) -> str:

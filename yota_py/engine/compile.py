@@ -5,7 +5,7 @@ llvmlite is imported when the first tape is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,14 +58,16 @@ def compile_gradient(
 
 
 def compile_recorded(
-    recorder: Recorder, types: Sequence[Type] | None = None, *, turned: Collection[int] = ()
-) -> Program:
+    recorder: Recorder, types: Sequence[Type] | None = None, *, turned: Collection[int] = (),
+    over: Mapping[int, int] | None = None,
+) -> Program:  # fmt: skip
     """A program that computes what was recorded; raises ``UncompilableError``.
 
     Its results have the types of the tape's unless ``types`` are given. Arrays are in the order of C, but for the
-    results with the numbers ``turned``, which are in that of Fortran.
+    results with the numbers ``turned``, which are in that of Fortran. Results may be written ``over`` inputs, as in
+    ``Program``.
     """
-    return _with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned), recorder)
+    return _with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned, over), recorder)
 
 
 def compile_loop(recorder: Recorder) -> Program:
@@ -87,16 +89,21 @@ def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
         raise UncompilableError("a loop of many turns does something for which there is no kernel") from None
 
 
-def _program(tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collection[int] = ()) -> Program:
+def _program(
+    tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collection[int] = (),
+    over: Mapping[int, int] | None = None,
+) -> Program:  # fmt: skip
     low = optimise(low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
     types = [tape.type_of(result) for result in tape.results] if types is None else types
-    return compile_tape(low, [*types, *(tape[x].type for x in told_by(tape))], turned)
+    return compile_tape(low, [*types, *(tape[x].type for x in told_by(tape))], turned, over)
 
 
-def compile_tape(tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> Program:
-    """A lowered tape as a program whose results have these types and orders."""
+def compile_tape(
+    tape: Tape, types: Sequence[Type], turned: Collection[int] = (), over: Mapping[int, int] | None = None
+) -> Program:
+    """A lowered tape as a program whose results have these types and orders; some are written ``over`` inputs."""
     from .run.program import Program  # imports llvmlite
 
-    return Program(tape, types, turned)
+    return Program(tape, types, turned, over)

@@ -9,9 +9,10 @@ from ..tape.tape import Tape
 from .cse import cse
 from .dce import dce
 from .fold import fold
+from .rows import rows
 from .simplify import simplify
 
-PIPELINE: tuple[Callable[[Tape], Tape], ...] = (fold, simplify, cse, fold, simplify, cse, dce)
+PIPELINE: tuple[Callable[[Tape], Tape], ...] = (fold, simplify, cse, fold, simplify, cse, dce, rows)
 
 
 def optimise(tape: Tape, check: Callable[[Tape], Tape] = lambda tape: tape) -> Tape:

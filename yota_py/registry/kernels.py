@@ -74,6 +74,11 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class Accumulate:
+    """A copy of the second argument, with the fourth added at the index that is the third, if the first is ``np.add``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A product of matrices, or of a matrix and a vector."""
 
@@ -95,7 +100,9 @@ class Concatenate:
     """Arrays behind each other along ``axis``."""
 
 
-Kernel: TypeAlias = Map | Reduce | Scan | View | Index | Unindex | Assign | Product | Lapack | Join | Concatenate
+Kernel: TypeAlias = (
+    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Join | Concatenate
+)
 
 _emitters: dict[str, Emitter] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...tape.operations import Call, Constant, Guard, Input, Variable, operands,
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
 from ..schedule.steps import (
+    Accumulate,
     Assign,
     Cluster,
     Concatenate,
@@ -30,7 +31,7 @@ from ..schedule.steps import (
     Step,
     written,
 )
-from .copies import assign, concatenate
+from .copies import accumulate, assign, concatenate
 from .layout import (
     ARENA_SLOT,
     FIRST_SLOT,
@@ -43,8 +44,10 @@ from .layout import (
     ordered_strides,
     to_the_end,
 )
+from .lifetimes import read_outside, unused_after
 from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
+from .overwrite import overwritten
 from .repeat import KernelCall, Turns, repeat
 
 
@@ -55,7 +58,8 @@ class Plan:
     ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
     ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
     of those in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
-    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``; ``decisions`` where in the head (in
+    ``("output", index)``, ``("number", place, type)`` or ``("value", value)``, ``overwritten`` which inputs have become
+    results, by their numbers; ``decisions`` where in the head (in
     bytes) a guard that fails leaves its value: its number, the value's type, and for each loop around it the word that
     counts its turns, and how many decisions each takes.
     """
@@ -66,6 +70,7 @@ class Plan:
     outputs: list[tuple[int, ArrayType]] = field(default_factory=list)
     turned: set[int] = field(default_factory=set)
     results: list[tuple[Any, ...]] = field(default_factory=list)
+    overwritten: dict[int, int] = field(default_factory=dict)
     segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
     decisions: dict[int, tuple[int, ArrayType, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     places: dict[Variable, Place] = field(default_factory=dict)
@@ -74,9 +79,13 @@ class Plan:
     arena_bytes: int = 0
 
 
-def make_plan(schedule: Schedule, turned: Collection[int] = ()) -> Plan:
-    """Assign memory by liveness and write all words; the results with the numbers ``turned`` are in Fortran's order."""
-    return Planner(schedule, turned).run()
+def make_plan(schedule: Schedule, turned: Collection[int] = (), over: Mapping[int, int] | None = None) -> Plan:
+    """Assign memory by liveness and write all words.
+
+    The results with the numbers ``turned`` are in Fortran's order; others replace inputs, if they can be written ``over``
+    them.
+    """
+    return Planner(schedule, turned).run(over or {})
 
 
 class Planner(Locations):
@@ -98,12 +107,12 @@ class Planner(Locations):
         self._free_words: list[int] = []
         self.reserved: dict[Variable, Place] = {}
         self._copies: dict[Variable, list[Place]] = {}
-        self._escaping = self._read_outside()
+        self._escaping = read_outside(schedule)
 
-    def run(self) -> Plan:
+    def run(self, over: Mapping[int, int]) -> Plan:
         """The whole plan."""
         self.reserve_guards()
-        self._bind_inputs()
+        self._bind_inputs(over)
         self._reserve_results()
         self.take_steps()
         self._copy_results()
@@ -112,7 +121,7 @@ class Planner(Locations):
 
     def take_steps(self) -> None:
         """All steps, in their order."""
-        for step, unused in zip(self.schedule.steps, self._unused_after(), strict=True):
+        for step, unused in zip(self.schedule.steps, unused_after(self.schedule), strict=True):
             self._step(step, unused)
             for var in unused:
                 if var in self.buffers:
@@ -158,7 +167,7 @@ class Planner(Locations):
                 self.plan.decisions[offset] = op.number, replace(t, shape=(), kind=kind), around
                 self.places[var] = Place(HEAD_SLOT, offset, (), (), memory_dtype(t))
 
-    def _bind_inputs(self) -> None:
+    def _bind_inputs(self, over: Mapping[int, int]) -> None:
         inputs: list[Any] = []
         captured: list[Any] = []
         for var, op in self.tape:
@@ -170,8 +179,12 @@ class Planner(Locations):
                 captured.append((op.captured, var, t, op.order))
         self.bind_constants()
         captured.sort(key=lambda entry: entry[0])
-        for var, t, order in (*inputs, *(entry[1:] for entry in captured)):
+        inputs += [entry[1:] for entry in captured]
+        for var, t, order in inputs:
             self.plan.inputs.append((self._slot_of(var, t, order), t))
+        wanted = {result: inputs[k][0] for i, k in over.items() if isinstance(result := self.tape.results[i], Variable)}
+        self.reserved.update((x, self.places[given]) for x, given in overwritten(self.schedule, wanted).items())
+        self.plan.overwritten = {i: k for i, k in over.items() if self.tape.results[i] in self.reserved}
 
     def bind_constants(self) -> None:
         """Places of the tape's own constants."""
@@ -260,34 +273,11 @@ class Planner(Locations):
         self.copy(place, target)
         return target
 
-    # -- lifetimes
-
-    def _unused_after(self) -> list[list[Variable]]:
-        """Per step, the variables whose memory nothing looks at any more when it is done."""
-        last: dict[Variable, int] = {}
-        end = len(self.schedule.steps)
-        for at, step in enumerate(self.schedule.steps):
-            last.update((var, at) for var in (*written(step), *_reads(self.tape, step)))
-        last.update((var, end) for _, var in paths(self.tape.results))
-        for view, base in reversed(self.schedule.views.items()):  # a view stands behind its base on the tape
-            if view in last:
-                last[base] = max(last.get(base, 0), last[view])
-        out: list[list[Variable]] = [[] for _ in range(end + 1)]
-        for var, at in last.items():
-            out[at].append(var)
-        return out[:end]
-
     def _whole(self, slot: int, t: ArrayType, order: Order) -> Place:
         """An array of a caller's."""
         self.plan.turned.update([slot] if order == "F" else [])
         dims = range(t.ndim)[::-1] if order == "F" else range(t.ndim)
         return Place(slot, 0, t.shape, ordered_strides(t.shape, t.dtype.itemsize, dims), memory_dtype(t))
-
-    def _read_outside(self) -> set[Variable]:
-        """What is read by another step than the one that computes it."""
-        home = {var: step for step in self.schedule.steps for var in written(step)}
-        out = {var for step in self.schedule.steps for var in _reads(self.tape, step) if home.get(var) is not step}
-        return out | set(self.schedule.views.values()) | {var for _, var in paths(self.tape.results)}
 
     # -- results
 
@@ -295,22 +285,27 @@ class Planner(Locations):
         """Results that a step computes are written where they are wanted; the rest is copied at the end."""
         computed = {v: isinstance(step, Cluster) for step in self.schedule.steps for v in written(step)}
         for i, result in enumerate(self.tape.results):
-            if not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
+            if i in self.plan.overwritten:
+                self.plan.results.append(("value", None))
+            elif not isinstance(result, Variable) or not isinstance(t := self.tape.type_of(result), ArrayType):
                 self.plan.results.append(("variable" if isinstance(result, Variable) else "value", result))
-                continue
-            if t.shape == ():
-                place = Place(HEAD_SLOT, 8 * self._words(memory_dtype(t)), (), (), memory_dtype(t))
-                self.plan.results.append(("number", place, t))
             else:
-                slot = self.word()
-                place = self._whole(slot, t, "F" if i in self._turned else "C")
-                self.plan.results.append(("output", len(self.plan.outputs), t))
-                self.plan.outputs.append((slot, t))
-            in_order = computed.get(result, True) or i not in self._turned  # of the others, each knows one order only
-            if result in computed and in_order and result not in self.reserved:
-                self.reserved[result] = place
-            else:
-                self._copies.setdefault(result, []).append(place)
+                place = self._place_of_result(i, t)
+                in_order = computed.get(result, True) or i not in self._turned  # the others know one order only
+                if result in computed and in_order and result not in self.reserved:
+                    self.reserved[result] = place
+                else:
+                    self._copies.setdefault(result, []).append(place)
+
+    def _place_of_result(self, i: int, t: ArrayType) -> Place:
+        if t.shape == ():
+            place = Place(HEAD_SLOT, 8 * self._words(memory_dtype(t)), (), (), memory_dtype(t))
+            self.plan.results.append(("number", place, t))
+            return place
+        slot = self.word()
+        self.plan.results.append(("output", len(self.plan.outputs), t))
+        self.plan.outputs.append((slot, t))
+        return self._whole(slot, t, "F" if i in self._turned else "C")
 
     def _copy_results(self) -> None:
         for var, places in self._copies.items():
@@ -363,6 +358,8 @@ class Planner(Locations):
             concatenate(self, step)
         elif isinstance(step, Assign):
             assign(self, step, unused)
+        elif isinstance(step, Accumulate):
+            accumulate(self, step, unused)
         else:
             self._cluster(step)
 
@@ -390,9 +387,3 @@ class Planner(Locations):
                 place = self.place(var)
                 strides = ordered_strides(step.space, np.dtype(place.dtype).itemsize, order)
                 self.places[var] = replace(place, strides=strides)
-
-
-def _reads(tape: Any, step: Step) -> list[Variable]:
-    if isinstance(step, Cluster):
-        return [x for item in step.items for x in item.variables]
-    return list(operands(tape[step.var]))

@@ -20,10 +20,11 @@ from ..kernels.emit import OUT_OF_BOUNDS
 from ..kernels.hooks import check_hooks
 from ..kernels.lapack import RAISED
 from ..kernels.store import Spec, addresses
+from ..plan.overwrite import is_certain
 from ..plan.plan import Plan, make_plan
 from ..plan.repeat import KernelCall, Turns
 from ..schedule.fuse import fuse
-from ..schedule.steps import Assign, Cluster, Concatenate, Gather, Matmul, Python, Repeat, Require, Scatter, Step
+from ..schedule.steps import Python
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
 from .objects import BUILT, NUMBER, OBJECT, OUTPUT, SCALAR
 from .steps import MISFIT, Frame, Segment, stepping
@@ -38,23 +39,28 @@ class Program:
     """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
 
     It answers with a tuple of results, which are fresh arrays and numbers of the given types, those with the numbers
-    ``turned`` in Fortran's order; or with a ``Refusal``.
+    ``turned`` in Fortran's order; or with a ``Refusal``. Some results are written ``over`` inputs, by the numbers of both,
+    where that can be done: they are ``None``, and the inputs changed, unless it refuses; ``apart`` changes none.
     Nothing is kept of the values that the tape was recorded with, except for its own constants.
     """
 
-    def __init__(self, tape: Tape, types: Sequence[Type], turned: Collection[int] = ()) -> None:
+    def __init__(
+        self, tape: Tape, types: Sequence[Type], turned: Collection[int] = (), over: Mapping[int, int] | None = None
+    ) -> None:  # fmt: skip
         self.tape = tape = _without_captured(tape)
         try:
-            self._make(tape, types, turned)
+            self._make(tape, types, turned, over)
         except Exception as error:
             names = dict.fromkeys(name_of(op.fn) for op in tape.ops if isinstance(op, Call))
             error.add_note(f"while the operations {', '.join(names)} were compiled")
             raise
 
-    def _make(self, tape: Tape, types: Sequence[Type], turned: Collection[int]) -> None:
+    def _make(
+        self, tape: Tape, types: Sequence[Type], turned: Collection[int], over: Mapping[int, int] | None
+    ) -> None:  # fmt: skip
         schedule = fuse(tape)
-        self.plan = plan = make_plan(schedule, turned)
-        self.certain = not plan.decisions and all(map(_is_certain, schedule.steps))  # it refuses nothing that fits
+        self.plan = plan = make_plan(schedule, turned, over)
+        self.certain = not plan.decisions and all(map(is_certain, schedule.steps))  # it refuses nothing that fits
         for kind, *rest in plan.results:
             if kind == "variable":
                 raise YotaError(f"a result of type {tape[rest[0]].type} cannot be returned from a compiled tape")
@@ -66,6 +72,7 @@ class Program:
         self._table = self._describe(plan, segments)
         self.run = caller(self._table, self._again, self)
         self._run_as_is = caller(self._table, _misfit, self)
+        self.apart = self._apart if plan.overwritten else self.run
 
     @property
     def python_steps(self) -> list[Variable]:
@@ -108,7 +115,24 @@ class Program:
         if self.calls >= self.limit:
             return Due(self)
         converted = self._converted(values)
-        return Misfit() if converted is None else self._run_as_is(*converted)
+        if converted is None:
+            return Misfit()
+        answer = self._run_as_is(*converted)
+        for k in self.plan.overwritten.values() if type(answer) is tuple else ():
+            if converted[k] is not values[k]:
+                values[k][...] = converted[k]
+        return answer
+
+    def _apart(self, *values: Any) -> Any:
+        """Run the program with copies of those inputs that it changes: they are the results, then."""
+        given = list(values)
+        for k in self.plan.overwritten.values() if len(given) == len(self.plan.inputs) else ():
+            given[k] = values[k].copy(order="K")
+        answer = self.run(*given)
+        if type(answer) is not tuple:
+            return answer
+        return tuple(given[over] if (over := self.plan.overwritten.get(i)) is not None else y
+                     for i, y in enumerate(answer))  # fmt: skip
 
     def _more(self) -> int:
         """Another frame."""
@@ -232,15 +256,6 @@ def _records(calls: Iterable[KernelCall], code: Mapping[int, int]) -> list[int]:
             words = [words.turns, words.counter, len(words.addresses), len(table), *addresses, *table]
         out += [len(words) + 2, code[id(spec)], *words]
     return out
-
-
-def _is_certain(step: Step) -> bool:
-    """Whether there are no values of which a step makes nothing."""
-    if isinstance(step, Cluster):
-        return not any(isinstance(item, Gather | Scatter | Require) for item in step.items)
-    if isinstance(step, Repeat):
-        return all(map(_is_certain, step.schedule.steps))
-    return isinstance(step, Matmul | Concatenate | Assign)
 
 
 def _misfit(*values: Any) -> Refusal:

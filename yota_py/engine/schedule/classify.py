@@ -19,6 +19,7 @@ from ...tape.tape import Tape
 from .loops import SUPPORTED, loop_of
 from .special import kernel_of
 from .steps import (
+    Accumulate,
     Assign,
     Concatenate,
     Gather,
@@ -131,7 +132,10 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
-def classify(tape: Tape, var: Variable, op: Call) -> Item | Matmul | Linear | Concatenate | Assign | Python:
+_Found = Item | Matmul | Linear | Concatenate | Assign | Accumulate
+
+
+def classify(tape: Tape, var: Variable, op: Call) -> _Found | Python:
     kernel, otherwise = kernel_for(op), Python(var)
     if isinstance(kernel, kernels.Join):
         return _join(tape, var, op) or otherwise
@@ -310,6 +314,21 @@ def _assign(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Assi
     return Assign(var, x, value, tuple((row, i) for i, row in enumerate(rows)))
 
 
+def _accumulate(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Accumulate | None:
+    ufunc, x, index, *values = op.args
+    assert isinstance(op.type, ArrayType)
+    if ufunc is not np.add or not isinstance(x, Variable) or tape.type_of(x) != op.type or is_basic(index):
+        return None
+    value, indices = values[0], _leading_indices(tape, index, op.type.ndim)
+    if indices is None or not isinstance(value, Variable) or tape.type_of(value).dtype != op.type.dtype:
+        return None
+    lead = np.broadcast_shapes(*(tape.type_of(i).shape for i in indices))
+    if tape.type_of(value).shape != (*lead, *op.type.shape[len(indices) :]):
+        return None
+    dtype = op.type.name
+    return Accumulate(var, x, Scatter(var, ((value, dtype), *((i, "int64") for i in indices)), dtype))
+
+
 def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
     """First index and extent per dimension of a basic index; ``None`` if a step is not one."""
     parts = [p for p in _expanded(index, len(shape)) or () if p is not None]
@@ -325,8 +344,8 @@ def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | No
     return tuple(box)
 
 
-_HANDLERS: dict[type, Callable[..., Item | Matmul | Linear | Concatenate | Assign | None]] = {
+_HANDLERS: dict[type, Callable[..., _Found | None]] = {
     kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
-    kernels.Assign: _assign, kernels.Lapack: _lapack,
+    kernels.Assign: _assign, kernels.Accumulate: _accumulate, kernels.Lapack: _lapack,
 }  # fmt: skip

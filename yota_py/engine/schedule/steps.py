@@ -134,6 +134,15 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class Accumulate:
+    """A copy of an array with what ``scatter`` reads added into it."""
+
+    var: Variable
+    x: Variable
+    scatter: Scatter
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """A loop: the steps of its body, in each turn."""
 
@@ -158,7 +167,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Concatenate | Assign | Repeat | Python
+Step = Cluster | Matmul | Linear | Concatenate | Assign | Accumulate | Repeat | Python
 
 
 def written(step: Step) -> list[Variable]:
