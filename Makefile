@@ -67,6 +67,7 @@ bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.natural
 	$(BIN)/python -m benchmarks.loops
 	$(BIN)/python -m benchmarks.jacobians
+	$(BIN)/python -m benchmarks.lookup
 	$(BIN)/python -m benchmarks.kernels
 
 lint: ruff mypy ## ruff and mypy

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.base.types import is_basic, typeof
+from yota_py.base.types import ArrayType, is_basic, typeof
 from yota_py.registry.applied import apply_rule
 from yota_py.registry.kernels import Accumulate, Assign
 from yota_py.registry.registry import Case, Sample, case, rrule
@@ -51,11 +51,13 @@ def _fitted(value: Any, shape: tuple[int, ...]) -> Any:
 
 def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
     """A choice between the old elements and the new, unless there are few new ones: then a copy is quicker."""
-    if find_traced((index,)) is not None or not np.size(x):
+    if not np.size(x):
         return NotImplemented
+    if find_traced((index,)) is not None:
+        return _spread(x, index, value)
     empty = np.empty(np.shape(x))
     taken = empty[index]
-    if is_basic(index) and _where(taken) == _where(empty):
+    if taken.shape == empty.shape and is_basic(index) and _where(taken) == _where(empty):
         return like(_fitted(value, taken.shape), x)
     if _FEW * taken.size < np.size(x):
         return NotImplemented
@@ -66,9 +68,18 @@ def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
     return like(np.where(inside, unindex(_fitted(value, taken.shape), index, np.shape(x)), x), x)
 
 
+def _spread(x: Any, index: Any, value: Any) -> Any:
+    """With a computed index: the value in the shape and dtype of what it replaces."""
+    taken, have = typeof(x[index]), typeof(value)
+    assert isinstance(taken, ArrayType)
+    if isinstance(have, ArrayType) and (have.shape, have.dtype) == (taken.shape, taken.dtype):
+        return NotImplemented
+    return setitem(x, index, like(_fitted(value, taken.shape), x))
+
+
 def _where(array: np.ndarray) -> tuple[Any, ...]:
     """Where an array lies, and how."""
-    return array.ctypes.data, array.shape, array.strides
+    return array.ctypes.data, array.strides
 
 
 _FEW = 32  # a loop over many elements would choose anew among all of them for each

@@ -162,9 +162,10 @@ class Writer:
         ]
         signature = "enter(f, args, kwargs, seed, rehearsing=False)"
         return program, self.captures.guards.entry(
-            signature, before, after, program=program.run, apart=program.apart, leaves_of=self.structure.leaves, MISFIT=MISFIT, PLAIN=PLAIN,
-            copyto=np.copyto, int64=np.int64, set_attribute=set_attribute, set_item=set_item, overlapping=overlapping,
-            Rehearsal=Rehearsal, ndarray=np.ndarray, **dict(self._constants.values()), **names,
+            signature, before, after, program=program.run, apart=program.apart, leaves_of=self.structure.leaves,
+            MISFIT=MISFIT, PLAIN=PLAIN, copyto=np.copyto, int64=np.int64, set_attribute=set_attribute,
+            set_item=set_item, overlapping=overlapping, Rehearsal=Rehearsal, ndarray=np.ndarray,
+            **dict(self._constants.values()), **names,
         )  # fmt: skip
 
     def _conditions(self) -> list[str]:

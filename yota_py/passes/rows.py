@@ -29,10 +29,10 @@ FEW = 4  # an array has at least so many times more elements than are added: tho
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What stands at an index: a variable, and the operations on it, from the last to the first; each is a function,
-    with a factor before or behind the operand, if it has one."""
+    """What stands at an index: a variable or number, and what is done with it: functions, each with a factor before or
+    behind the operand, if it has one."""
 
-    value: Variable
+    value: Any
     index: Any
     steps: tuple[tuple[Any, Any, bool], ...] = ()
 
@@ -108,7 +108,7 @@ class _Search:
         met.append(x)
         if _is_unindex(op):
             value, index, _ = op.args
-            same = isinstance(value, Variable) and self.tape.type_of(value).dtype == t.dtype
+            same = self.tape.type_of(value).dtype == t.dtype
             return [_Piece(value, index)] if same else []
         if op.fn in (np.add, np.subtract):
             parts = [self._pieces(arg, t, met) for arg in op.args]
@@ -147,7 +147,7 @@ def _written(out: Tape, update: _Update, env: dict[Variable, Any], op: Operation
 
     x = y = env[update.x]
     for piece in update.pieces:
-        value, index = env[piece.value], substitute(piece.index, env.__getitem__)
+        value, index = substitute(piece.value, env.__getitem__), substitute(piece.index, env.__getitem__)
         t, given = out.type_of(value), index
         for fn, factor, first in piece.steps:
             if factor is None:

@@ -75,7 +75,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """A copy of the second argument, with the fourth added at the index that is the third, if the first is ``np.add``."""
+    """A copy of the second argument, with the fourth added at the index that is the third; the first is ``np.add``, or
+    there is no kernel."""
 
 
 @dataclass(frozen=True, slots=True)

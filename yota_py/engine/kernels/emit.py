@@ -53,7 +53,7 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
     and where each result waits for the one before."""
     if spec.rank == 0 or any(map(carries, spec.outputs)):
         return 1
-    if any(o.access == "gather" for o in spec.operands) or any(o.mode == "scatter" for o in spec.outputs):
+    if any(o.access == "gather" for o in spec.operands) or any(o.mode in ("scatter", "put") for o in spec.outputs):
         return vector_bytes // 8
     dtypes = *(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes), *(o.dtype for o in spec.outputs)
     sizes = [DTYPES[dtype] for dtype in dtypes]
@@ -210,8 +210,8 @@ class _Emitter(MemoryEmitter):
                 self._store(value, out.inner, m, i, mask)
             elif out.mode == "join":
                 self._store_pairs(value, self._as_said(values[out.imaginary], out.dtype), out, m, i, mask)
-            elif out.mode == "scatter":
-                self._scatter_add(out, value, m, i, mask, [values[j] for j in out.indices])
+            elif out.mode in ("scatter", "put"):
+                self._scatter(out, value, m, i, mask, [values[j] for j in out.indices])
             elif out.mode in SCANS:
                 self._scan(k, value, m, i, mask)
             elif k in partial:
@@ -350,10 +350,10 @@ class _Emitter(MemoryEmitter):
             value = combined(self.math, out.mode, old, value)
         self._store(value, out.inner, m, i, mask)
 
-    def _scatter_add(
+    def _scatter(
         self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value, indices: list[Value]
     ) -> None:
-        """Add lane by lane, as two lanes may meet in one element."""
+        """Add, or put, lane by lane, as two lanes may meet in one element."""
         byte = self._indexed(indices, m, mask)
         if i is not None:
             byte = self.b.add(byte, self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step)))
@@ -367,6 +367,7 @@ class _Emitter(MemoryEmitter):
             )
             with self.b.if_then(live):
                 pointer = self.byte(row, offset)
-                old = self.b.load(pointer, typ=element, align=1)
-                self.b.store(self.scalar.add(old, part), pointer, align=1)
+                if out.mode == "scatter":
+                    part = self.scalar.add(self.b.load(pointer, typ=element, align=1), part)
+                self.b.store(self._written(part), pointer, align=1)
 

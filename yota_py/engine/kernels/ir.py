@@ -21,7 +21,7 @@ T = TypeVar("T")
 Inner = Literal["unit", "pair", "zero", "any"]
 Access = Literal["plain", "pad", "gather", "box"]
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum", "cumprod"]
-Writing = Literal["store", "scatter", "require", "join"] | Reduction
+Writing = Literal["store", "scatter", "put", "require", "join"] | Reduction
 
 DTYPES = {
     "float64": 8, "float32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
@@ -33,7 +33,7 @@ DTYPES = {
 class Window(Generic[T]):
     """Where an operand or output stands in memory: a frame slot with an address, or none if it is in the frame itself;
     from there, in bytes, an offset and strides. Of "pad" and "box" also the ``firsts`` and ``extents`` of the box, of
-    "gather" and "scatter" the ``bounds`` and ``steps`` (in bytes) of the indices."""
+    "gather", "scatter" and "put" the ``bounds`` and ``steps`` (in bytes) of the indices."""
 
     slot: T | None
     offset: T

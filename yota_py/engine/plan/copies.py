@@ -49,7 +49,7 @@ def accumulate(room: Room, step: Accumulate, unused: Collection[Variable]) -> No
     for x in step.scatter.variables:
         room.place(x)
     _begin(room, step, unused)
-    value = step.scatter.variables[0]
+    value = step.scatter.reads[0][0]
     room.emit(*nest_of(Cluster(room.schedule.tape.type_of(value).shape, [step.scatter]), set(), room))
 
 

@@ -117,7 +117,7 @@ class _Store(_Window):
     def output(self, number: Callable[[int], int]) -> Output:
         """A reduction over dimensions of extent one only is a store."""
         reduced = tuple(self.reference.reduced) if any(self.reference.reduced) else ()
-        mode = self.mode if reduced or self.mode in ("scatter", "require", "join") else "store"
+        mode = self.mode if reduced or self.mode in ("scatter", "put", "require", "join") else "store"
         mask = number(self.mask) if self.mask else -1
         imaginary = -1 if self.imaginary is None else number(self.imaginary)
         value, inner, indices = number(self.value), self.inner, self.index.operands
@@ -174,7 +174,7 @@ class _Builder:
             case Scatter():
                 value = self.read(*item.reads[0])
                 place, index = self._indexed(item, self.memory.place(item.var))
-                self.write(place, value, "scatter", index)
+                self.write(place, value, "put" if item.puts else "scatter", index)
             case Require():
                 arguments = tuple(self.read(x, dtype) for x, dtype in item.reads)
                 mask = self._node(item.emit, arguments, "bool")

@@ -1,7 +1,7 @@
 """Which results are written over the inputs that they replace: where nothing fails, or reads the old values, after it.
 
-A program that refuses a call must have left its inputs alone. So these results are computed by the last steps, after all
-that may find a value that it makes nothing of.
+A program that refuses a call must have left its inputs alone. So these results are computed by the last steps, after
+all that may find a value that it makes nothing of.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Search:
         self.results = Counter(x for _, x in paths(self.tape.results))
         self.reads: dict[Variable, list[int]] = {}  # the steps that read an array, also as a view
         for at, step in enumerate(schedule.steps):
-            for x in dict.fromkeys(base for x in reads(self.tape, step) for base in self._bases(x)):
-                self.reads.setdefault(x, []).append(at)
+            for base in dict.fromkeys(base for x in reads(self.tape, step) for base in self._bases(x)):
+                self.reads.setdefault(base, []).append(at)
         self.looked_at = {base for x in self.results for base in self._bases(x)}
 
     def _bases(self, x: Variable | None) -> Iterator[Variable]:
@@ -102,7 +102,7 @@ class _Search:
                 return []
             if step.x not in self.home:
                 return chain if self._is_last_to_read(given, at) else []
-            if self.reads[step.x] != [at] or step.x in self.looked_at or self.tape.type_of(step.x) != t:
+            if self.reads[step.x][-1] > at or step.x in self.looked_at or self.tape.type_of(step.x) != t:
                 return []
             chain.append(step.x)
         return []

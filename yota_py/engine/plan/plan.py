@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base.types import ArrayType, Order
 from ...tape.loop import UnrolledError
-from ...tape.operations import Call, Constant, Guard, Input, Variable, operands, paths
+from ...tape.operations import Call, Constant, Guard, Input, Variable, operands
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
 from ..schedule.steps import (
@@ -82,8 +82,8 @@ class Plan:
 def make_plan(schedule: Schedule, turned: Collection[int] = (), over: Mapping[int, int] | None = None) -> Plan:
     """Assign memory by liveness and write all words.
 
-    The results with the numbers ``turned`` are in Fortran's order; others replace inputs, if they can be written ``over``
-    them.
+    The results with the numbers ``turned`` are in Fortran's order; others replace inputs, if they can be written
+    ``over`` them.
     """
     return Planner(schedule, turned).run(over or {})
 

@@ -39,8 +39,8 @@ class Program:
     """A tape as machine code: ``run`` takes the values of its inputs and then all that the tape has captured.
 
     It answers with a tuple of results, which are fresh arrays and numbers of the given types, those with the numbers
-    ``turned`` in Fortran's order; or with a ``Refusal``. Some results are written ``over`` inputs, by the numbers of both,
-    where that can be done: they are ``None``, and the inputs changed, unless it refuses; ``apart`` changes none.
+    ``turned`` in Fortran's order; or with a ``Refusal``. Some results are written ``over`` inputs, by the numbers of
+    both, where that can be done: they are ``None``, and the inputs changed, unless it refuses; ``apart`` changes none.
     Nothing is kept of the values that the tape was recorded with, except for its own constants.
     """
 

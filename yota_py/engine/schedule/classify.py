@@ -278,10 +278,10 @@ def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
 def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad | Scatter | None:
     dy, index, shape = op.args
     assert isinstance(op.type, ArrayType)
-    if not isinstance(dy, Variable):
-        return None
     dtype = op.type.name
     if is_basic(index):
+        if not isinstance(dy, Variable):
+            return None
         box = box_of(index, tuple(shape))
         return None if box is None else Pad(var, ((dy, dtype),), dtype, box, tape.type_of(dy).shape)
     indices = _leading_indices(tape, index, len(shape))
@@ -293,7 +293,12 @@ def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad
 FEW_ROWS = 16  # that are written one by one
 
 
-def _assign(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Assign | None:
+def _assign(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Assign | Accumulate | None:
+    x, index, value = op.args
+    return _assign_few(tape, var, op) or _scattered(tape, var, op, x, index, value, puts=True)
+
+
+def _assign_few(tape: Tape, var: Variable, op: Call) -> Assign | None:
     x, index, value = op.args
     known = isinstance(x, Variable) and tape.type_of(x).dtype == tape.type_of(value).dtype == op.type.dtype  # type: ignore[union-attr]
     if not known and not (isinstance(x, Variable) and isinstance(value, int | float)):
@@ -316,17 +321,23 @@ def _assign(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Assi
 
 def _accumulate(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Accumulate | None:
     ufunc, x, index, *values = op.args
+    return _scattered(tape, var, op, x, index, *values) if ufunc is np.add else None
+
+
+def _scattered(
+    tape: Tape, var: Variable, op: Call, x: Any, index: Any, value: Any, *, puts: bool = False
+) -> Accumulate | None:
     assert isinstance(op.type, ArrayType)
-    if ufunc is not np.add or not isinstance(x, Variable) or tape.type_of(x) != op.type or is_basic(index):
+    if not isinstance(x, Variable) or tape.type_of(x) != op.type or is_basic(index):
         return None
-    value, indices = values[0], _leading_indices(tape, index, op.type.ndim)
-    if indices is None or not isinstance(value, Variable) or tape.type_of(value).dtype != op.type.dtype:
+    indices = _leading_indices(tape, index, op.type.ndim)
+    if indices is None or tape.type_of(value).dtype != op.type.dtype:
         return None
     lead = np.broadcast_shapes(*(tape.type_of(i).shape for i in indices))
     if tape.type_of(value).shape != (*lead, *op.type.shape[len(indices) :]):
         return None
     dtype = op.type.name
-    return Accumulate(var, x, Scatter(var, ((value, dtype), *((i, "int64") for i in indices)), dtype))
+    return Accumulate(var, x, Scatter(var, ((value, dtype), *((i, "int64") for i in indices)), dtype, puts))
 
 
 def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:

@@ -51,7 +51,12 @@ class Gather(Item):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Item):
-    """Elements added to an array of zeros: it reads them, then the indices in its first dimensions."""
+    """Elements added to an array, or put into it: it reads them, then the indices in its first dimensions.
+
+    Without a step that says otherwise, the array is one of zeros.
+    """
+
+    puts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """A copy of an array with what ``scatter`` reads added into it."""
+    """A copy of an array with what ``scatter`` reads added, or put, into it."""
 
     var: Variable
     x: Variable
