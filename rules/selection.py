@@ -17,7 +17,7 @@ from yota_py.registry.composites import composite
 from yota_py.registry.kernels import Map
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, rrule, vjps
-from yota_py.registry.tangents import as_array, astype, is_inexact
+from yota_py.registry.tangents import as_array, astype, chosen, is_inexact
 
 from . import parts
 from .elementwise import REAL
@@ -53,6 +53,12 @@ vjps(np.where, None, lambda dy, y, mask, a, b: np.where(mask, dy, 0), lambda dy,
     case(s.mask(3, 4), s(3, 4), s(4)), case(s.mask(4), s(3, 1), s(1, 4)), case(s.mask(3), s(3), 0.0),
     case(s.mask(3), s.number(), s(3, dtype=np.float32)), case(True, s.number(), s.number()),
     case(s.mask(2, 3), s(3, dtype=complex), s(2, 1)), case(s.mask(0), s(0), s(1)), case(s.mask(3), s(), s(3)),
+])  # fmt: skip
+
+
+vjps(chosen, None, lambda dy, y, c, yes, no: np.where(c, dy, 0), lambda dy, y, c, yes, no: np.where(c, 0, dy),
+     kernel=Map("select", integers=True), cases=lambda s: [
+    case(True, s.number(), s.number()), case(False, s(3), s(3)), case(np.True_, s(2, 3), s(2, 3)),
 ])  # fmt: skip
 
 

@@ -43,13 +43,15 @@ def prepared(
         return ["it counts in what it reads; the next program takes the number as an input"]
     chances = recording.source.draws or recording.source.clocks
     types = [native_type(value) for value in captures.captured.values]
-    signature = next((s for s in known if s.serves(call.leaves, guards, types)), None)
-    variant = Variant(recording.source.tape)
+    free = recording.free
+    merges = bool(free)
+    signature = next((s for s in known if s.serves(call.leaves, guards, types, merges=merges)), None)
+    variant = Variant(recording.source.tape, free)
     if signature is None:
         structure = Structure(
             call.leaves, call.spec, recording.traced, captures.instances.positions, objects=mode.effects
         )
-        signature = Signature(structure, guards, guard, types, recording.arguments)
+        signature = Signature(structure, guards, guard, types, recording.arguments, merges=merges)
     elif (before := signature.find(variant.path)) is not None:
         return [before.problem] if before.problem else []
     elif chances and (n := len(signature.variants)) >= FEW_VARIANTS and signature.calls < n:

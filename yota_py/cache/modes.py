@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,6 +21,7 @@ from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
 from ..errors import ObjectsGivenError
+from ..passes.merging import Merged, merged
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
@@ -84,7 +85,7 @@ class TracedCall:
     arguments of this structure, or raises ``UncompilableError``. ``inputs`` are the numbers that it was asked to take
     as inputs (``varying.py``). ``result()`` is computed when it is asked for, which takes a multiple of the memory
     ``nbytes`` that large arguments take, if there are any. ``passing`` tells whether the problems are those of this
-    call alone.
+    call alone; ``merging`` gives the recording with merged turns, which is compiled.
     """
 
     result: Callable[[], Any]
@@ -95,11 +96,17 @@ class TracedCall:
     compile: Callable[[Structure], Compiled] | None = None
     nbytes: int = 0
     passing: bool = False
+    merging: Callable[[], Merged] | None = None
 
     @property
     def stores(self) -> bool:
         """Whether the function has stored something, which its gradient does not know of."""
         return self.captures is not None and self.captures.stores
+
+    @property
+    def free(self) -> Mapping[int, Hashable]:
+        """The decisions that programs do not take, as in ``Merged``."""
+        return {} if self.merging is None else self.merging().free
 
     @property
     def length(self) -> int | None:
@@ -239,17 +246,18 @@ class Gradient:
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = self._traced(call, inputs)
-        wanted = source, call.seed, self.argnums
+        wanted, merging = (source, call.seed, self.argnums), cache(lambda: merged(source))
         result = cache(lambda: value_and_gradients(*wanted, has_aux=self.has_aux))
 
         def compile(structure: Structure) -> Compiled:
-            gradient, program = compile_gradient(*wanted, has_aux=self.has_aux)
+            gradient, program = compile_gradient(merging().recorder, *wanted[1:], has_aux=self.has_aux)
             writer, spec = Writer(source, captures, structure, call.leaves), gradient.out_spec
             assert spec is not None
             return writer.compiled(program, contained(spec, spec.num_leaves), unflatten=unflatten, spec=spec)
 
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
-        return TracedCall(result, problems_of(source, captures), inputs, source, captures, compile, nbytes)
+        problems = problems_of(source, captures)
+        return TracedCall(result, problems, inputs, source, captures, compile, nbytes, merging=merging)
 
 
 def problems_of(source: Trace, captures: Captures) -> list[str]:

@@ -6,10 +6,11 @@ tree tells who went on from there, so that no program is tried whose decisions a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..tape.tape import Tape
 from .arguments import Structure
 from .entry import Compiled, Entry
 
+NOTHING: Mapping[int, Hashable] = MappingProxyType({})
 MAX_VARIANTS = 256  # of one signature
 MAX_SIBLINGS = 8  # of a decision on an array, whose value nobody tells
 
@@ -57,16 +59,25 @@ class Fork:
 class Variant:
     """One path of decisions, and its program."""
 
-    def __init__(self, tape: Tape) -> None:
-        self.guards = [*decisions(tape.ops)]
+    def __init__(self, tape: Tape, free: Mapping[int, Hashable] = NOTHING) -> None:
+        """Decisions that are ``free`` come out in any way, by their numbers; with what tells those of one loop from
+        others of it."""
+        self.guards, self.free = [*decisions(tape.ops)], free
         calls = [op for op in tape.ops if isinstance(op, Call)]
         self.impure = [op for op in calls if isinstance(op.fn, Impure)]
-        self.path = [outcome(op.expected) for op in self.guards]
+        self.path = [step for step in self.steps() if step is not None]
         self.nodes: list[Fork] = []
         self.program: Any = None
         self.enter: Entry = refuse
         self.audits = Audits()
         self.problem = ""  # why it has no program
+
+    def steps(self) -> Iterator[Hashable]:
+        """For each decision how it has come out; for those that are free, their loop, once; or nothing."""
+        loop = None
+        for number, op in enumerate(self.guards):
+            before, loop = loop, self.free.get(number)
+            yield outcome(op.expected) if loop is None else loop if loop != before else None
 
     def compile(self, compile: Callable[[], Compiled]) -> None:
         """Take what this returns, or note why there is nothing."""
@@ -107,8 +118,9 @@ class Signature:
 
     def __init__(
         self, structure: Structure, guards: Guards, guard: GuardFunction, captured: Sequence[Type],
-        arguments: tuple[str, ...],
+        arguments: tuple[str, ...], *, merges: bool = False,
     ) -> None:  # fmt: skip
+        self.merges = merges  # whether turns of loops that decide otherwise are one in the programs
         self.structure, self.guards, self.guard, self.captured = structure, guards, guard, captured
         self.arguments = arguments  # in words
         self.variants: list[Variant] = []
@@ -140,13 +152,14 @@ class Signature:
         assert self.root is not None
         variant = self.root.recent
         while isinstance(refusal, Decision) and (at := refusal.number) >= 0:
-            guard, node = variant.guards[at], variant.nodes[at]
-            for child in _candidates(guard, node, variant.path[at], refusal.value):
+            guard = variant.guards[at]
+            for child in _candidates(variant, at, refusal.value):
                 result = child.recent.enter(*call)
                 if not issubclass(type(result), Refusal):
                     self._prefer(child.recent, child)
                     return result
-                if not isinstance(result, Decision) or result.number != at:
+                again = isinstance(result, Decision) and (result.number == at or result.number in child.recent.free)
+                if not again:
                     variant, refusal = child.recent, result
                     break
             else:
@@ -162,10 +175,11 @@ class Signature:
 
     # -- growing
 
-    def serves(self, leaves: Sequence[Any], guards: Guards, captured: Sequence[Type]) -> bool:
+    def serves(self, leaves: Sequence[Any], guards: Guards, captured: Sequence[Type], *, merges: bool) -> bool:
         """Whether a trace has read the same, and found the same."""
         return (
-            self.structure.fits(leaves)
+            self.merges == merges
+            and self.structure.fits(leaves)
             and list(captured) == list(self.captured)
             and self.guards.asks_the_same(guards)
         )
@@ -191,9 +205,12 @@ class Signature:
 
     def add(self, variant: Variant) -> None:
         """Another path. It is linked from its end, so that nobody meets a part of it."""
-        variant.nodes = nodes = [self.root or Fork(variant)]
+        nodes = [self.root or Fork(variant)]
         for step in variant.path:
             nodes.append(nodes[-1].children.get(step) or Fork(variant))
+        rest = iter(nodes)
+        for step in variant.steps():  # for each decision, where it is taken
+            variant.nodes.append(next(rest) if step is not None else variant.nodes[-1])
         self.variants.append(variant)
         for node, step, child in reversed([*zip(nodes, variant.path, nodes[1:], strict=False)]):
             node.children[step] = child
@@ -231,9 +248,11 @@ class Signature:
         return sum(v.program.nbytes for v in self.variants if v.program is not None)
 
 
-def _candidates(guard: Guard, node: Fork, taken: Hashable, value: Any) -> list[Fork]:
-    """Where to go on from a decision that has come out otherwise than ``taken``."""
-    if isinstance(guard.expected, np.ndarray):
+def _candidates(variant: Variant, at: int, value: Any) -> list[Fork]:
+    """Where to go on from a decision that has come out otherwise than in a variant."""
+    guard, node, loop = variant.guards[at], variant.nodes[at], variant.free.get(at)
+    if loop is not None or isinstance(guard.expected, np.ndarray):
+        taken = outcome(guard.expected) if loop is None else loop
         return list(islice((child for step, child in node.children.items() if step != taken), MAX_SIBLINGS))
     try:
         answer = guard.test(value)

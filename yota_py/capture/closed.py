@@ -63,6 +63,11 @@ class Closing:
         self._classes: dict[type, None] = {}
         self._holders: list[tuple[Any, frozenset[str]]] = []  # objects with attributes, and those that are looked at
 
+    @property
+    def codes(self) -> list[CodeType]:
+        """Those of the functions that were met."""
+        return [fn.__code__ for fn in self._functions.values()]
+
     def function(self, fn: Any, depth: int = 0) -> Any:
         """The function, with other captures. Raises ``OpenError``."""
         if depth > MAX_DEPTH:

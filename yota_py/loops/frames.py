@@ -68,6 +68,7 @@ class State:
                 closing.see(value)
                 closing.value(value)
         closing.check()
+        self.functions = closing.codes  # of those that its code may call
         self._elsewhere = [*map(_known, self._reached)]
         for container, contents in closing.found:
             own = any(container is known for known in self._lists)

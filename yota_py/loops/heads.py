@@ -40,12 +40,53 @@ class Head:
     written: tuple[tuple[str, int], ...] = ()
     again: frozenset[tuple[str, int]] = frozenset()
     counts: bool = True
+    body: tuple[_Step, ...] = ()
+
+    @property
+    def assigned(self) -> set[str]:
+        """The variables that turns assign, but for the one with the turn's number."""
+        return {str(step.value) for step in self.body if step.name.startswith("STORE_")} - {str(self.name)}
+
+    @property
+    def only_assigns(self) -> bool:
+        """Whether turns leave objects as they are, but for ``written`` arrays, and compare no identities."""
+        return all(map(self._leaves, range(len(self.body))))
+
+    def _leaves(self, i: int) -> bool:
+        step, before = self.body[i], [s.value for s in self.body[max(0, i - 4) : i]]
+        if step.name == "STORE_SUBSCR":
+            moved = self.body[i - 1].name == "BINARY_OP"
+            return before[0 if moved else -2] in {name for name, _ in self.written}
+        return leaves_objects(step)
 
 
 class _Step(NamedTuple):
     name: str
     value: object  # what it is about
     offset: int
+
+
+# Methods of lists, dicts, sets and arrays that change them.
+_CHANGING = frozenset("""
+    append appendleft extend extendleft insert pop popleft popitem remove clear update setdefault add discard sort
+    reverse rotate fill put itemset resize partition setfield byteswap difference_update intersection_update
+    symmetric_difference_update
+""".split())
+
+
+_ASKING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "IS_OP", "CONTAINS_OP"])
+
+
+def leaves_objects(step: _Step) -> bool:
+    """Whether an instruction leaves objects as they are, and asks for no identity."""
+    return step.name not in _ASKING and step.value not in _CHANGING
+
+
+@lru_cache(maxsize=1024)
+def code_leaves_objects(code: CodeType) -> bool:
+    """Whether all instructions of code do, and those of code in it."""
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return all(map(leaves_objects, _steps(code))) and all(map(code_leaves_objects, inner))
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +102,7 @@ def heads(code: CodeType) -> dict[int, Head]:
         added = (depths(code).get(s.offset, 0) - 1 - int(str(s.value)) for s in body if s.name in _ADDING)
         if any(place <= depth for place in added):
             continue  # that of a comprehension, which has what it makes on the stack
-        head = Head(step.offset, depth, counts=False)
+        head = Head(step.offset, depth, counts=False, body=tuple(body))
         if body[0].name == "STORE_FAST":
             head = _head(code, head, str(body[0].value), body[1:]) or head
         starts = [step.offset]
@@ -117,7 +158,7 @@ def _head(code: CodeType, loop: Head, name: str, body: Sequence[_Step]) -> Head 
     if len(kept) < len(written):
         return None
     again = frozenset((array, distance) for array, distance in read if array in kept)
-    return Head(loop.offset, loop.depth, name, frozenset(known - kept), tuple(written), again)
+    return Head(loop.offset, loop.depth, name, frozenset(known - kept), tuple(written), again, body=loop.body)
 
 
 def _moved(steps: Sequence[_Step]) -> tuple[int, str]:

@@ -15,8 +15,9 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from types import FrameType
+from dataclasses import dataclass, replace
+from itertools import count
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
 from ..capture.closed import OpenError
+from ..passes.kinds import Noted
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
 from ..tape.loop import Continued, decisions
 from ..tape.operations import Call, Variable
@@ -35,12 +37,14 @@ from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
 from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
-from .heads import Head, Over, heads, over
+from .heads import Head, Over, code_leaves_objects, heads, over
 from .once import Once, strict
 
 MAX_TRIES = 3  # at one loop that is not as it should be
+MAX_NOTED = 200  # turns of one loop
 MAX_LOOKS = 1000  # at lines that begin
 MAX_FRAMES = 16
+_numbers = count()
 MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
 
 
@@ -100,6 +104,9 @@ class Watch:
         self._looks = 0
         self._seen: dict[tuple[int, int], Moment] = {}
         self._tries: Counter[tuple[int, int]] = Counter()
+        self._opaque: Counter[tuple[int, int]] = Counter()  # turns that begin with what is not understood
+        self._noted: Counter[tuple[int, int]] = Counter()
+        self._met: dict[tuple[int, int], int] = {}  # the numbers of loops, each time that they are begun
         for frame in frames:
             frame.f_trace = self._hear
         if sys.gettrace() is None:
@@ -131,21 +138,52 @@ class Watch:
         """A turn begins."""
         key = id(frame), head.offset
         before = self._seen.pop(key, None)
-        if self._tries[key] >= MAX_TRIES:
+        if self._opaque[key] >= MAX_TRIES or self._noted[key] >= MAX_NOTED:
             return
         try:
             if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
                 return
             if what.arrays:  # whose rows are no positions
-                head = Head(head.offset, head.depth, counts=False)
+                head = Head(head.offset, head.depth, counts=False, body=head.body)
             now_state = State(frame, but=head.name, written=[name for name, _ in head.written])
             now = Moment(what, what.left, len(self._trace.tape), now_state)
-            if before is not None and now.follows(before) and self._end(frame, head, before, now):
-                self._trace.look_at = len(self._trace.tape) + LONG
-            else:
-                self._seen[key] = now
         except Exception:  # any: Python goes on as ever
-            self._tries[key] += 1
+            self._opaque[key] += 1
+            return
+        if before is not None and now.follows(before):
+            if self._tries[key] < MAX_TRIES:
+                try:
+                    if self._end(frame, head, before, now):
+                        self._trace.look_at = len(self._trace.tape) + LONG
+                        return
+                except Exception:  # any: Python goes on as ever
+                    self._tries[key] += 1
+            with suppress(Exception):  # any: it is not noted
+                self._note(frame, head, before, now, key)
+                self._noted[key] += 1
+        else:
+            self._met[key] = next(_numbers)
+        self._seen[key] = replace(now, length=len(self._trace.tape))  # behind what was tried
+
+    def _note(self, frame: FrameType, head: Head, before: Moment, now: Moment, key: tuple[int, int]) -> None:
+        """Note what is known of a turn that is over."""
+        tape = self._trace.tape
+        if not _only_assigns(frame, head, now.state):
+            return
+        if not now.state.is_like(before.state):  # there may be more variables now
+            self._met[key] = next(_numbers)
+            return
+        pairs = [*zip(before.state.traced, now.state.traced, strict=True)]
+        if not all(x == y or (is_followed(a, x) and is_followed(b, y)) for (a, x), (b, y) in pairs):
+            return
+        positions = Positions(now.over, now.left)
+        given = positions.written(before.state, now.state, head.written)
+        read = frozenset(x._current()[0] for x in read_at_positions(frame, head, now))
+        first, last = (tuple(x for _, x in moment.state.traced) for moment in (before, now))
+        found = (*given.values(),)
+        tape.turns.append(
+            Noted(self._met[key], before.length, now.length, first, last, found, positions.before, read)
+        )  # fmt: skip
 
     def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
         """Let the turns that are left be one operation. Returns whether they are."""
@@ -154,10 +192,7 @@ class Watch:
         if not pays(turns, period) or not are_alike(trace.tape, start):
             return False
         positions = Positions(now.over, turns)
-        arrays: list[Any] = [now.state.values.get(name, frame.f_globals.get(name)) for name in head.read]
-        arrays += now.over.arrays
-        if not all(is_traced(x) and isinstance(x, np.ndarray) and is_followed(x) for x in arrays):
-            raise UnlikeError  # of others, elements are plain numbers, of which nobody knows where they come from
+        arrays = read_at_positions(frame, head, now)
         rows = positions.rows(trace, start, {x._current()[0]: x for x in arrays})
         again, views = positions.again(now.state, head), dict[Variable, View]()
         carried = carried_by(before.state, now.state, rows, {x: y for x, (y, _) in again.items()}, views)
@@ -196,6 +231,22 @@ class Watch:
         return True
 
 
+def _only_assigns(frame: FrameType, head: Head, now: State) -> bool:
+    """Whether turns do nothing but to give traced values to variables: all else is the same in each."""
+    codes = [*now.functions, *(code for code in frame.f_code.co_consts if isinstance(code, CodeType))]
+    traced = all(is_traced(now.values[name]) for name in head.assigned if name in now.values)
+    return traced and head.only_assigns and all(map(code_leaves_objects, codes))
+
+
+def read_at_positions(frame: FrameType, head: Head, now: Moment) -> list[Any]:
+    """The arrays of which turns read elements at their positions."""
+    arrays: list[Any] = [now.state.values.get(name, frame.f_globals.get(name)) for name in head.read]
+    arrays += now.over.arrays
+    if not all(is_traced(x) and isinstance(x, np.ndarray) and is_followed(x) for x in arrays):
+        raise UnlikeError  # of others, elements are plain numbers, of which nobody knows where they come from
+    return arrays
+
+
 class Positions:
     """The positions of elements in the turns that are left: the turn's number, and so far from it."""
 
@@ -206,6 +257,11 @@ class Positions:
         self._step = second - self._first
         self._last = self._first + self._step * (turns - 1)
         self._now = self._first - self._step
+
+    @property
+    def before(self) -> int:
+        """The position of the turn that is over."""
+        return self._now
 
     def rows(self, trace: Trace, start: int, arrays: Mapping[Variable, Any]) -> dict[Variable, Rows]:
         """The operations of the turn from ``start`` on that take an element out of ``arrays``, another one than in the

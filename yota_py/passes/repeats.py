@@ -56,7 +56,7 @@ def runs(tape: Tape) -> Iterator[Run]:
     proposes a period; where all tokens are as they were a period before, there is a run. Each period takes time in
     proportion to the length of the tape.
     """
-    tokens = _tokens(tape)
+    tokens = tokens_of(tape)
     said, found = [*_said(tape, tokens)], []
     for period in _periods(tokens):
         same = np.flatnonzero(np.diff(np.concatenate([[False], tokens[period:] == tokens[:-period], [False]])))
@@ -123,7 +123,7 @@ def _periods(tokens: np.ndarray) -> list[int]:
     return [*chosen]
 
 
-def _tokens(tape: Tape) -> np.ndarray:
+def tokens_of(tape: Tape) -> np.ndarray:
     """A number per operation: that of its kind, or one of its own for what cannot be in a loop."""
     known: dict[Any, int] = {}
     number = _Numbers()

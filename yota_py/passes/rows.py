@@ -24,6 +24,7 @@ from ..tape.tape import Tape
 from .dce import dce
 from .rewrite import number_of
 
+MAX_MET = 50  # operations of one update
 FEW = 4  # an array has at least so many times more elements than are added: those are added one by one
 
 
@@ -103,7 +104,7 @@ class _Search:
     def _pieces(self, x: Any, t: ArrayType, met: list[Variable]) -> list[_Piece]:
         """What is left of an array that is zero elsewhere; nothing if it is another, or wanted for something else."""
         op = self.tape[x] if isinstance(x, Variable) and self.uses[x] == 1 else None
-        if not isinstance(op, Call) or op.kwargs or op.type != t:
+        if not isinstance(op, Call) or op.kwargs or op.type != t or len(met) == MAX_MET:
             return []
         met.append(x)
         if _is_unindex(op):
@@ -145,7 +146,8 @@ def _written(out: Tape, update: _Update, env: dict[Variable, Any], op: Operation
     def call(t: Type, fn: Any, *args: Any) -> Variable:
         return out.append(Call(fn, args, {}, t, op.site))
 
-    x = y = env[update.x]
+    x: Variable = env[update.x]
+    y = x
     for piece in update.pieces:
         value, index = substitute(piece.value, env.__getitem__), substitute(piece.index, env.__getitem__)
         t, given = out.type_of(value), index

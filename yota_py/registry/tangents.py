@@ -51,6 +51,12 @@ def strong_multiply(dy: Any, partial: Any) -> Any:
         return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
 
 
+@dispatching
+def chosen(condition: Any, yes: Any, no: Any) -> Any:
+    """One of two values of the same type, by a truth value."""
+    return yes if condition else no
+
+
 def is_inexact(x: Any) -> bool:
     """Whether a derivative can flow through a value, or through one in a container."""
     items = items_of(x)

@@ -69,8 +69,9 @@ class Tape:
     ``results`` are the variables (or plain values) of the flattened output, ``out_spec`` its structure,
     ``in_spec`` that of the positional and keyword arguments, ``leaves`` one variable or static value per
     flattened argument; ``gradient_types`` are the types of the arguments whose gradients a gradient tape returns;
-    ``regions`` are what ``checkpoint`` has run. ``cotangents`` has, on a gradient tape, the variable of the derivative
-    in each variable to which one flows.
+    ``regions`` are what ``checkpoint`` has run, ``turns`` those of Python's loops that were looked at
+    (``passes/kinds.py``). ``cotangents`` has, on a gradient tape, the variable of the derivative in each variable to
+    which one flows.
     """
 
     name: str = "f"
@@ -82,6 +83,7 @@ class Tape:
     out_spec: optree.PyTreeSpec | None = None
     gradient_types: list[Type] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list, compare=False)
     cotangents: dict[Variable, Variable] = field(default_factory=dict)
 
     def append(self, op: Operation) -> Variable:

@@ -9,6 +9,7 @@ import numpy as np
 from ...base.dispatch import original
 from ...base.types import ArrayType
 from ...registry.registry import primitive_of
+from ...registry.tangents import chosen
 from ...tape.operations import Call, Variable
 from ...tape.tape import Tape
 
@@ -40,7 +41,7 @@ def _loop_dtypes(op: Call, types: list[ArrayType]) -> list[str] | None:
         except TypeError:
             return None
         return [d.name for d in dtypes] if result == op.type.dtype else None
-    if op.fn is original(np.where):
+    if op.fn is original(np.where) or op.fn is chosen:
         return ["bool", op.type.name, op.type.name] if len(types) == 3 else None
     return [t.name if op.type.dtype.kind == "b" else op.type.name for t in types]
 
