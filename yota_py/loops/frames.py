@@ -41,14 +41,14 @@ class UnlikeError(Exception):
 
 
 class State:
-    """The local variables of a frame, ``but`` for one, and what ``also`` is traced: traced values, and all that is not.
-    Of arrays into which elements are ``written``, what was noted so far."""
+    """The ``live`` local variables of a frame, ``but`` for one, and what ``also`` is traced: traced values, and all
+    that is not. Of arrays into which elements are ``written``, what was noted so far."""
 
     def __init__(
-        self, frame: FrameType, *also: Any, but: str | None = None, written: Sequence[str] = ()
+        self, frame: FrameType, *also: Any, live: Container[str], but: str | None = None, written: Sequence[str] = ()
     ) -> None:  # fmt: skip
         check_code(frame)
-        self.values = {name: value for name, value in frame.f_locals.items() if name != but}
+        self.values = {name: value for name, value in frame.f_locals.items() if name != but and name in live}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
         self._others: list[Any] = []
         self._lists: list[Any] = []  # whose items are as if they were local variables

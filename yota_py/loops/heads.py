@@ -40,27 +40,12 @@ class Head:
     written: tuple[tuple[str, int], ...] = ()
     again: frozenset[tuple[str, int]] = frozenset()
     counts: bool = True
-    body: tuple[_Step, ...] = ()
-
-    @property
-    def assigned(self) -> set[str]:
-        """The variables that turns assign, but for the one with the turn's number."""
-        return {str(step.value) for step in self.body if step.name.startswith("STORE_")} - {str(self.name)}
-
-    @property
-    def only_assigns(self) -> bool:
-        """Whether turns leave objects as they are, but for ``written`` arrays, and compare no identities."""
-        return all(map(self._leaves, range(len(self.body))))
-
-    def _leaves(self, i: int) -> bool:
-        step, before = self.body[i], [s.value for s in self.body[max(0, i - 4) : i]]
-        if step.name == "STORE_SUBSCR":
-            moved = self.body[i - 1].name == "BINARY_OP"
-            return before[0 if moved else -2] in {name for name, _ in self.written}
-        return leaves_objects(step)
+    body: tuple[Step, ...] = ()
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
+    """An instruction."""
+
     name: str
     value: object  # what it is about
     offset: int
@@ -77,16 +62,34 @@ _CHANGING = frozenset("""
 _ASKING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "IS_OP", "CONTAINS_OP"])
 
 
-def leaves_objects(step: _Step) -> bool:
-    """Whether an instruction leaves objects as they are, and asks for no identity."""
-    return step.name not in _ASKING and step.value not in _CHANGING
+def only_assigns(body: Sequence[Step], written: Sequence[str] = ()) -> bool:
+    """Whether instructions leave objects as they are, but for elements of ``written`` arrays, and ask for no
+    identity."""
+    for i, step in enumerate(body):
+        if step.name == "STORE_SUBSCR" and i >= 4:
+            base = body[i - 4] if body[i - 1].name == "BINARY_OP" else body[i - 2]
+            if base.value in written:
+                continue
+        if step.name in _ASKING or step.value in _CHANGING:
+            return False
+    return True
 
 
 @lru_cache(maxsize=1024)
 def code_leaves_objects(code: CodeType) -> bool:
     """Whether all instructions of code do, and those of code in it."""
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return all(map(leaves_objects, _steps(code))) and all(map(code_leaves_objects, inner))
+    return only_assigns(steps_of(code)) and all(map(code_leaves_objects, inner))
+
+
+@lru_cache(maxsize=1024)
+def around(code: CodeType, instruction: int) -> tuple[Step, ...]:
+    """The instructions of the innermost loop around one; none, if there is no loop."""
+    steps = steps_of(code)
+    ends = [(int(str(s.value)), s.offset) for s in steps if "JUMP_BACKWARD" in s.name]
+    loops = [(end - begin, begin, end) for begin, end in ends if begin <= instruction <= end]
+    _, first, last = min(loops, default=(0, 0, -1))
+    return tuple(step for step in steps if first <= step.offset <= last)
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +97,7 @@ def heads(code: CodeType) -> dict[int, Head]:
     """The loops of code, by the instructions at which Python may be seen to go on with them."""
     if not is_function(code):
         return {}
-    steps, found = _steps(code), {}
+    steps, found = steps_of(code), {}
     for i, step in enumerate(steps):
         if step.name != "FOR_ITER" or step.offset not in depths(code):
             continue
@@ -113,21 +116,21 @@ def heads(code: CodeType) -> dict[int, Head]:
     return found
 
 
-def _steps(code: CodeType) -> list[_Step]:
+def steps_of(code: CodeType) -> list[Step]:
     """Instructions, one for each variable."""
     out = []
     for step in dis.get_instructions(code):
         names = step.argval if isinstance(step.argval, tuple) and "_FAST" in step.opname else None
         if names is None:
             value = step.argrepr if step.opname == "BINARY_OP" else step.argval
-            out.append(_Step(step.opname.replace("_CHECK", ""), value, step.offset))
+            out.append(Step(step.opname.replace("_CHECK", ""), value, step.offset))
             continue
         kinds = [kind for kind in step.opname.split("_") if kind in ("LOAD", "STORE")]
-        out += [_Step(f"{kind}_FAST", name, step.offset) for kind, name in zip(kinds, names, strict=True)]
+        out += [Step(f"{kind}_FAST", name, step.offset) for kind, name in zip(kinds, names, strict=True)]
     return out
 
 
-def _head(code: CodeType, loop: Head, name: str, body: Sequence[_Step]) -> Head | None:
+def _head(code: CodeType, loop: Head, name: str, body: Sequence[Step]) -> Head | None:
     """What a loop does with its variable; ``None`` if that is more than to read and to assign elements."""
     uses = [i for i, step in enumerate(body) if step.value == name and "_FAST" in step.name]
     if name in code.co_cellvars or any(step.value == name and "_FAST" not in step.name for step in body):
@@ -161,7 +164,7 @@ def _head(code: CodeType, loop: Head, name: str, body: Sequence[_Step]) -> Head 
     return Head(loop.offset, loop.depth, name, frozenset(known - kept), tuple(written), again, body=loop.body)
 
 
-def _moved(steps: Sequence[_Step]) -> tuple[int, str]:
+def _moved(steps: Sequence[Step]) -> tuple[int, str]:
     """How far from the turn's number a position is, and the instruction that takes it."""
     if len(steps) == 3 and steps[0].name in ("LOAD_CONST", "LOAD_SMALL_INT") and steps[1].name == "BINARY_OP":
         if type(steps[0].value) is int and steps[1].value in ("+", "-"):

@@ -30,9 +30,13 @@ from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
+from .heads import around
+from .liveness import alive
+from .noting import is_plain, note, numbers
 from .once import LONGEST, Once
 
 MAX_KNOWN = 4  # conditions
+MAX_STATES = 64  # of a frame that are noted at a condition
 
 
 @dataclass(slots=True)
@@ -48,6 +52,17 @@ class Turning:
     before: State | None = None
 
 
+@dataclass(slots=True)
+class Asking:
+    """A condition that is asked in each turn of a loop: its number for what is noted, how often it was asked, and the
+    length of the tape and the state of the frame when it was asked last."""
+
+    frame: FrameType
+    loop: int
+    times: int = 0
+    last: tuple[int, State] | None = None
+
+
 def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     """What a condition is when the loop has ended that it is asked in; ``None`` if it is to be asked as ever."""
     frame = users_frame(sys._getframe(1))
@@ -56,7 +71,14 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     if trace.sets_errors or raises_errors():
         return None
     key, length = (id(frame), frame.f_lasti), len(trace.tape)
+    _notice(trace, key, frame, condition)
     seen = trace.turning.pop(key, None)  # it has the frame, so that no other one has its identity
+    inside = around(frame.f_code, frame.f_lasti)
+    loop = id(frame), inside[0].offset if inside else -1, "decides otherwise"
+    if seen is not None and seen.answer != answer and inside:
+        trace.asking[loop] = frame
+    if loop in trace.asking:  # its turns are told as one later
+        return None
     if seen is None or seen.answer != answer:
         seen = Turning(frame, answer, length)
         while len(trace.turning) >= MAX_KNOWN:
@@ -65,10 +87,10 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     seen.asked += 1
     try:
         if seen.asked == 2:
-            seen.before, seen.last = State(frame, condition), length
+            seen.before, seen.last = _state(frame, condition), length
         elif seen.asked == 3 and seen.before is not None:
             before, seen.before = seen.before, None
-            ended = _ended(trace, seen, before, State(frame, condition))
+            ended = _ended(trace, seen, before, _state(frame, condition))
             if ended is not None:
                 del trace.turning[key]
             return ended
@@ -78,6 +100,35 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
 
 
 ends.append(end)
+
+
+def _state(frame: FrameType, condition: Any) -> State:
+    """The state of a frame that asks for a condition."""
+    return State(frame, condition, live=alive(frame.f_code)[frame.f_lasti])
+
+
+def _notice(trace: Trace, key: tuple[int, int], frame: FrameType, condition: Any) -> None:
+    """Note the turn that is over, if the condition has been asked before in this loop."""
+    known = trace.asking.get(key)
+    if known is None:
+        if len(trace.asking) < MAX_KNOWN and around(frame.f_code, frame.f_lasti):
+            trace.asking[key] = Asking(frame, next(numbers), 1)
+        return
+    known.times += 1
+    if not 1 < known.times <= MAX_STATES:  # most conditions are asked once
+        known.last = None
+        return
+    before, known.last = known.last, None
+    try:
+        now = len(trace.tape), _state(frame, condition)
+        if not is_plain(frame, around(frame.f_code, frame.f_lasti), now[1]):
+            known.times = MAX_STATES
+            return
+        if before is not None and not note(trace, known.loop, before, now, until=True):
+            known.loop = next(numbers)
+        known.last = now
+    except Exception:  # any: it is not noted
+        known.loop = next(numbers)
 
 
 @lru_cache(maxsize=1024)

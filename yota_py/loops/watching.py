@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import count
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
 from ..capture.closed import OpenError
-from ..passes.kinds import Noted
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
 from ..tape.loop import Continued, decisions
 from ..tape.operations import Call, Variable
@@ -37,14 +35,14 @@ from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
 from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
-from .heads import Head, Over, code_leaves_objects, heads, over
+from .heads import Head, Over, heads, over
+from .liveness import alive
+from .noting import MAX_NOTED, is_plain, note, numbers
 from .once import Once, strict
 
 MAX_TRIES = 3  # at one loop that is not as it should be
-MAX_NOTED = 200  # turns of one loop
 MAX_LOOKS = 1000  # at lines that begin
 MAX_FRAMES = 16
-_numbers = count()
 MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told by
 
 
@@ -145,7 +143,8 @@ class Watch:
                 return
             if what.arrays:  # whose rows are no positions
                 head = Head(head.offset, head.depth, counts=False, body=head.body)
-            now_state = State(frame, but=head.name, written=[name for name, _ in head.written])
+            live = alive(frame.f_code)[head.offset]
+            now_state = State(frame, live=live, but=head.name, written=[name for name, _ in head.written])
             now = Moment(what, what.left, len(self._trace.tape), now_state)
         except Exception:  # any: Python goes on as ever
             self._opaque[key] += 1
@@ -162,28 +161,20 @@ class Watch:
                 self._note(frame, head, before, now, key)
                 self._noted[key] += 1
         else:
-            self._met[key] = next(_numbers)
+            self._met[key] = next(numbers)
         self._seen[key] = replace(now, length=len(self._trace.tape))  # behind what was tried
 
     def _note(self, frame: FrameType, head: Head, before: Moment, now: Moment, key: tuple[int, int]) -> None:
         """Note what is known of a turn that is over."""
-        tape = self._trace.tape
-        if not _only_assigns(frame, head, now.state):
-            return
-        if not now.state.is_like(before.state):  # there may be more variables now
-            self._met[key] = next(_numbers)
-            return
-        pairs = [*zip(before.state.traced, now.state.traced, strict=True)]
-        if not all(x == y or (is_followed(a, x) and is_followed(b, y)) for (a, x), (b, y) in pairs):
+        written = [name for name, _ in head.written]
+        if not is_plain(frame, head.body, now.state, head.name, written):
             return
         positions = Positions(now.over, now.left)
         given = positions.written(before.state, now.state, head.written)
-        read = frozenset(x._current()[0] for x in read_at_positions(frame, head, now))
-        first, last = (tuple(x for _, x in moment.state.traced) for moment in (before, now))
-        found = (*given.values(),)
-        tape.turns.append(
-            Noted(self._met[key], before.length, now.length, first, last, found, positions.before, read)
-        )  # fmt: skip
+        turn = (before.length, before.state), (now.length, now.state)
+        read = read_at_positions(frame, head, now)
+        if not note(self._trace, self._met[key], *turn, given.values(), positions.before, read):
+            self._met[key] = next(numbers)  # there may be more variables now
 
     def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
         """Let the turns that are left be one operation. Returns whether they are."""
@@ -229,13 +220,6 @@ class Watch:
             trace.refuse("a loop whose end has failed")
             raise
         return True
-
-
-def _only_assigns(frame: FrameType, head: Head, now: State) -> bool:
-    """Whether turns do nothing but to give traced values to variables: all else is the same in each."""
-    codes = [*now.functions, *(code for code in frame.f_code.co_consts if isinstance(code, CodeType))]
-    traced = all(is_traced(now.values[name]) for name in head.assigned if name in now.values)
-    return traced and head.only_assigns and all(map(code_leaves_objects, codes))
 
 
 def read_at_positions(frame: FrameType, head: Head, now: Moment) -> list[Any]:

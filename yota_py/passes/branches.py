@@ -99,7 +99,7 @@ class _Merging:
         n = self._begin()
         self._decide(a.steps[n : n + 1], b.steps[n : n + 1])
         alike, most = 0, min(len(a.steps), len(b.steps)) - n - 1
-        while alike < most and a.steps[-1 - alike].token == b.steps[-1 - alike].token:
+        while alike < most and _are_alike(a.steps[-1 - alike], b.steps[-1 - alike]):
             alike += 1
         for body in (a, b):
             for step in body.steps[n + 1 : len(body.steps) - alike]:
@@ -120,7 +120,7 @@ class _Merging:
         x, y = self._read(x), self._read(y)
         if x == y:
             return x
-        if isinstance(x, Number | Moving) or isinstance(y, Number | Moving):
+        if isinstance(x, _FIXED) or isinstance(y, _FIXED):
             raise UnmergedError
         assert self._condition is not None
         return Chosen(self._condition, x, y) if self._yes is self._a else Chosen(self._condition, y, x)
@@ -165,6 +165,13 @@ class _Merging:
 
 
 ZERO = Number("0", int, 0)
+_FIXED = (Number, Moving)
+
+
+def _are_alike(x: Step, y: Step) -> bool:
+    """Whether two steps may be one: what they read that is no variable cannot be chosen."""
+    fixed = ((a, b) for a, b in zip(x.reads, y.reads, strict=False) if isinstance(a, _FIXED) or isinstance(b, _FIXED))
+    return x.token == y.token and all(a == b for a, b in fixed)
 
 
 def _check_cheap(op: Operation) -> None:

@@ -19,7 +19,7 @@ from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
 from .repeats import leaves_of
 
-MAX_KINDS = 6
+MAX_KINDS = 16
 NOBODY = Variable(0)  # in a slot that no turn reads before it is assigned
 
 
@@ -33,7 +33,7 @@ class Noted:
 
     ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; ``given`` those that
     the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its ``position``, or so far
-    from it.
+    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value.
     """
 
     loop: int
@@ -42,8 +42,9 @@ class Noted:
     before: tuple[Variable, ...]
     after: tuple[Variable, ...]
     given: tuple[Variable, ...] = ()
-    position: int = 0
+    position: int | None = None
     read: frozenset[Variable] = frozenset()
+    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _ways(x: Any, turn: Noted, first: int, *, moves: bool = False) -> set[Source
     """What a leaf may be."""
     if not isinstance(x, Variable):
         number: set[Source] = {Number(repr(x), type(x), x)}
-        return number | {Moving(x - turn.position)} if moves else number
+        return number | {Moving(x - turn.position)} if moves and turn.position is not None else number
     if turn.start < x.id <= turn.stop:
         return {Local(x.id - turn.start - 1)}
     found: set[Source] = {Slot(i) for i, y in enumerate(turn.before) if y == x}
@@ -199,7 +200,8 @@ class Chain:
         self._tape, self._tokens, self.kinds = tape, tokens, kinds
         self._by_tokens = {kind.tokens: i for i, kind in enumerate(kinds)}
         self._lengths = sorted({len(kind.tokens) for kind in kinds}, reverse=True)
-        self._step = noted[1].position - noted[0].position
+        self.until = noted[0].until
+        self._step = (noted[1].position or 0) - (noted[0].position or 0)
         self._outer = {x.var for kind in kinds for sources in (*kind.sources, kind.ends, kind.given) for x in sources
                        if isinstance(x, Outer)}  # fmt: skip
         self._behind = {  # where turns begin behind what was tried between them, and nothing came of
@@ -230,7 +232,7 @@ class Chain:
 
     def _known(self, turn: Noted) -> Turn:
         kind = self._by_tokens[tuple(self._tokens[turn.start : turn.stop])]
-        return Turn(kind, turn.start, turn.before, turn.position)
+        return Turn(kind, turn.start, turn.before, turn.position or 0)
 
     def _candidates(self, start: int | None, stop: int | None) -> Iterator[tuple[int, int]]:
         """Kinds, and where they begin, of which operations from ``start`` on, or before ``stop``, may be turns."""

@@ -66,10 +66,10 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "appended", "attributes", "captured", "clocks", "comparisons", "decisions",
-        "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels", "level",
-        "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown", "site",
-        "strangers", "texts", "thread", "truths", "turning", "unsettled", "watched", "writes",
+        "_foreign", "_status", "alive", "appended", "asking", "attributes", "captured", "clocks", "comparisons",
+        "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels",
+        "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors",
+        "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watched", "writes",
     )  # fmt: skip
 
     quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
@@ -111,6 +111,7 @@ class Trace(Recorder):
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
         self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/watching.py``)
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
+        self.asking: dict[Any, Any] = {}  # and the first, in loops
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
@@ -131,6 +132,7 @@ class Trace(Recorder):
     def settle(self) -> None:
         """Look up what somebody still has."""
         self.turning.clear()
+        self.asking.clear()
         unsettled, self.unsettled = self.unsettled or [], None
         while unsettled:
             tracer = unsettled.pop()
