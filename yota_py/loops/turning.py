@@ -36,6 +36,7 @@ from .noting import is_plain, note, numbers
 from .once import LONGEST, Once
 
 MAX_KNOWN = 4  # conditions
+_ENDING = "a loop is being ended"  # which asks for conditions of its own
 MAX_STATES = 64  # of a frame that are noted at a condition
 
 
@@ -68,7 +69,7 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     frame = users_frame(sys._getframe(1))
     if frame is None or state.traces != [trace] or not config.roll or not _stands_alone(frame.f_code, frame.f_lasti):
         return None
-    if trace.sets_errors or raises_errors():
+    if trace.sets_errors or raises_errors() or _ENDING in trace.asking:
         return None
     key, length = (id(frame), frame.f_lasti), len(trace.tape)
     _notice(trace, key, frame, condition)
@@ -90,9 +91,13 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
             seen.before, seen.last = _state(frame, condition), length
         elif seen.asked == 3 and seen.before is not None:
             before, seen.before = seen.before, None
-            ended = _ended(trace, seen, before, _state(frame, condition))
+            trace.asking[_ENDING] = frame
+            try:
+                ended = _ended(trace, seen, before, _state(frame, condition))
+            finally:
+                del trace.asking[_ENDING]
             if ended is not None:
-                del trace.turning[key]
+                trace.turning.pop(key, None)
             return ended
     except Exception:  # any: Python goes on as ever
         seen.before = None
@@ -162,5 +167,9 @@ def _ended(trace: Trace, seen: Turning, before: State, after: State) -> bool | N
     results = Once(turn.body(replace(guard, number=END)), captured).run_until([given[x] for x in carried.values()])
     if results is None:
         return None
-    assign(seen.frame, after.values, dict(zip(carried.values(), results, strict=True)), {})
+    try:
+        assign(seen.frame, after.values, dict(zip(carried.values(), results, strict=True)), {})
+    except Exception:  # any: the frame is neither in this turn nor behind the last
+        trace.refuse("a loop whose end has failed")
+        raise
     return not seen.answer

@@ -141,6 +141,9 @@ class Watch:
         try:
             if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
                 return
+            if before is not None and what.left == before.left and what.is_like(before.over):
+                self._seen[key] = before  # two lines begin with the way back: continue, and for
+                return
             if what.arrays:  # whose rows are no positions
                 head = Head(head.offset, head.depth, counts=False, body=head.body)
             live = alive(frame.f_code)[head.offset]
