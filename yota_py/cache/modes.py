@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import optree
@@ -21,7 +21,6 @@ from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
 from ..errors import ObjectsGivenError
-from ..passes.merging import Merged, merged
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
@@ -32,6 +31,9 @@ from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .arguments import Structure
 from .entry import Compiled, Writer, contained
+
+if TYPE_CHECKING:
+    from ..passes.merging import Merged
 
 MAX_FAILURES = 3  # to compute at once, after which calls are traced
 
@@ -246,7 +248,7 @@ class Gradient:
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = self._traced(call, inputs)
-        wanted, merging = (source, call.seed, self.argnums), cache(lambda: merged(source))
+        wanted, merging = (source, call.seed, self.argnums), cache(lambda: _merged(source))
         result = cache(lambda: value_and_gradients(*wanted, has_aux=self.has_aux))
 
         def compile(structure: Structure) -> Compiled:
@@ -258,6 +260,11 @@ class Gradient:
         nbytes = sum(value.nbytes for value in map(source.__getitem__, source.roots) if is_large(value))
         problems = problems_of(source, captures)
         return TracedCall(result, problems, inputs, source, captures, compile, nbytes, merging=merging)
+
+
+def _merged(source: Trace) -> Merged:
+    """``merged``, which calls that are not compiled do without."""
+    return import_module("..passes.merging", __package__).merged(source)  # type: ignore[no-any-return]
 
 
 def problems_of(source: Trace, captures: Captures) -> list[str]:

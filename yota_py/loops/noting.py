@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..base.dispatch import is_traced
-from ..passes.kinds import Noted
+from ..tape.loop import Noted
 from ..tape.operations import Variable
 from ..tracing.traces import Trace
 from .frames import State, UnlikeError, is_followed

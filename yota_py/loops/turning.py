@@ -30,8 +30,7 @@ from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
-from .heads import around
-from .liveness import alive
+from .heads import alive, around
 from .noting import is_plain, note, numbers
 from .once import LONGEST, Once
 

@@ -35,8 +35,7 @@ from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
 from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
-from .heads import Head, Over, heads, over
-from .liveness import alive
+from .heads import Head, Over, alive, heads, over
 from .noting import MAX_NOTED, is_plain, note, numbers
 from .once import Once, strict
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..tape.loop import Noted
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
 from .repeats import leaves_of
@@ -25,26 +26,6 @@ NOBODY = Variable(0)  # in a slot that no turn reads before it is assigned
 
 class UnmergedError(Exception):
     """Turns cannot be told as one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A turn of a loop: its operations are those from ``start`` on and before ``stop``.
-
-    ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; ``given`` those that
-    the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its ``position``, or so far
-    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value.
-    """
-
-    loop: int
-    start: int
-    stop: int
-    before: tuple[Variable, ...]
-    after: tuple[Variable, ...]
-    given: tuple[Variable, ...] = ()
-    position: int | None = None
-    read: frozenset[Variable] = frozenset()
-    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.settings import config
+from ..tape.loop import Noted
 from ..tape.operations import Guard, Variable, renamed, substitute
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .branches import body_of
-from .kinds import NOBODY, Chain, Noted, UnmergedError, kinds_of
+from .kinds import NOBODY, Chain, UnmergedError, kinds_of
 from .one_turn import Merging, OneTurn, until
 from .repeats import LEAST_TURNS, tokens_of
 

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..base.types import ArrayType, Type, is_basic
-from ..registry.kernels import Unindex
+from ..base.unwinding import Quiet
+from ..registry.kernels import Map, Unindex
 from ..registry.registry import primitive_of
+from ..registry.tangents import chosen
 from ..registry.writes import accumulated, setitem
 from ..tape.operations import Call, Operation, Variable, operands, paths, substitute
 from ..tape.tape import Tape
@@ -87,10 +89,11 @@ class _Search:
         return found
 
     def _update(self, op: Call, inside: set[Variable]) -> _Update | None:
-        if op.fn not in (np.add, np.subtract) or op.kwargs or len(op.args) != 2:
+        does = _emits(op)
+        if does not in ("add", "sub") or op.kwargs or len(op.args) != 2:
             return None
         x, w = op.args
-        given = [(x, w, op.fn is np.subtract)] + ([(w, x, False)] if op.fn is np.add else [])
+        given = [(x, w, does == "sub")] + ([(w, x, False)] if does == "add" else [])
         for base, added, negated in given:
             if not isinstance(base, Variable) or self.tape.type_of(base) != op.type:
                 continue
@@ -111,15 +114,16 @@ class _Search:
             value, index, _ = op.args
             same = self.tape.type_of(value).dtype == t.dtype
             return [_Piece(value, index)] if same else []
-        if op.fn in (np.add, np.subtract):
+        does = _emits(op)
+        if does in ("add", "sub"):
             parts = [self._pieces(arg, t, met) for arg in op.args]
-            second = [_behind(p, np.negative) for p in parts[1]] if op.fn is np.subtract else parts[1]
+            second = [_behind(p, np.negative) for p in parts[1]] if does == "sub" else parts[1]
             return [*parts[0], *second] if all(parts) else []
-        if op.fn is np.negative:
+        if does == "neg":
             return [_behind(p, np.negative) for p in self._pieces(op.args[0], t, met)]
-        if op.fn not in (np.multiply, np.divide):
+        if does not in ("mul", "div"):
             return []
-        for k in (0, 1) if op.fn is np.multiply else (0,):
+        for k in (0, 1) if does == "mul" else (0,):
             factor = op.args[1 - k]
             if self.tape.type_of(factor).shape == () and (pieces := self._pieces(op.args[k], t, met)):
                 scaled = [_behind(p, op.fn, factor, first=k == 0) for p in pieces]
@@ -130,10 +134,22 @@ class _Search:
         """Whether the last operation on a piece leaves zeros that are none, or can be seen to."""
         fn, factor, _ = piece.steps[-1]
         if (number := number_of(self.tape, factor)) is not None:
-            return bool(np.isfinite(number)) and (fn is np.multiply or number != 0)
+            return bool(np.isfinite(number)) and bool(_of_zero(fn, number, piece) == 0)
         first = piece.index[0] if isinstance(piece.index, tuple) and piece.index else piece.index
         t = self.tape.type_of(first)
         return not is_basic(piece.index) and isinstance(t, ArrayType) and t.name in ("int32", "int64")
+
+
+def _of_zero(fn: Any, number: Any, piece: _Piece) -> Any:
+    """What is made of zero."""
+    with Quiet():
+        return fn(0.0, number) if piece.steps[-1][2] else fn(number, 0.0)
+
+
+def _emits(op: Call) -> str:
+    """The name of the kernel of an elementwise operation."""
+    entry = primitive_of(op.fn)
+    return entry.kernel.emit if entry is not None and isinstance(entry.kernel, Map) else ""
 
 
 def _behind(piece: _Piece, fn: Any, factor: Any = None, *, first: bool = True) -> _Piece:
@@ -172,5 +188,5 @@ def _written(out: Tape, update: _Update, env: dict[Variable, Any], op: Operation
 def _within(out: Tape, index: Any, good: Variable, extent: int) -> Any:
     """An index that is out of bounds if something is not as it must be."""
     first, rest = (index[0], index[1:]) if isinstance(index, tuple) else (index, None)
-    first = out.append(Call(np.where, (good, first, extent), {}, out.type_of(first)))
+    first = out.append(Call(chosen, (good, first, extent), {}, out.type_of(first)))
     return first if rest is None else (first, *rest)

@@ -11,7 +11,7 @@ import numpy as np
 from ..base.dispatch import find_traced, original
 from ..base.types import ArrayType
 from ..errors import GuardError
-from .operations import Call, Guard, Operation
+from .operations import Call, Guard, Operation, Variable
 from .show import Style
 from .tape import Tape
 
@@ -33,6 +33,26 @@ class Continued:
     period: int
     between: int = 0
     places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A turn of a loop: its operations are those from ``start`` on and before ``stop``.
+
+    ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; ``given`` those that
+    the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its ``position``, or so far
+    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value.
+    """
+
+    loop: int
+    start: int
+    stop: int
+    before: tuple[Variable, ...]
+    after: tuple[Variable, ...]
+    given: tuple[Variable, ...] = ()
+    position: int | None = None
+    read: frozenset[Variable] = frozenset()
+    until: bool = False
 
 
 @dataclass(slots=True, eq=False)
