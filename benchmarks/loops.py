@@ -41,6 +41,8 @@ from benchmarks.recurrences import (
     residuals_of_arrays,
     steps,
     steps_jax,
+    threshold,
+    threshold_jax,
     van_der_pol,
     van_der_pol_by_hand,
 )
@@ -73,6 +75,7 @@ def programs() -> dict[str, Program]:
     ten, system = (np.ones(10), 2.0), (np.array([10.0, 28.0, 8 / 3]),)
     filtered = np.array([0.1, 0.2]), rng.normal(size=(1000, 2)), 0.9 * np.eye(4), rng.normal(size=(2, 4))
     returns, fitted = rng.normal(size=5000), (np.array([1.0, 0.3]), rng.normal(size=30_000), rng.normal(size=30_000))
+    regimes = np.array([0.7, -0.4, 0.2]), rng.normal(size=2000)
     weights, letters = 0.5 * rng.normal(size=(8 * LAYERS + 3) * WIDTH), np.eye(WIDTH)[rng.integers(0, WIDTH, 1024)]
     text = weights, rng.normal(size=(2 * LAYERS, WIDTH)), letters
     return {
@@ -81,6 +84,7 @@ def programs() -> dict[str, Program]:
         "Kalman filter, 1,000": Program(kalman, filtered, kalman_jax, ahead=2.0),
         "GARCH, 5,000": Program(garch, (np.array([0.1, 0.1, 0.8]), returns), garch_jax, numba=garch, behind=3.0),
         "residuals, 30,000": Program(residuals, fitted, arrays=residuals_of_arrays, cold=3.0, behind=2.0),
+        "two ifs, 2,000": Program(threshold, regimes, threshold_jax, cold=2.0, ahead=1.5),
         "Lorenz by RK4, 2,000": Program(lorenz(2000), system, lorenz_jax(2000), cold=2.0),
         "Lorenz by scan, 100,000": Program(lorenz_scan(10**5), system, both=lorenz_by_hand(10**5), behind=1.5),
         "pendulum, 10^6, by roots": Program(pendulum_again(10**6), swing, arrays=pendulum(10**6), behind=2.2),

@@ -98,6 +98,34 @@ def residuals_of_arrays(p: Any, x: Any, y: Any) -> Any:
     return np.sum((y - p[0] * np.exp(-p[1] * x)) ** 2)
 
 
+def threshold(p: Any, x: Any) -> Any:
+    """A recursion in two regimes (a threshold autoregression), and a loss that is linear for large errors."""
+    y, total = p[0] * 0.0, p[0] * 0.0
+    for i in range(len(x)):
+        y = p[0] * y - 0.1 if y > p[2] else p[1] * y + 0.1
+        error = x[i] - y
+        total = total + (abs(error) - 0.5 if abs(error) > 1.0 else 0.5 * error * error)
+        y = y + 0.5 * error
+    return total
+
+
+def threshold_jax(jax: Any, xp: Any) -> Loss:
+    """The same with choices in a scan."""
+
+    def loss(p: Any, x: Any) -> Any:
+        def step(carry: Any, now: Any) -> Any:
+            y, total = carry
+            y = xp.where(y > p[2], p[0] * y - 0.1, p[1] * y + 0.1)
+            error = now - y
+            size = abs(error)
+            total = total + xp.where(size > 1.0, size - 0.5, 0.5 * error * error)
+            return (y + 0.5 * error, total), None
+
+        return jax.lax.scan(step, (p[0] * 0.0, p[0] * 0.0), x)[0][1]
+
+    return loss
+
+
 def lorenz(count: int) -> Loss:
     """The Lorenz system by Runge and Kutta's method."""
 

@@ -7,7 +7,7 @@ behind them are found as well.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import getitem
@@ -174,10 +174,19 @@ def _check_constants(ops: Sequence[Operation]) -> None:
         raise UnmergedError
 
 
-class Chain:
-    """Turns that follow each other: found from those that are noted, on and back."""
+def gaps_between(turns: Sequence[Noted]) -> dict[int, int]:
+    """Where turns begin behind what was tried between them, and nothing came of; by where those before end."""
+    return {before.stop: after.start for before, after in pairwise(turns)
+            if before.loop == after.loop and before.stop < after.start}  # fmt: skip
 
-    def __init__(self, tape: Tape, tokens: Sequence[Hashable], kinds: Sequence[Kind], noted: Sequence[Noted]) -> None:
+
+class Chain:
+    """Turns that follow each other, but for ``gaps``: found from those that are noted, on and back."""
+
+    def __init__(
+        self, tape: Tape, tokens: Sequence[Hashable], kinds: Sequence[Kind], noted: Sequence[Noted],
+        gaps: Mapping[int, int],
+    ) -> None:  # fmt: skip
         self._tape, self._tokens, self.kinds = tape, tokens, kinds
         self._by_tokens = {kind.tokens: i for i, kind in enumerate(kinds)}
         self._lengths = sorted({len(kind.tokens) for kind in kinds}, reverse=True)
@@ -185,9 +194,7 @@ class Chain:
         self._step = (noted[1].position or 0) - (noted[0].position or 0)
         self._outer = {x.var for kind in kinds for sources in (*kind.sources, kind.ends, kind.given) for x in sources
                        if isinstance(x, Outer)}  # fmt: skip
-        self._behind = {  # where turns begin behind what was tried between them, and nothing came of
-            before.stop: after.start for before, after in pairwise(noted)
-        }  # fmt: skip
+        self._gaps, self._back = gaps, {start: stop for stop, start in gaps.items()}
         self.turns = [self._known(noted[0])]
         self.end = noted[0].after
         self.stop = noted[0].stop
@@ -225,7 +232,7 @@ class Chain:
 
     def _go_on(self) -> bool:
         position = self.turns[-1].position + self._step
-        for kind, start in self._candidates(self._behind.get(self.stop, self.stop), None):
+        for kind, start in self._candidates(self._gaps.get(self.stop, self.stop), None):
             turn = Turn(kind, start, self.end, position)
             if self._fits(turn):
                 self.turns.append(turn)
@@ -265,7 +272,7 @@ class Chain:
 
     def _go_back(self) -> bool:
         after = self.turns[0]
-        for kind, start in self._candidates(None, after.start):
+        for kind, start in self._candidates(None, self._back.get(after.start, after.start)):
             before = self._before(kind, start, after)
             if before is None:
                 continue

@@ -13,7 +13,7 @@ from ..tape.operations import Guard, Variable, renamed, substitute
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .branches import body_of
-from .kinds import NOBODY, Chain, UnmergedError, kinds_of
+from .kinds import NOBODY, Chain, UnmergedError, gaps_between, kinds_of
 from .one_turn import Merging, OneTurn, until
 from .repeats import LEAST_TURNS, tokens_of
 
@@ -47,11 +47,12 @@ def _loops(tape: Tape) -> list[Merging]:
     groups: dict[int, list[Noted]] = {}
     for turn in tape.turns:
         groups.setdefault(turn.loop, []).append(turn)
+    gaps = {stop: start for noted in groups.values() for stop, start in gaps_between(noted).items()}
     found: list[Merging] = []
     for noted in groups.values():
         with suppress(UnmergedError):
             kinds = kinds_of(tape, tokens, noted)
-            loop = Merging(Chain(tape, tokens, kinds, noted), kinds, body_of(kinds))
+            loop = Merging(Chain(tape, tokens, kinds, noted, gaps), kinds, body_of(kinds))
             if loop.until or len(loop.chain.turns) >= LEAST_TURNS:
                 found.append(loop)
     chosen: list[Merging] = []

@@ -182,9 +182,10 @@ class Planner(Locations):
         inputs += [entry[1:] for entry in captured]
         for var, t, order in inputs:
             self.plan.inputs.append((self._slot_of(var, t, order), t))
-        wanted = {result: inputs[k][0] for i, k in over.items() if isinstance(result := self.tape.results[i], Variable)}
-        self.reserved.update((x, self.places[given]) for x, given in overwritten(self.schedule, wanted).items())
-        self.plan.overwritten = {i: k for i, k in over.items() if self.tape.results[i] in self.reserved}
+        computed = {i: x for i in over if isinstance(x := self.tape.results[i], Variable)}
+        found = overwritten(self.schedule, {x: inputs[over[i]][0] for i, x in computed.items()})
+        self.reserved.update((x, self.places[given]) for x, given in found.items())
+        self.plan.overwritten = {i: over[i] for i, x in computed.items() if x in found}
 
     def bind_constants(self) -> None:
         """Places of the tape's own constants."""
