@@ -362,12 +362,112 @@ def beginning_anew(p: Any, x: Any, y: Any) -> Any:
     return s + p[0]
 
 
+def settling(p: Any, x: Any, y: Any) -> Any:
+    s, seen = p[0] * 0.1, {}
+    for i in range(len(x)):
+        s = s * 0.9 + x[i] if x[i] > 0 else s * 0.9 - x[i] * (1.0 if seen else 10.0)
+        other = seen
+        other |= {1: 1}
+    return s
+
+
+def settling_in_a_default(p: Any, x: Any, y: Any) -> Any:
+    def step(s: Any, x: Any, seen: Any = []) -> Any:  # noqa: B006 - it keeps what it has seen
+        s = s * 0.9 + x if x > 0 else s * 0.9 - x * (1.0 if seen else 10.0)
+        if not seen:
+            seen += [1]
+        return s
+
+    s = p[0] * 0.1
+    for i in range(len(x)):
+        s = step(s, x[i])
+    return s
+
+
+def taking_what_was_there(p: Any, x: Any, y: Any) -> Any:
+    first, best = p[0] + 1.5, p[1] * 1.0
+    for i in range(len(x)):
+        best = x[i] * 2.0 if x[i] > 0 else first
+    return best
+
+
+def swapping(p: Any, x: Any, y: Any) -> Any:
+    a, b = p[0] * 1.5, p[1] * 2.5
+    for i in range(len(x)):
+        if x[i] > 0:
+            a, b = b, a
+    return a
+
+
+def giving_what_was_there(p: Any, x: Any, y: Any) -> Any:
+    first, s, before = p[0] * 1.5, np.zeros(N), p[1] * 1.0
+    for i in range(N):
+        s[i] = first if x[i] > 0 else x[i] * 2.0
+        before = first if x[i] > 0 else x[i] * 1.0
+    return np.sum(s**2) + first * 7 + before * s[N - 1]
+
+
+def reading_what_was_assigned(p: Any, x: Any, y: Any) -> Any:
+    s, before = np.zeros(N), p[0] * 1.0
+    s[0] = p[0] * 1.0
+    for i in range(1, N):
+        if x[i] > 0:
+            new = s[i - 1] * 0.9 + x[i]
+            s[i] = new
+            before = new
+        else:
+            s[i] = x[i] * 2.0
+            before = x[i] * 3.0
+    return before + np.sum(s)
+
+
 @pytest.mark.parametrize("f", [
+    settling, settling_in_a_default, taking_what_was_there, swapping, giving_what_was_there, reading_what_was_assigned,
     flagging, flagging_in_a_dict, flagging_in_a_set, flagging_in_a_cell, comparing_identities, counting, in_an_order,
     alternating, of_products, beginning_anew,
 ])  # fmt: skip
 def test_what_else_a_turn_does_is_not_forgotten(f: Function) -> None:
     agree(f, times=4)
+
+
+@pytest.mark.parametrize(("f", "signs"), [
+    (reading_what_was_assigned, [np.arange(N) < N // 2, np.arange(N) % 3 > 0, np.arange(N) % 2 > 0]),
+    (taking_what_was_there, [np.arange(N) % 2 > 0, np.arange(N) % 2 == 0]),
+    (swapping, [np.arange(N) % 3 > 0, np.arange(N) % 2 > 0]), (settling, [np.arange(N) % 2 == 0, np.arange(N) % 2 > 0]),
+    (settling_in_a_default, [np.arange(N) % 2 == 0, np.arange(N) % 2 > 0]),
+])  # fmt: skip
+def test_what_was_the_same_by_chance(f: Function, signs: list[np.ndarray]) -> None:
+    """In the first call, variables have the same value wherever it matters."""
+    calls = iter([(np.array([0.3, 0.7]), np.where(sign, 1, -1) * np.linspace(1, 2, N), np.ones(N)) for sign in signs])
+    agree(f, lambda rng: next(calls), times=len(signs))
+
+
+def leverage(p: Any, x: Any, y: Any) -> Any:
+    s = np.zeros(N)
+    s[0] = p[0] ** 2 + 1
+    for t in range(1, N):
+        if x[t - 1] > 0:
+            s[t] = 0.1 + 0.2 * x[t - 1] ** 2 + 0.5 * s[t - 1]
+        else:
+            s[t] = 0.1 + p[1] ** 2 * x[t - 1] ** 2 + 0.4 * s[t - 1]
+    return np.sum(np.log(s) + x**2 / s)
+
+
+def test_elements_that_turns_have_assigned() -> None:
+    assert len(agree(leverage)) == 1
+
+
+def swapping_until(p: Any, start: Any) -> Any:
+    a, b, x = p[0] * 1.0, p[1] * 2.0, start * 1.0
+    while x > 0.1:
+        if np.sin(17 * x) > 0:
+            a, b = b, a
+        x = x * 0.95
+    return a
+
+
+def test_values_from_before_a_loop_with_an_end_of_its_own() -> None:
+    agree(swapping_until, lambda rng: (rng.normal(size=2), float(rng.uniform(5, 30))))
 
 
 def test_loops_that_are_not_to_be_rolled_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,19 @@ def test_what_is_no_zero_elsewhere_is_interpreted(rate: float) -> None:
         compared(f, *([random(N, 3), *indices, r] for r in rates))
 
 
+@pytest.mark.parametrize("f", [by_rate, lambda table, index, rate: by_a_quotient(table, index, index, 1 / rate)])
+def test_a_rate_is_rounded_to_the_precision_of_the_table(f: Any) -> None:
+    compared(f, *([np.ones((N, 3), np.float32), words(3), rate] for rate in (0.5, 0.25, 1e39, 0.5)))
+
+
+def constant(table: Any, index: Any) -> None:
+    table -= 1e39 * gradient(of_rows, argnums=0)(table, index)
+
+
+def test_a_constant_rate_as_well() -> None:
+    compared(constant, *([np.ones((N, 3), np.float32), words(3)] for _ in range(2)))
+
+
 def dense(table: Any, index: Any) -> Any:
     dtable = gradient(of_rows, argnums=0)(table, index)
     table -= 0.1 * dtable / np.sqrt(np.sum(dtable**2))

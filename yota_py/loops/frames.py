@@ -33,6 +33,7 @@ _GO_AWAY = frozenset(["JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRU
                       "RAISE_VARARGS", "RERAISE"])  # fmt: skip
 
 
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))  # whose values are not changed
 _NOTHING: Mapping[Variable, Variable] = MappingProxyType({})
 
 
@@ -50,6 +51,7 @@ class State:
         check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but and name in live}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
+        self.has_objects = False  # whether it is not only made of traced values, numbers and functions
         self._others: list[Any] = []
         self._lists: list[Any] = []  # whose items are as if they were local variables
         self.notes: dict[str, dict[Any, Any]] = {}
@@ -70,6 +72,7 @@ class State:
         closing.check()
         self.functions = closing.codes  # of those that its code may call
         self._elsewhere = [*map(_known, self._reached)]
+        self.has_objects |= bool(closing.found) or not all(map(is_traced, self._reached))
         for container, contents in closing.found:
             own = any(container is known for known in self._lists)
             self._elsewhere += [_Same(container), *([] if own else map(_known, contents))]
@@ -106,10 +109,12 @@ class State:
             if len(value) > MAX_ELEMENTS or len(self._lists) > MAX_ELEMENTS:
                 raise UnlikeError
             self._lists.append(value)
+            self.has_objects = True
             self._others += [_Same(value), len(value)]
             for item in [*value.items()] if type(value) is dict else value:
                 self._add(item)
         else:
+            self.has_objects |= not (type(value) in _PLAIN or callable(value))
             self._others.append(_known(value))
 
 
@@ -133,7 +138,7 @@ def _known(value: Any) -> Any:
         if value.size > MAX_ELEMENTS or value.dtype.hasobject:
             raise UnlikeError
         return _Same(value), value.shape, value.dtype, value.tobytes()
-    if type(value) in (int, float, complex, bool, str, bytes, type(None)):
+    if type(value) in _PLAIN:
         return type(value), repr(value)
     return _Same(value)
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from types import CodeType, FrameType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 from ..base.dispatch import is_traced
@@ -16,15 +16,18 @@ from .frames import State, UnlikeError, is_followed
 from .heads import Step, code_leaves_objects, only_assigns
 
 MAX_NOTED = 200  # turns of one loop
+NOTHING: Mapping[Variable, Variable] = MappingProxyType({})
 numbers = count()  # of loops, each time that they are begun
 
 
 def note(
     trace: Trace, loop: int, before: tuple[int, State], now: tuple[int, State], given: Iterable[Variable] = (),
-    position: int | None = None, read: Iterable[Any] = (), *, until: bool = False,
+    position: int | None = None, read: Iterable[Any] = (), again: Mapping[Variable, Variable] = NOTHING, *,
+    until: bool = False,
 ) -> bool:  # fmt: skip
     """Note a turn: where it begins and ends, and the states of the frame then, which differ in traced values alone.
-    Returns whether they do. Others as in ``Noted``."""
+    Returns whether they do. ``again`` has what the next turn reads of elements that were assigned, by what this one has
+    read in its place; others as in ``Noted``."""
     (start, first), (stop, last) = before, now
     if not last.is_like(first):
         return False
@@ -32,8 +35,9 @@ def note(
     if not all(x == y or (is_followed(a, x) and is_followed(b, y)) for (a, x), (b, y) in pairs):
         raise UnlikeError
     slots, then = (tuple(x for _, x in state.traced) for state in (first, last))
-    arrays = frozenset(x._current()[0] for x in read)
-    trace.tape.turns.append(Noted(loop, start, stop, slots, then, (*given,), position, arrays, until))
+    arrays, certain = frozenset(x._current()[0] for x in read), not last.has_objects
+    slots, then = (*slots, *again), (*then, *again.values())
+    trace.tape.turns.append(Noted(loop, start, stop, slots, then, (*given,), position, arrays, until, certain))
     return True
 
 

@@ -175,7 +175,8 @@ class Watch:
         given = positions.written(before.state, now.state, head.written)
         turn = (before.length, before.state), (now.length, now.state)
         read = read_at_positions(frame, head, now)
-        if not note(self._trace, self._met[key], *turn, given.values(), positions.before, read):
+        again = {old: new for old, (new, _) in positions.again(now.state, head).items()}
+        if not note(self._trace, self._met[key], *turn, given.values(), positions.before, read, again):
             self._met[key] = next(numbers)  # there may be more variables now
 
     def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:

@@ -202,7 +202,7 @@ class Chain:
             pass
         if self.stop < noted[-1].stop or (noted[-1].stop == self.stop and self.end != noted[-1].after):
             raise UnmergedError
-        while self._go_back():
+        while noted[0].certain and self._go_back():
             pass
 
     @property

@@ -76,7 +76,7 @@ class _Writing:
     def __init__(self, source: Recorder, loops: Sequence[Merging]) -> None:
         self.source, self._loops = source, loops
         self.out = Recorder(replace(source.tape, ops=[], leaves=[], results=[], turns=[]))
-        self._env: dict[Variable, Variable | None] = {}  # None: it might be one of several
+        self._env: dict[Variable, Variable | Merging] = {}  # a loop: it might be one of several things that this leaves
         self._free: dict[int, Hashable] = {}
 
     def run(self) -> Merged:
@@ -102,16 +102,21 @@ class _Writing:
 
     def known(self, var: Variable) -> Variable:
         """The new name of a variable."""
-        if (new := self._env.get(var)) is None:
-            chains = ((loop.chain.start < var.id <= loop.chain.stop, loop) for loop in self._loops)
-            raise _LostError(next(loop for inside, loop in chains if inside))
-        return new
+        if isinstance(new := self._env.get(var), Variable):
+            return new
+        inside = (loop for loop in self._loops if loop.chain.start < var.id <= loop.chain.stop)
+        raise _LostError(new or next(inside))
 
     def _write(self, loop: Merging) -> None:
         """Write all turns, and say where everything is found that is read of them."""
         chain, free = loop.chain, list[int]()
-        slots = [None if x is NOBODY else self.known(x) for x in chain.turns[0].before]
+        slots = [None if x == NOBODY else self.known(x) for x in chain.turns[0].before]
         found: dict[Variable, set[Variable | None]] = {}
+
+        def leave(x: Variable, new: Variable | None) -> None:
+            """What follows reads ``new``; or what was there before the loop, which turns have only passed on."""
+            found.setdefault(x, set()).update([new] if x.id > chain.start or x == NOBODY else [new, self.known(x)])
+
         if loop.until:
             slots = until(self.out, self.known, self.source.values, loop, slots)
             free += [op.number for turn in chain.turns for op in chain.ops_of(turn) if isinstance(op, Guard)]
@@ -121,12 +126,13 @@ class _Writing:
                 free += written.free
                 slots = written.ends()
                 for source, new in zip(loop.kinds[turn.kind].given, loop.body.given, strict=True):
-                    found.setdefault(chain.resolve(turn, source), set()).add(written.read(new))
+                    leave(chain.resolve(turn, source), written.read(new))
         for x, end in zip(chain.end, slots, strict=True):
-            if x.id > chain.start:  # what a loop leaves as it was has its name
-                found.setdefault(x, set()).add(end)
+            leave(x, end)
         self._free.update(dict.fromkeys(free, loop.key))
-        self._env.update({x: new.pop() if len(new) == 1 else None for x, new in found.items()})
+        for x, names in found.items():
+            name, *others = names
+            self._env[x] = loop if others or name is None else name
 
 
 class _Names(dict[Variable, Any]):

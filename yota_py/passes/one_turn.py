@@ -199,12 +199,12 @@ def until(
     inner.tape.results = [ends[i] for i in changing]
     if any(inner.tape[slots[i]].type != inner.tape.type_of(ends[i]) for i in changing):  # type: ignore[index]
         raise UnmergedError
-    return _looped(out, dce(inner.tape), given, changing, merging, values)
+    return _looped(out, dce(inner.tape), given, before, changing, merging, values)
 
 
 def _looped(
-    out: Recorder, body: Tape, given: Sequence[Variable], changing: Sequence[int], merging: Merging,
-    values: Sequence[Any],
+    out: Recorder, body: Tape, given: Sequence[Variable], before: Sequence[Variable | None], changing: Sequence[int],
+    merging: Merging, values: Sequence[Any],
 ) -> list[Variable | None]:  # fmt: skip
     """Write the loop, and that it has not taken more turns than it can."""
     chain, most = merging.chain, TURNS
@@ -218,7 +218,7 @@ def _looped(
     def result(i: int) -> Variable:
         return out.append(Call(getfield, (made, i), {}, typeof(results[i]), site), results[i])
 
-    found: list[Variable | None] = [None] * len(chain.end)
+    found = [*before]
     for k, i in enumerate(changing):
         found[i] = result(k)
     fits = out.call(np.less, (result(len(changing)), most), site=site)

@@ -132,18 +132,14 @@ class _Search:
 
     def _keeps_zeros(self, piece: _Piece) -> bool:
         """Whether the last operation on a piece leaves zeros that are none, or can be seen to."""
-        fn, factor, _ = piece.steps[-1]
+        fn, factor, first = piece.steps[-1]
         if (number := number_of(self.tape, factor)) is not None:
-            return bool(np.isfinite(number)) and bool(_of_zero(fn, number, piece) == 0)
+            zero = self.tape.type_of(piece.value).dtype.type(0)  # of which a number of Python's takes the precision
+            with Quiet():
+                return bool((fn(zero, number) if first else fn(number, zero)) == 0)
         first = piece.index[0] if isinstance(piece.index, tuple) and piece.index else piece.index
         t = self.tape.type_of(first)
         return not is_basic(piece.index) and isinstance(t, ArrayType) and t.name in ("int32", "int64")
-
-
-def _of_zero(fn: Any, number: Any, piece: _Piece) -> Any:
-    """What is made of zero."""
-    with Quiet():
-        return fn(0.0, number) if piece.steps[-1][2] else fn(number, 0.0)
 
 
 def _emits(op: Call) -> str:
@@ -173,7 +169,8 @@ def _written(out: Tape, update: _Update, env: dict[Variable, Any], op: Operation
                 continue
             factor = env[factor] if isinstance(factor, Variable) else factor
             if number_of(out, factor) is None:
-                zero = out.call(fn, *((0.0, factor) if first else (factor, 0.0)))
+                nothing = op.type.dtype.type(0)  # type: ignore[union-attr]
+                zero = out.call(fn, *((nothing, factor) if first else (factor, nothing)))
                 index = _within(out, index, out.call(np.equal, zero, 0.0), op.type.shape[0])  # type: ignore[union-attr]
             value = call(t, fn, *((value, factor) if first else (factor, value)))
         if is_basic(index):

@@ -41,7 +41,8 @@ class Noted:
 
     ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; ``given`` those that
     the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its ``position``, or so far
-    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value.
+    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value. It is
+    ``certain`` that turns before were as this one, if there is nothing that they could have changed otherwise.
     """
 
     loop: int
@@ -53,6 +54,7 @@ class Noted:
     position: int | None = None
     read: frozenset[Variable] = frozenset()
     until: bool = False
+    certain: bool = True
 
 
 @dataclass(slots=True, eq=False)
