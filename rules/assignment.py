@@ -16,7 +16,7 @@ from yota_py.registry.registry import Case, Sample, case, rrule
 from yota_py.registry.tangents import astype, is_inexact, like
 from yota_py.registry.writes import accumulated, set_view, setitem
 
-from .indices import unindex
+from .indices import getitem, unindex
 from .support import Pullback, dtype_of
 
 
@@ -70,7 +70,7 @@ def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
 
 def _spread(x: Any, index: Any, value: Any) -> Any:
     """With a computed index: the value in the shape and dtype of what it replaces."""
-    taken, have = typeof(x[index]), typeof(value)
+    taken, have = typeof(getitem(x, index)), typeof(value)
     assert isinstance(taken, ArrayType)
     if isinstance(have, ArrayType) and (have.shape, have.dtype) == (taken.shape, taken.dtype):
         return NotImplemented

@@ -192,9 +192,9 @@ _gaps: dict[int, np.ndarray] = {}
 _programs: list[program.Program] = []
 
 
-def _make_plan(schedule: Any, turned: Any) -> plan.Plan:
+def _make_plan(schedule: Any, turned: Any, over: Any = None) -> plan.Plan:
     planner = plan.Planner(schedule, turned)
-    made = planner.run()
+    made = planner.run(over or {})
     free = np.ones(made.arena_bytes, bool)
     for start, nbytes in planner.arena.taken:  # type: ignore[attr-defined]
         free[start : start + nbytes] = False
