@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from yota_py import config, value_and_grad
+from yota_py import config, explain, value_and_grad
 
 Function = Callable[..., Any]
 N = 48
@@ -153,6 +153,13 @@ ONE = [two_ifs, assigning, going_on, over_rows, of_vectors, at_positions_beside,
 @pytest.mark.parametrize("f", ONE)
 def test_branches_are_chosen(f: Function) -> None:
     assert len(agree(f)) <= 2  # of the first path there may be one that has not seen all branches
+
+
+def test_what_is_chosen_is_no_decision_of_a_program() -> None:
+    gradients = value_and_grad(going_on)
+    gradients(*random_call(np.random.default_rng(0)))
+    (entry,) = explain(gradients)[0].entries
+    assert entry.decisions == ()
 
 
 def test_a_chosen_branch_is_in_a_loop() -> None:

@@ -152,7 +152,8 @@ def _entry(signature: Signature) -> Entry:
     ]
     told = [line for line in guards.lines if line.was and line.subject.site and not line.minor]
     conditions = [f"{line.subject.words}: {line.was}{_at(line.subject.site)}" for line in told]
-    decisions = [f"{_source(guard.site)} ({guard.site})" for variant in variants for guard in variant.guards]
+    decisions = [f"{_source(guard.site)} ({guard.site})" for variant in variants
+                 for number, guard in enumerate(variant.guards) if number not in variant.free]  # fmt: skip
     steps = []
     for variant in variants:
         program = variant.program
