@@ -22,7 +22,7 @@ from yota_py.tracing.traces import Trace
 
 # Functions of SciPy whose stand-ins alone can be traced; and those that take conditions or dtypes, or Python's numbers.
 OF_OBJECTS = {f"scipy.signal._short_time_fft.{name}" for name in ("stft", "istft", "stft_detrend", "spectrogram")}
-OF_OTHERS = {"where", "astype", "power", "pow"}
+OF_OTHERS = {"where", "chosen", "astype", "power", "pow"}
 KNOWN = [entry for entry in (*OF_NUMPY, *OF_SCIPY) if entry.cases and not entry.immediate]
 
 

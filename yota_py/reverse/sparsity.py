@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base.dispatch import decided, original
 from ..base.types import ArrayType
-from ..registry.kernels import Assign, Concatenate, Index, Map, Product, Reduce, Scan, Unindex, View
+from ..registry.kernels import Accumulate, Assign, Concatenate, Index, Map, Product, Reduce, Scan, Unindex, View
 from ..registry.registry import primitive_of
 from ..registry.tangents import getfield
 from ..tape.operations import Call, Input, Variable, operands, substitute
@@ -154,10 +154,22 @@ class _Patterns:
         stays[at.ravel()] = False
         kept = np.flatnonzero(stays)
         rows = self._places(kept, kept, (t.size, t.size)) @ self._matrix(x, t.size)
+        return self._put(rows, y, at, t.size)
+
+    def _accumulate(self, op: Call, t: ArrayType) -> Matrix | None:
+        _, x, index, *values = op.args
+        at = np.asarray(np.arange(t.size).reshape(t.shape)[substitute(index, self._plain)])
+        rows = self._matrix(x, t.size)
+        for y in values:
+            rows = self._put(rows, y, at, t.size)
+        return rows
+
+    def _put(self, rows: Matrix, y: Any, at: np.ndarray, size: int) -> Matrix:
+        """The pattern of so many elements, of which those at some positions depend on a value as well."""
         if not (isinstance(y, Variable) and y in self._known):
             return rows
         spread = np.broadcast_to(self._numbers(y), at.shape).ravel().astype(np.intp)
-        return rows + self._places(at.ravel(), np.arange(at.size), (t.size, at.size)) @ self._known[y][spread]
+        return rows + self._places(at.ravel(), np.arange(at.size), (size, at.size)) @ self._known[y][spread]
 
     def _reduce(self, op: Call, t: ArrayType) -> Matrix | None:
         x, shape = op.args[0], self._shape(op.args[0])
@@ -227,11 +239,12 @@ class _Patterns:
 
 _OF_KERNELS: dict[type, Callable[[_Patterns, Call, ArrayType], Matrix | None]] = {
     Map: _Patterns._map, View: _Patterns._view, Index: _Patterns._view, Unindex: _Patterns._unindex,
-    Assign: _Patterns._assign, Reduce: _Patterns._reduce, Scan: _Patterns._scan, Product: _Patterns._product,
-    Concatenate: _Patterns._concatenate,
+    Assign: _Patterns._assign, Accumulate: _Patterns._accumulate, Reduce: _Patterns._reduce, Scan: _Patterns._scan,
+    Product: _Patterns._product, Concatenate: _Patterns._concatenate,
 }  # fmt: skip
 _LOOKED_AT: dict[type, tuple[int, ...]] = {
-    View: (0,), Index: (0,), Unindex: (0,), Assign: (0, 2), Reduce: (0,), Scan: (0,), Product: (0, 1),
+    View: (0,), Index: (0,), Unindex: (0,), Assign: (0, 2), Accumulate: (1, 3), Reduce: (0,), Scan: (0,),
+    Product: (0, 1),
 }  # fmt: skip
 
 
