@@ -217,7 +217,7 @@ def test_audits_see_what_would_be_written() -> None:
     assert_allclose(apart[0], plain, rtol=1e-13)
 
 
-def test_draws_that_do_not_fit_write_nothing() -> None:
+def test_what_is_drawn_is_written_over() -> None:
     def step(w: Any, rng: Any) -> None:
         w -= 0.1 * rng.normal(size=w.shape)
 

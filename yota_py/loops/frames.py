@@ -114,7 +114,7 @@ class State:
             for item in [*value.items()] if type(value) is dict else value:
                 self._add(item)
         else:
-            self.has_objects |= not (type(value) in _PLAIN or callable(value))
+            self.has_objects |= not (type(value) in _PLAIN or isinstance(value, np.generic) or callable(value))
             self._others.append(_known(value))
 
 

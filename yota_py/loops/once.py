@@ -24,17 +24,14 @@ from ..passes.dce import dce
 from ..passes.repeats import pays
 from ..passes.roll import roll
 from ..registry.constants import as_constants
-from ..tape.loop import END, Continued, Loop, players
+from ..tape.loop import END, LONGEST, MORE, TURNS, Continued, Loop, players
 from ..tape.operations import Call, Constant, Guard, Input, Variable, paths, renamed, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape, turns_of
 from ..tracing.traces import Trace
 from .leaves import row
 
-LONGEST = 16  # elements
-
 Turn = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
-TURNS, MORE = 1024, 8  # of a loop with an end of its own, at most; and so many times as many of another one behind it
 players.append(play)  # such loops are longer than those that Python has run through
 
 

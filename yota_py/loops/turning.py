@@ -25,14 +25,14 @@ from ..base.settings import config
 from ..base.types import ArrayType
 from ..base.unwinding import state
 from ..passes.repeats import is_of_numbers
-from ..tape.loop import END
+from ..tape.loop import END, LONGEST
 from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
 from .heads import alive, around
 from .noting import is_plain, note, numbers
-from .once import LONGEST, Once
+from .once import Once
 
 MAX_KNOWN = 4  # conditions
 _ENDING = "a loop is being ended"  # which asks for conditions of its own

@@ -52,7 +52,7 @@ def _loops(tape: Tape) -> list[Merging]:
     for noted in groups.values():
         with suppress(UnmergedError):
             kinds = kinds_of(tape, tokens, noted)
-            loop = Merging(Chain(tape, tokens, kinds, noted, gaps), kinds, body_of(kinds))
+            loop = Merging(Chain(tape, tokens, kinds, noted, gaps), body_of(kinds))
             if loop.until or len(loop.chain.turns) >= LEAST_TURNS:
                 found.append(loop)
     chosen: list[Merging] = []

@@ -12,7 +12,7 @@ import numpy as np
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet
 from ..registry.tangents import chosen, getfield, zeros_like
-from ..tape.loop import END, Loop
+from ..tape.loop import END, LONGEST, MORE, TURNS, Loop
 from ..tape.operations import Call, Constant, Guard, Input, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
@@ -22,16 +22,18 @@ from .dce import dce
 from .kinds import Chain, Kind, Moving, Number, Outer, Slot, Turn, UnmergedError
 from .repeats import is_of_numbers, refilled
 
-LONGEST = 16  # elements of what a loop with an end of its own computes with
-TURNS, MORE = 1024, 8  # it takes at most, and so many times as many, if there were more
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merging:
-    """Turns that follow each other, their kinds, and what they are as one."""
+    """Turns that follow each other, and what they are as one."""
 
     chain: Chain
-    kinds: Sequence[Kind]
     body: Body
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """The kinds of the turns."""
+        return self.chain.kinds
 
     @property
     def until(self) -> bool:

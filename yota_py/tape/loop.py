@@ -20,6 +20,8 @@ class UnrolledError(Exception):
     """A loop has steps that no kernel covers: its turns are to stand one after the other."""
 
 
+LONGEST = 16  # elements of what a loop with an end of its own computes with
+TURNS, MORE = 1024, 8  # it takes at most; and so many times as many, where these do not suffice
 END = 0  # the number of the decision that ends a loop; others in its body have none
 COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of turns
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
