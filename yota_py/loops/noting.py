@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
-from types import CodeType, FrameType, MappingProxyType
+from types import CodeType, FrameType
 from typing import Any
 
 from ..base.dispatch import is_traced
@@ -16,18 +16,17 @@ from .frames import State, UnlikeError, is_followed
 from .heads import Step, code_leaves_objects, only_assigns
 
 MAX_NOTED = 200  # turns of one loop
-NOTHING: Mapping[Variable, Variable] = MappingProxyType({})
 numbers = count()  # of loops, each time that they are begun
 
 
 def note(
     trace: Trace, loop: int, before: tuple[int, State], now: tuple[int, State], given: Iterable[Variable] = (),
-    position: int | None = None, read: Iterable[Any] = (), again: Mapping[Variable, Variable] = NOTHING, *,
+    position: int | None = None, read: Iterable[Any] = (), again: Sequence[tuple[Variable, Variable]] = (), *,
     until: bool = False,
 ) -> bool:  # fmt: skip
     """Note a turn: where it begins and ends, and the states of the frame then, which differ in traced values alone.
-    Returns whether they do. ``again`` has what the next turn reads of elements that were assigned, by what this one has
-    read in its place; others as in ``Noted``."""
+    Returns whether they do. ``again`` are pairs of what this turn has read of elements that were assigned, and what the
+    next one reads in its place; others as in ``Noted``."""
     (start, first), (stop, last) = before, now
     if not last.is_like(first):
         return False
@@ -36,7 +35,7 @@ def note(
         raise UnlikeError
     slots, then = (tuple(x for _, x in state.traced) for state in (first, last))
     arrays, certain = frozenset(x._current()[0] for x in read), not last.has_objects
-    slots, then = (*slots, *again), (*then, *again.values())
+    slots, then = (*slots, *(x for x, _ in again)), (*then, *(y for _, y in again))
     trace.tape.turns.append(Noted(loop, start, stop, slots, then, (*given,), position, arrays, until, certain))
     return True
 

@@ -175,7 +175,7 @@ class Watch:
         given = positions.written(before.state, now.state, head.written)
         turn = (before.length, before.state), (now.length, now.state)
         read = read_at_positions(frame, head, now)
-        again = {old: new for old, (new, _) in positions.again(now.state, head).items()}
+        again = [(old, new) for old, new, _ in positions.assigned(now.state, head)]
         if not note(self._trace, self._met[key], *turn, given.values(), positions.before, read, again):
             self._met[key] = next(numbers)  # there may be more variables now
 
@@ -280,7 +280,16 @@ class Positions:
     def again(self, now: State, head: Head) -> dict[Variable, tuple[Variable, Any]]:
         """What the next turn reads of elements that turns have assigned, by what the last one has read in its place:
         the variable and the value."""
-        found, assigned = {}, dict(head.written)
+        found: dict[Variable, tuple[Variable, Any]] = {}
+        for old, new, value in self.assigned(now, head):
+            if found.setdefault(old, (new, value))[0] != new:
+                raise UnlikeError  # the same by chance
+        return found
+
+    def assigned(self, now: State, head: Head) -> list[tuple[Variable, Variable, Any]]:
+        """Of each element that turns have assigned and the next one reads: what the last one has read in its place, and
+        what is read then, the variable and the value."""
+        found, assigned = [], dict(head.written)
         for name, distance in head.again:
             behind = assigned[name] - distance
             if behind * self._step <= 0 or behind % self._step:
@@ -290,7 +299,7 @@ class Positions:
                 old, new = (now.notes[name].get((key,)) for key in (first, first + self._step))
                 if not (is_traced(old) and is_traced(new) and is_followed(old) and is_followed(new)):
                     raise UnlikeError
-                found[old._current()[0]] = new._current()[0], new  # type: ignore[union-attr]
+                found.append((old._current()[0], new._current()[0], new))  # type: ignore[union-attr]
         return found
 
     def written(self, before: State, now: State, assignments: Sequence[tuple[str, int]]) -> dict[str, Variable]:
