@@ -289,7 +289,7 @@ class Positions:
     def assigned(self, now: State, head: Head) -> list[tuple[Variable, Variable, Any]]:
         """Of each element that turns have assigned and the next one reads: what the last one has read in its place, and
         what is read then, the variable and the value."""
-        found, assigned = [], dict(head.written)
+        found, assigned = dict[tuple[str, int], tuple[Variable, Variable, Any]](), dict(head.written)
         for name, distance in head.again:
             behind = assigned[name] - distance
             if behind * self._step <= 0 or behind % self._step:
@@ -299,8 +299,8 @@ class Positions:
                 old, new = (now.notes[name].get((key,)) for key in (first, first + self._step))
                 if not (is_traced(old) and is_traced(new) and is_followed(old) and is_followed(new)):
                     raise UnlikeError
-                found.append((old._current()[0], new._current()[0], new))  # type: ignore[union-attr]
-        return found
+                found[name, first] = old._current()[0], new._current()[0], new  # type: ignore[union-attr]
+        return [*found.values()]
 
     def written(self, before: State, now: State, assignments: Sequence[tuple[str, int]]) -> dict[str, Variable]:
         """The variables that the last turn has assigned to elements of arrays, by their names."""

@@ -107,7 +107,7 @@ def align(tape: Tape, run: Run) -> Aligned:
         _find_said(tape, out)
     for place in range(run.period):
         ops = tape.ops[run.start + place : run.stop : run.period]
-        columns = zip(*map(_leaves, ops), strict=True)
+        columns = zip(*map(leaves_in, ops), strict=True)
         out.leaves.append([_leaf(run, place, column) for column in columns])
         _check_numbers(ops)
     for leaves in out.leaves:
@@ -150,7 +150,8 @@ def _are_alike(types: Sequence[Type]) -> bool:
     return isinstance(types[0], ArrayType) and all(t == types[0] for t in types)
 
 
-def _leaves(op: Operation) -> list[Any]:
+def leaves_in(op: Operation) -> list[Any]:
+    """The variables, numbers and other leaves that an operation is given; constants have none."""
     if isinstance(op, Guard):
         return [op.var]
     if isinstance(op, Constant):

@@ -18,7 +18,8 @@ from ..base.types import ArrayType, is_basic
 from ..registry.kernels import Concatenate, Index, Map, Reduce, View
 from ..registry.registry import primitive_of
 from ..tape.operations import Call, Constant, Guard, Operation
-from .kinds import Kind, Local, Moving, Number, Source, UnmergedError
+from .align import Local
+from .kinds import Kind, Moving, Number, Source, UnmergedError
 
 BOOL = ArrayType(np.dtype(bool), (), "scalar")
 

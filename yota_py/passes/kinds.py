@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..tape.loop import Noted
-from ..tape.operations import Call, Constant, Guard, Operation, Variable
+from ..tape.operations import Call, Constant, Operation, Variable
 from ..tape.tape import Tape
-from .repeats import leaves_of
+from .align import Invariant, Local, leaves_in
 
 MAX_KINDS = 16
 NOBODY = Variable(0)  # in a slot that no turn reads before it is assigned
@@ -29,24 +29,10 @@ class UnmergedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
-    """The result of an operation of the turn."""
-
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
 class Slot:
     """What a slot has when the turn begins."""
 
     slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outer:
-    """A variable from before the loop."""
-
-    var: Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +51,7 @@ class Moving:
     distance: int
 
 
-Source: TypeAlias = Local | Slot | Outer | Number | Moving
+Source: TypeAlias = Local | Slot | Invariant | Number | Moving
 
 
 @dataclass(slots=True)
@@ -97,6 +83,9 @@ def kinds_of(tape: Tape, tokens: Sequence[Hashable], noted: Sequence[Noted]) -> 
         groups.setdefault(tuple(tokens[turn.start : turn.stop]), []).append(turn)
     if not 1 < len(groups) <= MAX_KINDS:
         raise UnmergedError
+    sizes = {(len(turn.before), len(turn.after), len(turn.given)) for turn in noted}
+    if len(sizes) > 1:
+        raise UnmergedError
     changing = {i for turn in noted for i, (x, y) in enumerate(zip(turn.before, turn.after, strict=True)) if x != y}
     first = noted[0].start
     return [_kind(tape, key, turns, changing, first) for key, turns in groups.items()]
@@ -107,7 +96,7 @@ def _kind(
 ) -> Kind:
     kind = Kind(tokens, tape.ops[turns[0].start : turns[0].stop])
     for place in range(len(tokens)):
-        columns = zip(*(leaves(tape.ops[turn.start + place]) for turn in turns), strict=True)
+        columns = zip(*(leaves_in(tape.ops[turn.start + place]) for turn in turns), strict=True)
         sources: list[Source] = []
         for k, column in enumerate(columns):
             moves = k == 1 and is_element(kind.ops[place])
@@ -125,13 +114,6 @@ def _kind(
     return kind
 
 
-def leaves(op: Operation) -> list[Any]:
-    """The variables, numbers and other leaves that an operation is given."""
-    if isinstance(op, Guard):
-        return [op.var]
-    return leaves_of(dict(op.kwargs), leaves_of(op.args, [])) if isinstance(op, Call) else []
-
-
 def is_element(op: Operation) -> bool:
     """Whether an operation takes one element, or row, of an array."""
     return isinstance(op, Call) and op.fn is getitem and not op.kwargs and type(op.args[1]) is int
@@ -145,7 +127,7 @@ def _ways(x: Any, turn: Noted, first: int, *, moves: bool = False) -> set[Source
     if turn.start < x.id <= turn.stop:
         return {Local(x.id - turn.start - 1)}
     found: set[Source] = {Slot(i) for i, y in enumerate(turn.before) if y == x}
-    return found | {Outer(x)} if x.id <= first else found
+    return found | {Invariant(x)} if x.id <= first else found
 
 
 def _source(ways: Sequence[set[Source]], changing: set[int]) -> Source:
@@ -155,7 +137,7 @@ def _source(ways: Sequence[set[Source]], changing: set[int]) -> Source:
     fixed = found - moving
     if len(moving) > 1 or not found or (moving and fixed):
         raise UnmergedError
-    return next(iter(moving or sorted(fixed, key=lambda x: (isinstance(x, Outer), repr(x)))))
+    return next(iter(moving or sorted(fixed, key=lambda x: (isinstance(x, Invariant), repr(x)))))
 
 
 def _check_position(kind: Kind, place: int, turns: Sequence[Noted]) -> None:
@@ -193,7 +175,7 @@ class Chain:
         self.until = noted[0].until
         self._step = (noted[1].position or 0) - (noted[0].position or 0)
         self._outer = {x.var for kind in kinds for sources in (*kind.sources, kind.ends, kind.given) for x in sources
-                       if isinstance(x, Outer)}  # fmt: skip
+                       if isinstance(x, Invariant)}  # fmt: skip
         self._gaps, self._back = gaps, {start: stop for stop, start in gaps.items()}
         self.turns = [self._known(noted[0])]
         self.end = noted[0].after
@@ -244,7 +226,7 @@ class Chain:
     def _fits(self, turn: Turn) -> bool:
         """Whether all is read that the kind reads."""
         for place, sources in enumerate(self.kinds[turn.kind].sources):
-            have = leaves(self._tape.ops[turn.start + place])
+            have = leaves_in(self._tape.ops[turn.start + place])
             if len(have) != len(sources) or not all(map(self._is, [turn] * len(have), sources, have)):
                 return False
         try:
@@ -267,7 +249,7 @@ class Chain:
             return Variable(turn.start + source.place + 1)
         if isinstance(source, Slot):
             return turn.before[source.slot]
-        assert isinstance(source, Outer)
+        assert isinstance(source, Invariant)
         return source.var
 
     def _go_back(self) -> bool:
@@ -288,7 +270,7 @@ class Chain:
         """The slots when a turn began, by what it has read and left; ``None`` if that is not known of one."""
         found: dict[int, Variable] = {}
         for place, sources in enumerate(self.kinds[kind].sources):
-            for source, x in zip(sources, leaves(self._tape.ops[start + place]), strict=False):
+            for source, x in zip(sources, leaves_in(self._tape.ops[start + place]), strict=False):
                 if isinstance(source, Slot) and isinstance(x, Variable):
                     found.setdefault(source.slot, x)
         for source, x in zip(self.kinds[kind].ends, after.before, strict=True):

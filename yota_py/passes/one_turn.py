@@ -17,10 +17,11 @@ from ..tape.operations import Call, Constant, Guard, Input, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .adjoint import primitive_loop
+from .align import Invariant
 from .branches import BOOL, Body, Chosen, Read, Step
 from .dce import dce
-from .kinds import Chain, Kind, Moving, Number, Outer, Slot, Turn, UnmergedError
-from .repeats import is_of_numbers, refilled
+from .kinds import Chain, Kind, Moving, Number, Slot, Turn, UnmergedError
+from .repeats import is_of_numbers, with_leaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,9 +85,8 @@ class OneTurn:
                 number = END if step is self._body.steps[0] else -1
             return self._out.append(replace(op, var=reads[0], number=number), op.expected)
         assert isinstance(op, Call)
-        rest = iter(reads)
-        args = tuple(refilled(arg, rest) for arg in op.args)
-        new = replace(op, args=args, kwargs={key: refilled(arg, rest) for key, arg in op.kwargs.items()})
+        new = with_leaves(op, iter(reads))
+        assert isinstance(new, Call)
         if place is not None:
             return self._out.append(new, self._values[self._turn.start + place + 1])
         return self._computed(new)
@@ -124,7 +124,7 @@ class OneTurn:
                 return self._turn.position + x.distance
             case Slot():
                 return self._slot(x.slot)
-            case Outer():
+            case Invariant():
                 return self._known(x.var)
             case Chosen():
                 if x not in self._new:
@@ -191,7 +191,7 @@ def until(
             var = out.constant(zeros_like(values[chain.end[i].id]))
         slots[i] = take(var, values[turn.before[i].id])
     for source in sorted(read, key=repr):
-        if isinstance(source, Outer):
+        if isinstance(source, Invariant):
             invariants[source.var] = take(known(source.var), values[source.var.id])
         elif isinstance(source, Slot) and source.slot not in changing:
             if (var := before[source.slot]) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
 from ..tape.loop import Loop, as_loop
-from ..tape.operations import Constant, Guard, Input, Operation, Variable
+from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable
 from ..tape.tape import ALL, Tape
 
 LEAST_TURNS = 8
@@ -230,6 +231,16 @@ def leaves_of(x: Any, out: list[Any]) -> list[Any]:
     else:
         out.append(x)
     return out
+
+
+def with_leaves(op: Operation, leaves: Iterator[Any]) -> Operation:
+    """An operation with other leaves."""
+    if isinstance(op, Guard):
+        return replace(op, var=next(leaves))
+    if not isinstance(op, Call):
+        return op
+    args = refilled(op.args, leaves)
+    return replace(op, args=args, kwargs=refilled(dict(op.kwargs), leaves) if op.kwargs else {})
 
 
 def refilled(x: Any, leaves: Iterator[Any]) -> Any:

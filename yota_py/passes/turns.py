@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from .align import (
     leaves_of_parts,
     written_out,
 )  # fmt: skip
-from .repeats import refilled
+from .repeats import with_leaves
 from .rolling import Element, Elements, Rolling, UnfitError
 
 MAX_BYTES = 2**26  # of what is computed for all turns in front of a loop
@@ -72,7 +72,7 @@ class _Turns:
                 self.body.append(place)
             elif self._is_same(op, leaves):
                 args = [self.outside(leaf) for leaf in leaves]
-                self.same[place] = self.rolling.append(_with(op, iter(args)), self.value(place, 0))
+                self.same[place] = self.rolling.append(with_leaves(op, iter(args)), self.value(place, 0))
             elif (stack := self._rows(op, leaves) or self._elementwise(op, leaves)) is not None:
                 self._stacks[place] = stack
             else:
@@ -347,7 +347,7 @@ class _Body:
 
         recorder.tape.regions = self._rolling.regions(self._run, places, len(recorder.tape))
         for place in places:
-            op = _with(self._op(place), map(found, self._aligned.leaves[place]))
+            op = with_leaves(self._op(place), map(found, self._aligned.leaves[place]))
             local[place] = recorder.append(op, self._turns.value(place, 0))
         after = [local[place] if lag == 1 else carried[place, lag - 1] for place, lag in self._carried]
         recorder.tape.results = [*after, *(local[place] for place in outputs)]
@@ -378,13 +378,3 @@ def _nothing(t: Any) -> Any:
 def _is_double(t: Any) -> bool:
     """Whether a type is one of double precision, or of truth values."""
     return isinstance(t, ArrayType) and t.dtype in (np.float64, np.bool_)
-
-
-def _with(op: Operation, leaves: Iterator[Any]) -> Operation:
-    """An operation with other leaves."""
-    if isinstance(op, Guard):
-        return replace(op, var=next(leaves))
-    if not isinstance(op, Call):
-        return op
-    args = refilled(op.args, leaves)
-    return replace(op, args=args, kwargs=refilled(dict(op.kwargs), leaves) if op.kwargs else {})
