@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dis
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -30,12 +31,11 @@ from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
-from .heads import alive, around
+from .heads import Step, alive, around
 from .noting import is_plain, note, numbers
 from .once import Once
 
 MAX_KNOWN = 4  # conditions
-_ENDING = "a loop is being ended"  # which asks for conditions of its own
 MAX_STATES = 64  # of a frame that are noted at a condition
 
 
@@ -63,22 +63,35 @@ class Asking:
     last: tuple[int, State] | None = None
 
 
+@dataclass(slots=True)
+class Conditions:
+    """What is known of conditions in loops: by frame and instruction, the first that were asked; the loops whose turns
+    ``decide_otherwise``, by frame and first instruction, with the frames; and whether one is ``ending``, which asks
+    for conditions of its own."""
+
+    asked: dict[tuple[int, int], Asking] = field(default_factory=dict)
+    decide_otherwise: dict[tuple[int, int], FrameType] = field(default_factory=dict)
+    ending: bool = False
+
+
 def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     """What a condition is when the loop has ended that it is asked in; ``None`` if it is to be asked as ever."""
     frame = users_frame(sys._getframe(1))
     if frame is None or state.traces != [trace] or not config.roll or not _stands_alone(frame.f_code, frame.f_lasti):
         return None
-    if trace.sets_errors or raises_errors() or _ENDING in trace.asking:
+    conditions: Conditions = trace.asking or Conditions()
+    if trace.sets_errors or raises_errors() or conditions.ending:
         return None
+    trace.asking = conditions
     key, length = (id(frame), frame.f_lasti), len(trace.tape)
-    _notice(trace, key, frame, condition)
     seen = trace.turning.pop(key, None)  # it has the frame, so that no other one has its identity
-    inside = around(frame.f_code, frame.f_lasti)
-    loop = id(frame), inside[0].offset if inside else -1, "decides otherwise"
-    if seen is not None and seen.answer != answer and inside:
-        trace.asking[loop] = frame
-    if loop in trace.asking:  # its turns are told as one later
-        return None
+    if inside := around(frame.f_code, frame.f_lasti):
+        _notice(trace, conditions, key, frame, inside, condition)
+        loop = id(frame), inside[0].offset
+        if seen is not None and seen.answer != answer:
+            conditions.decide_otherwise[loop] = frame
+        if loop in conditions.decide_otherwise:  # its turns are told as one later
+            return None
     if seen is None or seen.answer != answer:
         seen = Turning(frame, answer, length)
         while len(trace.turning) >= MAX_KNOWN:
@@ -90,11 +103,11 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
             seen.before, seen.last = _state(frame, condition), length
         elif seen.asked == 3 and seen.before is not None:
             before, seen.before = seen.before, None
-            trace.asking[_ENDING] = frame
+            conditions.ending = True
             try:
                 ended = _ended(trace, seen, before, _state(frame, condition))
             finally:
-                del trace.asking[_ENDING]
+                conditions.ending = False
             if ended is not None:
                 trace.turning.pop(key, None)
             return ended
@@ -111,12 +124,14 @@ def _state(frame: FrameType, condition: Any) -> State:
     return State(frame, condition, live=alive(frame.f_code)[frame.f_lasti])
 
 
-def _notice(trace: Trace, key: tuple[int, int], frame: FrameType, condition: Any) -> None:
+def _notice(
+    trace: Trace, conditions: Conditions, key: tuple[int, int], frame: FrameType, body: Sequence[Step], condition: Any
+) -> None:  # fmt: skip
     """Note the turn that is over, if the condition has been asked before in this loop."""
-    known = trace.asking.get(key)
+    known = conditions.asked.get(key)
     if known is None:
-        if len(trace.asking) < MAX_KNOWN and around(frame.f_code, frame.f_lasti):
-            trace.asking[key] = Asking(frame, next(numbers), 1)
+        if len(conditions.asked) < MAX_KNOWN:
+            conditions.asked[key] = Asking(frame, next(numbers), 1)
         return
     known.times += 1
     if not 1 < known.times <= MAX_STATES:  # most conditions are asked once
@@ -125,7 +140,7 @@ def _notice(trace: Trace, key: tuple[int, int], frame: FrameType, condition: Any
     before, known.last = known.last, None
     try:
         now = len(trace.tape), _state(frame, condition)
-        if not is_plain(frame, around(frame.f_code, frame.f_lasti), now[1]):
+        if not is_plain(frame, body, now[1]):
             known.times = MAX_STATES
             return
         if before is not None and not note(trace, known.loop, before, now, until=True):

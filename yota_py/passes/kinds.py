@@ -204,17 +204,17 @@ class Chain:
         kind = self._by_tokens[tuple(self._tokens[turn.start : turn.stop])]
         return Turn(kind, turn.start, turn.before, turn.position or 0)
 
-    def _candidates(self, start: int | None, stop: int | None) -> Iterator[tuple[int, int]]:
-        """Kinds, and where they begin, of which operations from ``start`` on, or before ``stop``, may be turns."""
+    def _candidates(self, at: int, *, before: bool) -> Iterator[tuple[int, int]]:
+        """Kinds, and where they begin, of which operations from an index on, or ``before`` it, may be turns."""
         for length in self._lengths:
-            begin = start if start is not None else stop - length  # type: ignore[operator]
+            begin = at - length if before else at
             kind = self._by_tokens.get(tuple(self._tokens[begin : begin + length])) if begin >= 0 else None
             if kind is not None:
                 yield kind, begin
 
     def _go_on(self) -> bool:
         position = self.turns[-1].position + self._step
-        for kind, start in self._candidates(self._gaps.get(self.stop, self.stop), None):
+        for kind, start in self._candidates(self._gaps.get(self.stop, self.stop), before=False):
             turn = Turn(kind, start, self.end, position)
             if self._fits(turn):
                 self.turns.append(turn)
@@ -254,7 +254,7 @@ class Chain:
 
     def _go_back(self) -> bool:
         after = self.turns[0]
-        for kind, start in self._candidates(None, self._back.get(after.start, after.start)):
+        for kind, start in self._candidates(self._back.get(after.start, after.start), before=True):
             before = self._before(kind, start, after)
             if before is None:
                 continue

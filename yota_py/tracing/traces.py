@@ -111,7 +111,7 @@ class Trace(Recorder):
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
         self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/watching.py``)
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
-        self.asking: dict[Any, Any] = {}  # and the first, in loops
+        self.asking: Any = None  # what is known of those in loops
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
         self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
@@ -132,7 +132,7 @@ class Trace(Recorder):
     def settle(self) -> None:
         """Look up what somebody still has."""
         self.turning.clear()
-        self.asking.clear()
+        self.asking = None
         unsettled, self.unsettled = self.unsettled or [], None
         while unsettled:
             tracer = unsettled.pop()
