@@ -38,7 +38,7 @@ HEAVY = {"numba", "llvmlite"}  # only the engine needs them, and only when the f
 DOOR = ("yota_py.engine.compile", "yota_py.engine.run.program")
 LIGHT = {"numpy", "scipy", "optree", "platformdirs"} | set(sys.stdlib_module_names)
 MAX_LINES = 400
-MAX_MODULES = 205  # that ``import yota_py`` loads besides those of NumPy and optree, of which each version has others
+MAX_MODULES = 203  # that ``import yota_py`` loads besides those of NumPy and optree, of which each version has others
 
 
 def modules() -> dict[str, Path]:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from math import inf
 from time import perf_counter
 from types import CodeType, MappingProxyType
@@ -28,7 +29,6 @@ from ..errors import YotaError
 from ..registry.registry import listeners
 from . import notices
 from .arguments import key_of
-from .audit import Finding, audited
 from .background import submit
 from .making import WAIT_SECONDS, prepared
 from .modes import Mode, Request, TracedCall, record_to_the_end
@@ -191,14 +191,14 @@ class FunctionCache:
 
     def _audited(self, signature: Signature, call: Request, result: Any) -> Any:
         """What a signature has answered; that of an audit, if a program is due for one."""
-        if not isinstance(result, Due):
-            return result
-        result = audited(self.mode, signature, call, result)
-        if not isinstance(result, Finding):
-            return result
-        if result.fault:
-            self._distrust(call, result.fault)
-        return result.answer()
+        if isinstance(result, Due):
+            audit = import_module(".audit", __package__)  # which calls that are not compiled do without
+            result = audit.audited(self.mode, signature, call, result)
+            if isinstance(result, audit.Finding):
+                if result.fault:
+                    self._distrust(call, result.fault)
+                return result.answer()
+        return result
 
     def _distrust(self, call: Request, fault: str) -> None:
         """Never again compile what was compiled wrongly; says so."""
