@@ -1,6 +1,7 @@
 """A kernel's loop nest as LLVM: vectors over the innermost dimension, masked at its end.
 
-One body serves full and partial vectors, so a kernel is compiled once and small; on AVX-512 a mask costs nothing.
+One body serves full and partial vectors, so a kernel is compiled once and small; where it is short it is written twice,
+as masks would take longer than all the rest: only on AVX-512 do they cost nothing.
 Reductions over the innermost dimension keep a total per lane, which is folded at the end. Sums of floats run in short
 blocks, whose sums are added to totals in double precision, or to totals and their rounding errors, so that long sums
 are as good as NumPy's.
@@ -11,7 +12,7 @@ has left the value that it does not hold for; an index out of bounds, which read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,11 +24,11 @@ from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
 from .ir import DTYPES, KernelSpec, Output
-from .memory import Memory, MemoryEmitter
+from .memory import ALWAYS, NEVER, Memory, MemoryEmitter
 from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
 
 BLOCK = 8  # iterations per partial sum
-LONG_BODY = 6  # operations
+LONG_BODY = 8  # operations
 IN_PLACE = 8  # operations that are written out: with more of them each is called
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
@@ -57,19 +58,23 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
         return vector_bytes // 8
     dtypes = *(o.dtype for o in spec.operands), *(n.dtype for n in spec.nodes), *(o.dtype for o in spec.outputs)
     sizes = [DTYPES[dtype] for dtype in dtypes]
-    if vector_bytes == 64 and spec.wide and max(sizes, default=4) < 4:
-        return vector_bytes // max(sizes)  # narrower registers load no bytes under a mask
+    if spec.wide and max(sizes, default=4) < 4:
+        return vector_bytes // max(sizes)
     widest = max(4, *sizes)
-    long = len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
-    side_by_side = 2 if long else 4 if waits(spec) else 1
+    side_by_side = 2 if is_long(spec) else 4 if waits(spec) else 1
     return vector_bytes // widest * (side_by_side if spec.wide else 1)
+
+
+def is_long(spec: KernelSpec) -> bool:
+    """Whether it is computing that takes the time, rather than reading and writing."""
+    return len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
     """Add the function ``void name(int64 *frame, int64 *words, int64 begin, int64 end)`` to a module."""
     function = ir.Function(module, KERNEL, name)
     function.attributes.add("nounwind")
-    emitter = _Emitter(function, spec, lanes_of(spec, vector_bytes))
+    emitter = _Emitter(function, spec, lanes_of(spec, vector_bytes), vector_bytes)
     if sum(node.emit in WRITTEN_OUT for node in spec.nodes) > IN_PLACE:
         emitter.math = Called(emitter.b, emitter.lanes)
     emitter.run()
@@ -114,13 +119,12 @@ class _Emitter(MemoryEmitter):
 
     def _inner(self, extents: list[Value], loads: list[Memory], stores: list[Memory]) -> None:
         """The innermost loop; in blocks if floats are summed over it, or if it may stop early."""
-        n, step, first = extents[-1], self.lanes, self._start(self.spec.rank - 1)
+        n, first = extents[-1], self._start(self.spec.rank - 1)
         carried = ((k, o) for k, o in enumerate(self.spec.outputs) if carries(o))
         self.carried = {k: self._started(o, ELEMENTS[o.dtype]) for k, o in carried}
         in_blocks = any(is_float_sum(self.spec.outputs[k]) for k in self.totals)
         if not in_blocks and self.undecided is None:
-            with self.loop(n, step, first) as i:
-                self._body(i, self._mask(i, n), extents, loads, stores, self.totals)
+            self._vectors(n, first, lambda i, mask: self._body(i, mask, extents, loads, stores, self.totals))
             return
         block = self.lanes * BLOCK
         with self.loop(n, block, first, self.undecided) as start:
@@ -129,10 +133,24 @@ class _Emitter(MemoryEmitter):
             partial = self.totals
             if in_blocks:
                 partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
-            with self.loop(end, step, start) as i:
-                self._body(i, self._mask(i, end), extents, loads, stores, partial)
+            self._vectors(end, start, lambda i, mask: self._body(i, mask, extents, loads, stores, partial))
             for k in self.totals if in_blocks else ():
                 self._add_block(k, partial[k])
+
+    def _vectors(self, n: Value, first: Value, body: Callable[[Value, Value], None]) -> None:
+        """What is done with each vector of a row, and its mask; a short body is written twice, so that no mask is in
+        the way of whole vectors."""
+        if self.lanes == 1 or not self.spec.wide or is_long(self.spec):
+            with self.loop(n, self.lanes, first) as i:
+                body(i, self._mask(i, n))
+            return
+        with self.loop(self.b.sub(n, const(self.lanes - 1)), self.lanes, first) as i:
+            self.whole, self.mask = ALWAYS, ir.Constant(ir.VectorType(I1, self.lanes), [1] * self.lanes)
+            body(i, self.mask)
+        with self.b.if_then(self.b.icmp_signed("<", i, n)):
+            mask = self._mask(i, n)
+            self.whole = NEVER
+            body(i, mask)
 
     def _undecided(self) -> Value:
         """Whether another element may change a total: one that is still what it was at first, in all lanes."""
@@ -165,8 +183,10 @@ class _Emitter(MemoryEmitter):
         left, most = self.b.sub(n, i), const(self.lanes)
         self.left = self.b.trunc(self.b.select(self.b.icmp_signed("<", left, most), left, most), I8)
         if self.lanes > 16:  # in bytes: as many comparisons of words would take longer than all the rest
-            return self._below(range(self.lanes), self.left)
-        return self.b.icmp_signed("<", self.b.add(self._splat(i), self._iota()), self._splat(n))
+            self.mask = self._below(range(self.lanes), self.left)
+        else:
+            self.mask = self.b.icmp_signed("<", self.b.add(self._splat(i), self._iota()), self._splat(n))
+        return self.mask
 
     def _body(
         self, i: Value | None, mask: Value, extents: list[Value], loads: list[Memory], stores: list[Memory],

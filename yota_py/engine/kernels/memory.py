@@ -10,6 +10,9 @@ from ..maths.builder import VecMath
 from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Unsigned, Value, Writer, const
 from .ir import DTYPES, KernelSpec, Operand, Output, Window
 
+ALWAYS, NEVER = ir.Constant(I1, 1), ir.Constant(I1, 0)
+UNMASKED = 4  # bytes: narrower elements have no masked instructions but those of AVX-512
+
 
 class Memory:
     """One operand or output, whose words are loaded in the entry block."""
@@ -30,15 +33,16 @@ class Memory:
 class MemoryEmitter(Writer):
     """The part of a kernel's emission that deals with words, addresses, loads and stores."""
 
-    def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int) -> None:
+    def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int, vector_bytes: int) -> None:
         super().__init__(function)
-        self.spec, self.lanes = spec, lanes
+        self.spec, self.lanes, self.vector_bytes = spec, lanes, vector_bytes
         self.frame, self.words, self.begin, self.end = function.args
         self.math = VecMath(self.b, lanes)
         self.scalar = VecMath(self.b, 1)
         self._at = 0
         self.outer: list[Value] = []
-        self.whole: Value = None  # whether the mask of the current iteration is true in all lanes
+        self.mask: Value = None  # that of the current iteration, if it has lanes
+        self.whole: Value = None  # whether it is true in all of them; what is known of that where this is written
         self.left: Value = None  # in how many it is, as a byte
         self.pairs: dict[int, Value] = {}  # those of the current iteration of which an operand reads the first elements
 
@@ -128,18 +132,68 @@ class MemoryEmitter(Writer):
             return self._load_one(dtype, m)
         elif inner == "unit" and byte is None:
             pointer = self.byte(m.row, self.b.mul(i, const(DTYPES[dtype])))
-            value = self._masked_load(pointer, stored, mask)
+            value = self._masked_load(pointer, stored, mask, mask is self.mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             value = self._gather(m.row, offsets if byte is None else self.b.add(offsets, byte), stored, mask)
         return self._read(value, element)
 
-    def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value) -> Value:
+    def _masked_load(self, pointer: Value, stored: ir.Type, mask: Value, rows: bool) -> Value:
+        """Load lanes without a gap; ``rows`` says whether the mask is that of the end of the row."""
         if self.lanes == 1:
             return self._guarded(mask, lambda: self.b.load(pointer, typ=stored, align=1), ir.Constant(stored, 0))
         vector = ir.VectorType(stored, mask.type.count)
-        name = f"llvm.masked.load.{_suffix(vector)}.p0"
-        return self.call(name, vector, pointer, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
+
+        def masked() -> Value:
+            name = f"llvm.masked.load.{_suffix(vector)}.p0"
+            return self.call(name, vector, pointer, ir.Constant(I32, 1), mask, ir.Constant(vector, None))
+
+        narrow = _bytes(stored) < UNMASKED
+        if not rows or (self.whole is not ALWAYS and self.vector_bytes >= (64 if narrow else 32)):
+            return masked()
+        in_part = (lambda: self._in_part(pointer, vector)) if narrow and vector.count == self.lanes else masked
+        return self._if_whole(lambda: self.b.load(pointer, typ=vector, align=1), in_part)
+
+    def _masked_store(self, pointer: Value, value: Value, mask: Value, rows: bool) -> None:
+        """Write lanes without a gap. Only AVX-512 does that fast under a mask, and AMD's not with bytes."""
+        def masked() -> None:
+            name = f"llvm.masked.store.{_suffix(value.type)}.p0"
+            self.call(name, VOID, value, pointer, ir.Constant(I32, 1), mask)
+
+        narrow = _bytes(value.type.element) < UNMASKED
+        if not rows or (self.whole is not ALWAYS and not narrow and self.vector_bytes >= 64):
+            masked()
+            return
+        in_part = (lambda: self._in_part(pointer, value.type, value)) if narrow else masked
+        self._if_whole(lambda: self.b.store(value, pointer, align=1), in_part)
+
+    def _if_whole(self, whole: Callable[[], Value], in_part: Callable[[], Value]) -> Value:
+        """The one where the mask of the row is true in all lanes, otherwise the other."""
+        if self.whole is ALWAYS or self.whole is NEVER:
+            return whole() if self.whole is ALWAYS else in_part()
+        with self.b.if_else(self.whole, likely=True) as (then, otherwise):
+            with then:
+                value, here = whole(), self.b.block
+            with otherwise:
+                other, there = in_part(), self.b.block
+        if isinstance(value.type, ir.VoidType):
+            return None
+        phi = self.b.phi(value.type)
+        phi.add_incoming(value, here)
+        phi.add_incoming(other, there)
+        return phi
+
+    def _in_part(self, pointer: Value, vector: ir.Type, value: Value | None = None) -> Value:
+        """Load the lanes at a row's end, or write those of a value, one by one: narrow ones have no masks, for which
+        LLVM would write out each lane."""
+        lanes = self.variable(ir.Constant(vector, None) if value is None else value)
+        lanes.type = PTR  # of no type, as all that is read in bytes
+        source, target = (pointer, lanes) if value is None else (lanes, pointer)
+        with self.loop(self.b.zext(self.left, I64)) as k:
+            at = self.b.mul(k, const(_bytes(vector.element)))
+            element = self.b.load(self.byte(source, at), typ=vector.element, align=1)
+            self.b.store(element, self.byte(target, at), align=1)
+        return self.b.load(lanes, typ=vector)
 
     def _load_of_pairs(self, operand: Operand, at: int, i: Value, loads: list[Memory]) -> Value:
         """Lanes i, i+1, … of a row of every other element: of vectors of all elements, where they are shared."""
@@ -147,13 +201,15 @@ class MemoryEmitter(Writer):
         if first not in self.pairs:
             shared = any(other.beside == first for other in self.spec.operands)
             pointer = self.byte(loads[first].row, self.b.mul(i, const(2 * DTYPES[operand.dtype])))
-            self.pairs[first] = self._masked_load(pointer, stored, self._mask_of_pairs(second=shared))
+            self.pairs[first] = self._masked_load(pointer, stored, self._mask_of_pairs(second=shared), shared)
         pairs = self.pairs[first]
         value = self._shuffled(pairs, pairs, range(operand.beside >= 0, 2 * self.lanes, 2))
         return self._read(value, ELEMENTS[operand.dtype])
 
     def _mask_of_pairs(self, second: bool) -> Value:
         """A mask of twice as many lanes, without the second of each two or with it."""
+        if self.whole is ALWAYS:
+            return ir.Constant(ir.VectorType(I1, 2 * self.lanes), [1, int(second)] * self.lanes)
         if second:
             return self._below(range(2 * self.lanes), self.b.add(self.left, self.left))
         return self._below([255 if k % 2 else k // 2 for k in range(2 * self.lanes)], self.left)
@@ -190,15 +246,7 @@ class MemoryEmitter(Writer):
         elif inner == "unit":
             assert i is not None
             pointer = self.byte(m.row, self.b.mul(i, const(_bytes(value.type.element))))
-            name, one = f"llvm.masked.store.{_suffix(value.type)}.p0", ir.Constant(I32, 1)
-            if self.whole is None or _bytes(value.type.element) >= 4:
-                self.call(name, VOID, value, pointer, one, mask)
-                return
-            with self.b.if_else(self.whole, likely=True) as (whole, part):  # AMD stores bytes slowly under a mask
-                with whole:
-                    self.b.store(value, pointer, align=1)
-                with part:
-                    self.call(name, VOID, value, pointer, one, mask)
+            self._masked_store(pointer, value, mask, mask is self.mask)
         else:
             offsets = self.b.mul(self.b.add(self._splat(i), self._iota()), self._splat(m.step))
             pointers = self._pointers(m.row, offsets)
@@ -211,8 +259,7 @@ class MemoryEmitter(Writer):
         if self.lanes > 1 and out.inner == "pair":
             pairs = self._shuffled(first, second, [k // 2 + k % 2 * self.lanes for k in range(2 * self.lanes)])
             pointer = self.byte(m.row, self.b.mul(i, const(2 * size)))
-            name, one = f"llvm.masked.store.{_suffix(pairs.type)}.p0", ir.Constant(I32, 1)
-            self.call(name, VOID, pairs, pointer, one, self._mask_of_pairs(second=True))
+            self._masked_store(pointer, pairs, self._mask_of_pairs(second=True), mask is self.mask)
             return
         behind = Memory(m.base, m.window)
         behind.row = self.byte(m.row, const(size))
