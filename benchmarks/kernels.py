@@ -103,7 +103,7 @@ def _ufunc(name: str, *ranges: float, count: int = 1) -> Iterator[Kernel]:
 
 
 def _of_arrays(make: Callable[[int], Args], **functions: Callable[..., Any]) -> Iterator[Kernel]:
-    return (Kernel(name.replace("_", " "), partial(partial, function), make) for name, function in functions.items())
+    return (Kernel(name.replace("_", " "), function, make) for name, function in functions.items())
 
 
 KERNELS = [
@@ -111,53 +111,66 @@ KERNELS = [
     *_ufunc("arcsin", -1, 1), *_ufunc("arccos", -1, 1), *_ufunc("arctan", -5, 5), *_ufunc("arcsinh", -5, 5),
     *_ufunc("arccosh", 1, 9), *_ufunc("arctanh", -1, 1), *_ufunc("cbrt", -5, 5), *_ufunc("arctan2", -5, 5, count=2),
     *_ufunc("power", 0.1, 5, count=2),
-    *_of_arrays(uniform(0, 1), any_at_once=lambda np, x: np.any(x > 0.5), all_at_once=lambda np, x: np.all(x > 0.5),
-                any_in_vain=lambda np, x: np.any(x > 2), argmax=lambda np, x: np.argmax(x),
-                repeat=lambda np, x: np.repeat(x, 3), cumsum=lambda np, x: np.cumsum(x)),
-    *_of_arrays(uniform(0.9, 1.1), cumprod=lambda np, x: np.cumprod(x), prod=lambda np, x: np.prod(x)),
-    *_of_arrays(square(2), transposes=lambda np, a, b: a.T + b.T, one_transpose=lambda np, a, b: a + b.T),
-    *_of_arrays(square(2, "F"), Fortran_order=lambda np, a, b: a + b),
-    *_of_arrays(square(), sum_of_rows_of_a_transpose=lambda np, a: np.sum(a.T, axis=1),
-                sum_of_columns_of_a_transpose=lambda np, a: np.sum(a.T, axis=0),
-                argmax_of_rows=lambda np, a: np.argmax(a, axis=1), argmin_of_columns=lambda np, a: np.argmin(a, axis=0),
-                repeat_rows=lambda np, a: np.repeat(a, 2, axis=0), cumsum_of_rows=lambda np, a: np.cumsum(a, axis=1),
-                cumsum_of_columns=lambda np, a: np.cumsum(a, axis=0),
-                any_in_columns=lambda np, a: np.any(a > 3, axis=0)),
-    *_of_arrays(indexed, take_rows=lambda np, a, i: np.take(a, i, axis=0),
-                take_columns=lambda np, a, i: np.take(a, i, axis=1)),
-    *_of_arrays(uniform(0, 1), sort=lambda np, x: np.sort(x), argsort=lambda np, x: np.argsort(x),
-                partition=lambda np, x: np.partition(x, len(x) // 2)[len(x) // 2], median=lambda np, x: np.median(x),
-                quantile=lambda np, x: np.quantile(x, 0.3)),
-    *_of_arrays(drawn, gather=lambda np, x, i: x[i]),
-    *_of_arrays(square(), sort_of_rows=lambda np, a: np.sort(a, axis=1),
-                sort_of_columns=lambda np, a: np.sort(a, axis=0), median_of_rows=lambda np, a: np.median(a, axis=1)),
-    *_of_arrays(table, interp=lambda np, x, at, values: np.interp(x, at, values),
-                searchsorted=lambda np, x, at, values: np.searchsorted(at, x)),
-    *_of_arrays(complex_vectors, complex_sum=lambda np, a, b: a + b, complex_product=lambda np, a, b: a * b,
-                complex_quotient=lambda np, a, b: a / b, complex_absolute=lambda np, a, b: np.abs(a),
-                complex_exp=lambda np, a, b: np.exp(a), complex_log=lambda np, a, b: np.log(a),
-                complex_sqrt=lambda np, a, b: np.sqrt(a), complex_sin=lambda np, a, b: np.sin(a),
-                complex_reduction=lambda np, a, b: np.sum(a * np.conj(b))),
-    *(Kernel(f"{title} of {dtype}", partial(partial, function), integers(dtype))
+    *_of_arrays(uniform(0, 1), any_at_once=lambda np: lambda x: np.any(x > 0.5),
+                all_at_once=lambda np: lambda x: np.all(x > 0.5),
+                any_in_vain=lambda np: lambda x: np.any(x > 2), argmax=lambda np: lambda x: np.argmax(x),
+                repeat=lambda np: lambda x: np.repeat(x, 3), cumsum=lambda np: lambda x: np.cumsum(x)),
+    *_of_arrays(uniform(0.9, 1.1), cumprod=lambda np: lambda x: np.cumprod(x), prod=lambda np: lambda x: np.prod(x)),
+    *_of_arrays(square(2), transposes=lambda np: lambda a, b: a.T + b.T, one_transpose=lambda np: lambda a, b: a + b.T),
+    *_of_arrays(square(2, "F"), Fortran_order=lambda np: lambda a, b: a + b),
+    *_of_arrays(square(), sum_of_rows_of_a_transpose=lambda np: lambda a: np.sum(a.T, axis=1),
+                sum_of_columns_of_a_transpose=lambda np: lambda a: np.sum(a.T, axis=0),
+                argmax_of_rows=lambda np: lambda a: np.argmax(a, axis=1),
+                argmin_of_columns=lambda np: lambda a: np.argmin(a, axis=0),
+                repeat_rows=lambda np: lambda a: np.repeat(a, 2, axis=0),
+                cumsum_of_rows=lambda np: lambda a: np.cumsum(a, axis=1),
+                cumsum_of_columns=lambda np: lambda a: np.cumsum(a, axis=0),
+                any_in_columns=lambda np: lambda a: np.any(a > 3, axis=0)),
+    *_of_arrays(indexed, take_rows=lambda np: lambda a, i: np.take(a, i, axis=0),
+                take_columns=lambda np: lambda a, i: np.take(a, i, axis=1)),
+    *_of_arrays(uniform(0, 1), sort=lambda np: lambda x: np.sort(x), argsort=lambda np: lambda x: np.argsort(x),
+                partition=lambda np: lambda x: np.partition(x, len(x) // 2)[len(x) // 2],
+                median=lambda np: lambda x: np.median(x),
+                quantile=lambda np: lambda x: np.quantile(x, 0.3)),
+    *_of_arrays(drawn, gather=lambda np: lambda x, i: x[i]),
+    *_of_arrays(square(), sort_of_rows=lambda np: lambda a: np.sort(a, axis=1),
+                sort_of_columns=lambda np: lambda a: np.sort(a, axis=0),
+                median_of_rows=lambda np: lambda a: np.median(a, axis=1)),
+    *_of_arrays(table, interp=lambda np: lambda x, at, values: np.interp(x, at, values),
+                searchsorted=lambda np: lambda x, at, values: np.searchsorted(at, x)),
+    *_of_arrays(complex_vectors, complex_sum=lambda np: lambda a, b: a + b,
+                complex_product=lambda np: lambda a, b: a * b,
+                complex_quotient=lambda np: lambda a, b: a / b, complex_absolute=lambda np: lambda a, b: np.abs(a),
+                complex_exp=lambda np: lambda a, b: np.exp(a), complex_log=lambda np: lambda a, b: np.log(a),
+                complex_sqrt=lambda np: lambda a, b: np.sqrt(a), complex_sin=lambda np: lambda a, b: np.sin(a),
+                complex_reduction=lambda np: lambda a, b: np.sum(a * np.conj(b))),
+    *(Kernel(f"{title} of {dtype}", function, integers(dtype))
       for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint64")
-      for title, function in {"sum": lambda np, a, b: a + b, "product": lambda np, a, b: a * b}.items()),
-    *_of_arrays(integers("int64"), floor_quotient=lambda np, a, b: a // b, remainder=lambda np, a, b: a % b),
-    *_of_arrays(uniform(0.5, 2, 2, numpy.float16), float16_sum=lambda np, a, b: a + b,
-                float16_product=lambda np, a, b: a * b, float16_exp=lambda np, a, b: np.exp(a)),
-    *_of_arrays(positive, solve=lambda np, a, b: np.linalg.solve(a, b), inv=lambda np, a, b: np.linalg.inv(a),
-                cholesky=lambda np, a, b: np.linalg.cholesky(a), det=lambda np, a, b: np.linalg.det(a),
-                slogdet=lambda np, a, b: np.linalg.slogdet(a)[1], eigvalsh=lambda np, a, b: np.linalg.eigvalsh(a),
-                eigh=lambda np, a, b: np.linalg.eigh(a)[0], svd=lambda np, a, b: np.linalg.svd(a)[1],
-                qr=lambda np, a, b: np.abs(np.linalg.qr(a)[1]), matrix_product=lambda np, a, b: a @ a,
-                product_of_transposes=lambda np, a, b: a.T @ a.T, matrix_and_vector=lambda np, a, b: a @ b,
-                strided_product=lambda np, a, b: a[::2, ::2] @ a[::2, ::2]),
-    *_of_arrays(stacked, batched_product=lambda np, a, b: a @ a, batched_solve=lambda np, a, b: np.linalg.solve(a, b),
-                batched_inv=lambda np, a, b: np.linalg.inv(a), batched_cholesky=lambda np, a, b: np.linalg.cholesky(a),
-                batched_det=lambda np, a, b: np.linalg.det(a), batched_eigh=lambda np, a, b: np.linalg.eigh(a)[0],
-                batched_svd=lambda np, a, b: np.linalg.svd(a)[1]),
-    *_of_arrays(uniform(-1, 1), fft=lambda np, x: np.fft.fft(x), rfft=lambda np, x: np.fft.rfft(x),
-                irfft=lambda np, x: np.fft.irfft(x)),
-    *_of_arrays(square(), fft2=lambda np, a: np.fft.fft2(a), pairwise_distances=lambda np, a: np.sqrt(
+      for title, function in {"sum": lambda np: lambda a, b: a + b, "product": lambda np: lambda a, b: a * b}.items()),
+    *_of_arrays(integers("int64"), floor_quotient=lambda np: lambda a, b: a // b,
+                remainder=lambda np: lambda a, b: a % b),
+    *_of_arrays(uniform(0.5, 2, 2, numpy.float16), float16_sum=lambda np: lambda a, b: a + b,
+                float16_product=lambda np: lambda a, b: a * b, float16_exp=lambda np: lambda a, b: np.exp(a)),
+    *_of_arrays(positive, solve=lambda np: lambda a, b: np.linalg.solve(a, b),
+                inv=lambda np: lambda a, b: np.linalg.inv(a),
+                cholesky=lambda np: lambda a, b: np.linalg.cholesky(a), det=lambda np: lambda a, b: np.linalg.det(a),
+                slogdet=lambda np: lambda a, b: np.linalg.slogdet(a)[1],
+                eigvalsh=lambda np: lambda a, b: np.linalg.eigvalsh(a),
+                eigh=lambda np: lambda a, b: np.linalg.eigh(a)[0], svd=lambda np: lambda a, b: np.linalg.svd(a)[1],
+                qr=lambda np: lambda a, b: np.abs(np.linalg.qr(a)[1]), matrix_product=lambda np: lambda a, b: a @ a,
+                product_of_transposes=lambda np: lambda a, b: a.T @ a.T,
+                matrix_and_vector=lambda np: lambda a, b: a @ b,
+                strided_product=lambda np: lambda a, b: a[::2, ::2] @ a[::2, ::2]),
+    *_of_arrays(stacked, batched_product=lambda np: lambda a, b: a @ a,
+                batched_solve=lambda np: lambda a, b: np.linalg.solve(a, b),
+                batched_inv=lambda np: lambda a, b: np.linalg.inv(a),
+                batched_cholesky=lambda np: lambda a, b: np.linalg.cholesky(a),
+                batched_det=lambda np: lambda a, b: np.linalg.det(a),
+                batched_eigh=lambda np: lambda a, b: np.linalg.eigh(a)[0],
+                batched_svd=lambda np: lambda a, b: np.linalg.svd(a)[1]),
+    *_of_arrays(uniform(-1, 1), fft=lambda np: lambda x: np.fft.fft(x), rfft=lambda np: lambda x: np.fft.rfft(x),
+                irfft=lambda np: lambda x: np.fft.irfft(x)),
+    *_of_arrays(square(), fft2=lambda np: lambda a: np.fft.fft2(a), pairwise_distances=lambda np: lambda a: np.sqrt(
                 np.sum((a[:, None, :3] - a[None, :, :3]) ** 2, axis=-1))),
     *(Kernel(name, lambda np, name=name: getattr(special, name),
              uniform(0.1, 0.9 if name in ("erfinv", "ndtri") else 5), in_jax=False) for name in OF_SCIPY),
@@ -189,11 +202,7 @@ def adapters() -> dict[str, Adapter]:
     library = load_yota()
     library.config.audit = "off"
 
-    def compiled(f: Callable[[Any], Callable[..., Any]]) -> Any:
-        g = f(numpy)
-        return library.jit(lambda *xs: g(*xs))
-
-    peers: dict[str, Adapter] = {"NumPy": lambda f: f(numpy), "yota_py": compiled}
+    peers: dict[str, Adapter] = {"NumPy": lambda f: f(numpy), "yota_py": lambda f: library.jit(f(numpy))}
     try:
         jax = load_jax()
     except ImportError:
