@@ -9,12 +9,9 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any, Protocol
 
-import numpy as np
-
-from .base.containers import mapped
-from .base.dispatch import dispatching, shadow
+from .base.dispatch import dispatching
 from .base.tracebacks import fold, folded
-from .base.unwinding import Quiet, quietly, state
+from .base.unwinding import state
 from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
@@ -23,15 +20,12 @@ from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
 from .reverse.differentiable import heed_habits, needed_for, out_of_range, positions, require_active
-from .reverse.results import collect, result_types, settle
-from .reverse.seeds import seed_leaves, with_floats
-from .reverse.verbs import backprop, differentiate, finish, seed_pairs, to_rrules
+from .reverse.seeds import with_floats
+from .reverse.verbs import differentiate
 from .tape.loop import UnrolledError
 from .tape.operations import user_site
-from .tape.recorder import Recorder
 from .tape.show import name_of
 from .tape.tape import Tape
-from .tape.trees import flatten, unflatten
 
 _GRAD = Gradient()
 _known = caches.get  # grad's are known by the identity of the function's code
@@ -267,6 +261,9 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     ``y`` may have any structure; the seed has the same, and the shapes of the leaves of ``y``. ``back`` can be called
     as often as wanted; each gradient has the structure, shapes and dtypes of its argument.
 
+    Both are compiled as a gradient is. What ``back`` needs is computed with the value and kept, so that it does not
+    matter what has changed when it is called, nor how often that is.
+
     Raises ``NotDifferentiableError`` if no argument is differentiable, and what ``grad`` raises while ``f`` runs;
     ``back`` raises ``SeedError`` for a seed of another structure or shape.
 
@@ -275,38 +272,10 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     ((4.0, 6.0), (4.0,), (3.0,))
     """
     heed_habits(f, args, kwargs, "pullback")
-    source = record_call(f, args, kwargs)
-    given = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, np.ndarray)]
-    source.values = [_unshared(value, given) for value in source.values]  # for back, which the caller may call late
-    tape, site = source.tape, user_site()
-    require_active(tape, f, args, kwargs, site=site)
-    with Quiet():  # the function itself has warned already
-        forward = to_rrules(source)
-    leaves = forward.values(source, tape.results)
-    assert tape.out_spec is not None
-
-    @quietly
-    def run(seeds: Sequence[Any]) -> Recorder:
-        lin = forward.copy()
-        constants = [None if s is None else lin.out.constant(s, note="seed") for s in seeds]
-        return finish(lin, backprop(lin, seed_pairs(lin, tape.results, constants)))
-
-    @folded
-    def back(seed: Any) -> Any:
-        assert tape.out_spec is not None
-        return collect(run(seed_leaves(seed, leaves, tape.out_spec, site, tape.name)))[1]
-
-    probe = finish(forward.copy(), {}).tape
-    y = [settle(leaf, t) for leaf, t in zip(leaves, result_types(probe), strict=False)]
-    return unflatten(tape.out_spec, y), back
-
-
-def _unshared(value: Any, given: Sequence[np.ndarray]) -> Any:
-    """A value with copies of the arrays in it that look at the memory of others; in their order of axes."""
-    if isinstance(value, np.ndarray):
-        shared = any(np.may_share_memory(shadow(value), shadow(array)) for array in given)
-        return np.copy(value, order="K") if shared else value
-    return mapped(lambda item: _unshared(item, given), value)
+    pulling = import_module(".cache.pulling", __package__)  # few programs need it
+    if state.traces:
+        return pulling.pulled(f, args, kwargs)  # type: ignore[no-any-return]
+    return cache_for(f, pulling.PULLING)(f, args, kwargs, None)  # type: ignore[no-any-return]
 
 
 @folded

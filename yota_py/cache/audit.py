@@ -26,8 +26,8 @@ from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
 from ..tape.operations import Call, Constant, Guard, Variable, operands
 from ..tape.tape import Tape
-from ..tape.trees import flatten
-from .check import Comparison, Difference, explained, largest, origin, precision_of
+from ..tape.trees import flatten, unflatten
+from .check import AMPLIFIED, Comparison, Difference, apart, explained, largest, nudged, origin, precision_of
 from .entry import Rehearsal
 from .modes import Mode, Request
 from .policy import MUCH_MEMORY
@@ -36,6 +36,7 @@ from .world import MISSING, World
 
 SHARE = 0.02  # of the time that a program has served
 CERTAIN = 2  # audits that are made whatever they cost, unless the program takes much memory
+PROBES = 4
 _PAUSE = 0.005, 0.2  # seconds, at least and at most, in which other threads show whether they write what is compared
 _UNJUDGED = (MemoryError, RecursionError, Warning)
 
@@ -139,6 +140,8 @@ class _Audit:
         self.grown = {id(of): (of, copy.copy(of)) for of, _, _ in rehearsal.appended}
         self.timed = timed_in(variant.program.tape, rehearsal.times)
         self.others = threading.active_count() > 1
+        self.want: Any = None
+        self.derived = False  # whether more is compared than the program returns
         precision = precision_of(variant.program.tape)
         self.comparison = Comparison(self.world, precision, max(map(largest, rehearsal.outputs), default=0.0))
 
@@ -157,7 +160,9 @@ class _Audit:
             has, said = reprlib.repr(self.rehearsal.result), f"{type(error).__name__}: {error}"
             self.comparison.differ("the call", f"returns {has}, and should raise {said}")
         else:
-            self.comparison.compare(self.rehearsal.result, result, "the result")
+            have, self.want = (self.mode.compared(y, self.call) for y in (self.rehearsal.result, result))
+            self.derived = self.want is not result
+            self.comparison.compare(have, self.want, "the result")
         if error is None and not self.mode.effects:  # of a function that is called as it is, nobody hears them
             self._compare_told(heard.told)
         if error is None:
@@ -257,7 +262,25 @@ class _Audit:
         run, differences = self.variant.program.apart, self.comparison.differences
         if explained(differences, run, self.variant.program.tape, self.inputs, self.rehearsal.outputs):
             return True
-        return self.others and self._is_busy()
+        return (self.derived and self._is_unstable()) or (self.others and self._is_busy())
+
+    def _is_unstable(self) -> bool:
+        """Whether what is derived from a result moves not much less than it differs where arguments are rounded."""
+        leaves, spec = flatten((self.call.args, dict(self.call.kwargs)))
+        rng, wanted = np.random.default_rng(len(leaves)), flatten(self.want)[0]
+        eps = float(np.finfo(f"f{precision_of(self.variant.program.tape)}").eps)
+        far = {id(x): 0.0 for x in wanted}
+        for _ in range(PROBES):
+            args, kwargs = unflatten(spec, [nudged(x, rng, eps) for x in leaves])
+            call = Request(self.call.f, args, kwargs)
+            with Uncompiled(), Quiet():
+                found = self.mode.compared(self.mode.interpret(call), call)
+            for x, y in zip(wanted, flatten(found)[0], strict=True):
+                far[id(x)] = max(far[id(x)], float(np.max(apart(x, y), initial=0.0)))
+        return all(
+            x.have is not None and np.all(apart(x.have, x.want) <= max(AMPLIFIED * far[id(x.want)], x.within))
+            for x in self.comparison.differences
+        )
 
     def _is_busy(self) -> bool:
         """Whether another thread changes what is compared, within about the time that it had so far."""

@@ -32,7 +32,7 @@ _TOLERANCES = {2: 1e-1, 4: 1e-3, 8: 1e-8}
 _PROBES, _FEW_PROBES = 24, 4  # of each kind; as many as are made whatever they take
 _SECONDS = 1.0  # and what others may take
 _ULPS = 2.0  # by how much probes move numbers
-_AMPLIFIED = 1000.0  # rounding may do so much more than probes
+AMPLIFIED = 1000.0  # rounding may do so much more than probes
 MAX_ARRAYS = 100  # of which it is asked whether they share memory
 
 
@@ -227,7 +227,7 @@ def explained(
     rng = np.random.default_rng(len(inputs))
     eps = float(np.finfo(f"f{precision_of(tape)}").eps)
     spread = [_Spread(x) for x in outputs]
-    _probe(spread, outputs, lambda: run(*(_moved(x, rng, eps) for x in inputs)))
+    _probe(spread, outputs, lambda: run(*(nudged(x, rng, eps) for x in inputs)))
     exact = _played(tape, inputs)  # a kernel that is wrong is no rounding
     made, refused = _probe(spread, exact, lambda: _played(_noisy(tape, rng), inputs))
     if 0 < refused < made:
@@ -244,7 +244,7 @@ class _Spread:
 
     def note(self, known: Any, other: Any) -> None:
         """A result, and what it is with moved numbers."""
-        distance = _distance(known, other)
+        distance = apart(known, other)
         finite = np.isfinite(distance)
         self.far = np.maximum(self.far, np.where(finite, distance, 0.0))
         self.wild = self.wild | ~finite
@@ -270,8 +270,8 @@ def _noisy(tape: Tape, rng: np.random.Generator) -> Tape:
     """The tape with operations that round badly."""
 
     def rounded(fn: Callable[..., Any], vary: list[bool], *args: Any, **kwargs: Any) -> Any:
-        moved = (_moved(x, rng) if varies else x for x, varies in zip(args, vary, strict=True))
-        return _moved(fn(*moved, **kwargs), rng)
+        moved = (nudged(x, rng) if varies else x for x, varies in zip(args, vary, strict=True))
+        return nudged(fn(*moved, **kwargs), rng)
 
     ops: list[Any] = []
     for op in tape.ops:
@@ -308,17 +308,17 @@ def _is_comparison(op: Call) -> bool:
 
 
 def _explains(spread: _Spread | None, others: list[_Spread], difference: Difference) -> bool:
-    distance = _distance(difference.have, difference.want)
+    distance = apart(difference.have, difference.want)
     if spread is None:  # not as the program has returned it: the most that any result has moved
         far: Any = max((float(np.max(s.far, initial=0.0)) for s in others), default=0.0)
         wild: Any = any(np.any(s.wild) for s in others)
     else:
         far, wild = spread.far, spread.wild
-    near = (distance <= _AMPLIFIED * far) | (distance <= difference.within)
+    near = (distance <= AMPLIFIED * far) | (distance <= difference.within)
     return bool(np.all(np.where(np.isfinite(distance), near, wild)))
 
 
-def _moved(x: Any, rng: np.random.Generator, eps: float = 0.0) -> Any:
+def nudged(x: Any, rng: np.random.Generator, eps: float = 0.0) -> Any:
     """A value some units in the last place away from ``x``, or by so much of it as ``eps`` is if that is more; ``x``
     itself if it is no floating-point number."""
     if not isinstance(x, np.ndarray | np.generic | float | complex) or np.asarray(x).dtype.kind not in "fc":
@@ -335,14 +335,14 @@ def _moved(x: Any, rng: np.random.Generator, eps: float = 0.0) -> Any:
     return type(x)(moved[()])
 
 
-def _distance(a: Any, b: Any) -> Any:
+def apart(a: Any, b: Any) -> Any:
     """How far two results are apart; infinitely if one is not finite, or they are not numbers, and differ."""
     if not all(isinstance(z, np.ndarray | np.generic | int | float | complex) for z in (a, b)):
         return np.float64(0.0 if a is b or a == b else np.inf)
     x, y = (np.asarray(z, complex if np.asarray(z).dtype.kind == "c" else float) for z in (a, b))
-    apart = np.abs(x - y)
+    far = np.abs(x - y)
     same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+    return np.where(same, 0.0, np.where(np.isnan(far), np.inf, far))
 
 
 # -- blame

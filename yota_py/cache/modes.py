@@ -173,6 +173,9 @@ class Mode(Protocol):
     def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """What is right, with what was read for it, if that is known."""
 
+    def compared(self, result: Any, call: Request) -> Any:
+        """What of a result of this call is compared with that of a program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
@@ -244,6 +247,10 @@ class Gradient:
         """The same, and what was read."""
         source, captures = self._traced(call)
         return value_and_gradients(source, call.seed, self.argnums, has_aux=self.has_aux), captures.guards
+
+    def compared(self, result: Any, call: Request) -> Any:
+        """All of it."""
+        return result
 
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""

@@ -54,7 +54,7 @@ def compile_gradient(
         gradient, low = lower_gradient(source, seed, argnums, has_aux=has_aux)
         return gradient.tape, _program(gradient.tape, low.tape, result_types(gradient.tape))
 
-    return _with_loops(compiled, source)
+    return with_loops(compiled, source)
 
 
 def compile_recorded(
@@ -67,7 +67,7 @@ def compile_recorded(
     results with the numbers ``turned``, which are in that of Fortran. Results may be written ``over`` inputs, as in
     ``Program``.
     """
-    return _with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned, over), recorder)
+    return with_loops(lambda source: _program(source.tape, lower(source).tape, types, turned, over), recorder)
 
 
 def compile_loop(recorder: Recorder) -> Program:
@@ -75,7 +75,7 @@ def compile_loop(recorder: Recorder) -> Program:
     return _program(recorder.tape, lower(recorder).tape, None)
 
 
-def _with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
+def with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     """What is compiled of a recorded call with its loops rolled up; or of the call as it is, where a kernel is missing
     for something in a loop, or a rule decides in it; then what is a loop on its tape is unrolled, too."""
     rolled = roll(source)
@@ -93,11 +93,17 @@ def _program(
     tape: Tape, low: Tape, types: Sequence[Type] | None, turned: Collection[int] = (),
     over: Mapping[int, int] | None = None,
 ) -> Program:  # fmt: skip
+    low = optimised(low)
+    types = [tape.type_of(result) for result in tape.results] if types is None else types
+    return compile_tape(low, [*types, *(tape[x].type for x in told_by(tape))], turned, over)
+
+
+def optimised(low: Tape) -> Tape:
+    """A lowered tape after all passes; raises ``UncompilableError`` if it takes decisions that no kernel checks."""
     low = optimise(low)
     if not checkable(low):
         raise UncompilableError("it takes a decision on traced values that a kernel cannot check")
-    types = [tape.type_of(result) for result in tape.results] if types is None else types
-    return compile_tape(low, [*types, *(tape[x].type for x in told_by(tape))], turned, over)
+    return low
 
 
 def compile_tape(

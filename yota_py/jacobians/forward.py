@@ -7,20 +7,29 @@ seed, is the derivative forwards (J. Townsend, 2017, "A new trick for calculatin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..api import pullback
+from ..base.dispatch import is_traced
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, is_inexact, typeof
+from ..base.unwinding import state
+from ..cache.functions import cache_for
 from ..cache.modes import Gradient, Request
+from ..cache.pulling import Pulled, Pulling, ones, pulled, running, typical
 from ..errors import SeedError
 from ..registry.constants import as_constants
 from ..registry.tangents import astype, operand
+from ..reverse.differentiable import heed_habits
 from ..tape.operations import user_site
 from ..tape.show import name_of
+from ..tape.tape import Tape
 from ..tape.trees import flatten, outline, unflatten
+from ..tracing.traces import Trace
+
+if TYPE_CHECKING:
+    from ..engine.run.program import Program
 
 _GRADIENT = Gradient(0)
 
@@ -33,33 +42,92 @@ def pushforward(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, 
     tangent has the structure and shapes of its argument (lists of numbers stand for arrays); ``None`` stands for zeros,
     of all or of one leaf, and is what integers, texts and the like have. The result has the structure, shapes and
     dtypes of ``y``, and ``None`` for what has no derivative. ``forward`` can be called as often as wanted, and
-    differentiated.
+    differentiated. Both are compiled as a gradient is, and what ``forward`` needs is kept, as in ``pullback``.
 
     Raises what ``pullback`` raises; ``forward`` raises ``TypeError`` for another number of tangents, and ``SeedError``
-    for one of another structure or shape. It costs about as much as a gradient: in a function that ``jit`` compiles,
-    what only the way back needed is left out.
+    for one of another structure or shape.
 
     >>> y, forward = pushforward(lambda x, a: (x * x, a * x), 2.0, 3.0)
     >>> y, forward(1.0, 0.0), forward(0.0, 1.0)
     ((4.0, 6.0), (4.0, 3.0), (0.0, 2.0))
     """
-    y, back = pullback(f, *args, **kwargs)
-    push, who = forwards(y, back), name_of(f)
-    leaves, spec = flatten(args)
-    given = unflatten(spec, leaves)  # containers of its own: the user's may be others when forward is called
+    heed_habits(f, args, kwargs, "pushforward")
+    if state.traces:
+        return _pushed(*pulled(f, args, kwargs), f, args)
+    return cache_for(f, _PUSHING)(f, args, kwargs, None)  # type: ignore[no-any-return]
+
+
+class _Pushing(Pulling):
+    """The value, and a function from tangents of the arguments to that of the value."""
+
+    __slots__ = ()
+    purpose = "pushforward"
+    forward = True
+
+    def interpreted(self, source: Trace, call: Request) -> Pulled:
+        """The result of a recorded call."""
+        return _pushed(*Pulling.interpreted(self, source, call), call.f, call.args)
+
+    def later(self, tape: Tape, program: Program, y: Any, call: Request) -> Callable[[tuple[Any, ...]], Any]:
+        """As of a pullback."""
+        leaves, spec = flatten(y)
+        places = [i for i, z in enumerate(leaves) if is_inexact(z)]
+        wanted = [dx is not None for dx in tape.results[spec.num_leaves :]]
+        inputs, structure = flatten(call.args)
+        like = unflatten(structure, typical(inputs))
+        kinds = [typeof(x) for x in typical(inputs)]
+        run = running(program, [typeof(leaves[i]) for i in places])
+
+        def of(kept: tuple[Any, ...]) -> Callable[..., Any]:
+            @folded
+            def forward(*tangents: Any) -> Any:
+                given = zip(_checked(tangents, like, call.f), kinds, wanted, strict=True)
+                found = dict(zip(places, run([*kept, *(_settled(v, t) for v, t, used in given if used)]), strict=True))
+                return unflatten(spec, [found.get(i) for i in range(len(leaves))])
+
+            return forward
+
+        return of
+
+    def compared(self, result: Pulled, call: Request) -> Any:
+        """The value, and how it changes where the arguments do so by ones."""
+        y, forward = result
+        return y, forward(*ones(*flatten(call.args)))
+
+
+_PUSHING = _Pushing()
+
+
+def _pushed(y: Any, back: Callable[[Any], Any], f: Callable[..., Any], args: tuple[Any, ...]) -> Pulled:
+    """What ``pushforward`` gives, by a pullback."""
+    push, leaves = forwards(y, back), flatten(args)
+    given = unflatten(leaves[1], leaves[0])  # containers of its own: the user's may be others when forward is called
 
     @folded
     def forward(*tangents: Any) -> Any:
-        if len(tangents) != len(args):
-            raise TypeError(f"{user_site()}: forward wants a tangent for each of the {len(args)} arguments of {who}, "
-                            f"or None; got {len(tangents)}")
-        return push([
-            leaf
-            for i, (tangent, x) in enumerate(zip(tangents, given, strict=True))
-            for leaf in tangent_leaves(tangent, x, f"the tangent of argument {i} of {who}")
-        ])  # fmt: skip
+        return push(_checked(tangents, given, f))
 
     return y, forward
+
+
+def _checked(tangents: tuple[Any, ...], args: tuple[Any, ...], f: Callable[..., Any]) -> list[Any]:
+    """Tangents of all leaves of the arguments, ``None`` for zeros."""
+    who = name_of(f)
+    if len(tangents) != len(args):
+        raise TypeError(f"{user_site()}: forward wants a tangent for each of the {len(args)} arguments of {who}, "
+                        f"or None; got {len(tangents)}")
+    return [
+        leaf
+        for i, (tangent, x) in enumerate(zip(tangents, args, strict=True))
+        for leaf in tangent_leaves(tangent, x, f"the tangent of argument {i} of {who}")
+    ]  # fmt: skip
+
+
+def _settled(tangent: Any, t: Any) -> Any:
+    """A tangent, as a program wants it."""
+    if tangent is None:
+        return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
+    return tangent if t.kind == "array" or is_traced(tangent) else t.dtype.type(tangent)
 
 
 def forwards(y: Any, back: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
@@ -102,6 +170,8 @@ def inner_product(cotangents: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 def tangent_leaves(tangent: Any, x: Any, who: str) -> list[Any]:
     """One checked tangent per leaf of an argument, ``None`` for zeros; raises ``SeedError``."""
+    if type(tangent) is np.ndarray and type(x) is np.ndarray:  # as most are
+        return [_tangent(tangent, x, who)]
     leaves, spec = flatten(x)
     if tangent is None:
         return [None] * len(leaves)
@@ -117,6 +187,8 @@ def _tangent(v: Any, x: Any, who: str) -> Any:
     """A tangent as an array of the argument's dtype."""
     if v is None:
         return None
+    if type(v) is np.ndarray and type(x) is np.ndarray and v.dtype is x.dtype and v.shape == x.shape and is_inexact(x):
+        return v
     if not is_inexact(x):
         raise SeedError(f"{user_site()}: {who} is given for {typeof(x)}, which has no derivative; give None")
     v = operand(v)

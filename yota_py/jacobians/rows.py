@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..api import pullback
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Quiet
+from ..cache.pulling import pulled
 from ..capture.recording import record_call
 from ..loops.batching import one_by_one
 from ..passes.lower import lower
@@ -60,7 +60,7 @@ def row_of(f: Callable[..., Any], places: Sequence[int], i: int) -> Callable[...
 
     @wraps(f)
     def row(seed: Any, given: Any, others: Any) -> list[Any]:
-        y, back = pullback(restricted(f, places, others), *given)
+        y, back = pulled(restricted(f, places, others), given, {})
         return pulled_by(back, *flatten(y), i, seed)
 
     row.__yota_made__ = f, partial(row_of, places=places, i=i)  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def column_of(f: Callable[..., Any], places: Sequence[int], j: int) -> Callable[
 
     @wraps(f)
     def column(tangent: Any, given: Any, others: Any) -> list[Any]:
-        y, back = pullback(restricted(f, places, others), *given)
+        y, back = pulled(restricted(f, places, others), given, {})
         return pushed_by(forwards(y, back), len(flatten(given)[0]), j, tangent)
 
     column.__yota_made__ = f, partial(column_of, places=places, j=j)  # type: ignore[attr-defined]

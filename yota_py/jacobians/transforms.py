@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..api import gradient, pullback
+from ..api import gradient
 from ..base.tracebacks import fold, folded
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import state
 from ..cache.compilable import Compilable
 from ..cache.functions import cache_for
 from ..cache.modes import Gradient, Request
+from ..cache.pulling import pulled
 from ..cache.whole import Whole
 from ..errors import NotDifferentiableError, SeedError
 from ..registry.constants import as_constants
@@ -182,7 +183,7 @@ def _jacobian(
     inputs, in_spec = flatten(given)
     _require_real(inputs, f"{name_of(of)} is given")
     others = _copied((tuple(None if i in places else x for i, x in enumerate(args)), kwargs))
-    y, back = pullback(restricted(f, places, others), *given)
+    y, back = pulled(restricted(f, places, others), given, {})
     out, out_spec = flatten(y)
     _require_real(out, f"{name_of(of)} returns")
     known = compressed(f, places, given, others, y, back) if _may_be_sparse(inputs, out, sparse=sparse) else None
@@ -195,8 +196,8 @@ def _jacobian(
     elif rows <= columns or not columns:
         for i, z in enumerate(out):
             if found[i] is not None:
-                pulled = partial(pulled_by, back, out, out_spec, i)
-                found[i] = stacked(pulled, units(z), row_of(f, places, i), given, others)
+                pulling = partial(pulled_by, back, out, out_spec, i)
+                found[i] = stacked(pulling, units(z), row_of(f, places, i), given, others)
     else:
         push = forwards(y, back)
         for j, x in enumerate(inputs):

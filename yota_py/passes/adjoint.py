@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import find_traced, original, shadow
-from ..base.types import ArrayType, TupleType, is_basic, typeof
+from ..base.types import ArrayType, TupleType, typeof
 from ..base.unwinding import quietly
 from ..errors import YotaError
-from ..registry import kernels
 from ..registry.composites import rule_of_body
 from ..registry.partials import Pullback, Wanted
-from ..registry.registry import Primitive, primitive_of
+from ..registry.registry import Primitive
 from ..registry.tangents import getfield, zeros_like
 from ..reverse.verbs import backprop, differentiable, to_rrules
 from ..tape.loop import END, Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
+from .cut import dependent, recomputed
 from .dce import dce, may_raise
 from .lower import lower, replayed
 from .pipeline import optimise
@@ -224,10 +224,7 @@ class _Cut:
         self._arguments, self._seeds = inputs[: len(loop.types)], inputs[len(loop.types) :]
         count = len(loop.body.results)
         self._results, self._cotangents = low.results[:count], low.results[count:]
-        self._behind = set(self._seeds)  # the cut
-        for var, op in low:
-            if not self._behind.isdisjoint(operands(op)):
-                self._behind.add(var)
+        self._behind = dependent(low, self._seeds)  # the cut
         read = {x for var in self._behind for x in operands(low[var])} | {x for x in self._cotangents if x is not None}
         self._kept, self._again = self._chosen({x for x in read if isinstance(x, Variable)} - self._behind)
 
@@ -235,18 +232,7 @@ class _Cut:
         """What is put by, and what is computed again, of what is read behind the cut."""
         if self._loop.recomputes:
             return self._all_again(read)
-        again: set[Variable] = set()
-        for i in range(len(self._low), 0, -1):
-            if (var := variable(i)) not in read or not isinstance(op := self._low[var], Call):
-                continue
-            below = [x for x in operands(op) if isinstance(self._low[x], Call)]
-            entry = primitive_of(op.fn)
-            kernel = None if entry is None else entry.kernel
-            looks = isinstance(kernel, kernels.View) or (isinstance(kernel, kernels.Index) and is_basic(op.args[1]))
-            cheap = isinstance(kernel, kernels.Map) and kernel.cost == 1 and read.issuperset(below)
-            if looks or cheap:
-                again.add(var)
-                read.update(operands(op))
+        again = recomputed(self._low, read)
         kept = [x for x in sorted(read - again, key=lambda x: x.id) if not isinstance(self._low[x], Input | Constant)]
         carried = [x for x in self._arguments[: self._loop.carried] if x in read]
         return [*carried, *kept], again | {x for x in read if isinstance(self._low[x], Constant)}

@@ -42,24 +42,24 @@ class _Lowering(Trace):
     """A trace that opens compositions: what has a ``lowering`` is written out.
 
     Its guards bear the number of the ``decision`` that is played; those that rules take have none. ``unknown`` are the
-    variables that stand-ins have taken part in; with ``exact`` there are none.
+    variables that stand-ins have taken part in; with ``exact`` there are none. With ``closed``, compositions stay.
     """
 
-    __slots__ = ("decision", "exact", "unknown")
+    __slots__ = ("closed", "decision", "exact", "unknown")
     keeps_loops = True
     quick = False
 
-    def __init__(self, tape: Tape, *, exact: bool) -> None:
+    def __init__(self, tape: Tape, *, exact: bool, closed: bool) -> None:
         super().__init__(tape)
         self.decision = -1
-        self.exact = exact
+        self.exact, self.closed = exact, closed
         self.unknown: set[Variable] = set()
 
     def next_decision(self) -> int:
         return self.decision
 
     def record(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        entry = primitive_of(fn)
+        entry = None if self.closed else primitive_of(fn)
         written = NotImplemented if entry is None else written_out(entry, args, kwargs)
         if written is NotImplemented and entry is not None:
             written = by_parts(entry, args, kwargs)
@@ -130,9 +130,9 @@ class _Replay(Recorder):
 
     __slots__ = ("_captured", "trace")
 
-    def __init__(self, like: Tape, *, exact: bool) -> None:
+    def __init__(self, like: Tape, *, exact: bool, closed: bool) -> None:
         super().__init__(Tape(like.name, like.site, in_spec=like.in_spec))
-        self.trace = _Lowering(Tape(like.name, like.site, in_spec=like.in_spec), exact=exact)
+        self.trace = _Lowering(Tape(like.name, like.site, in_spec=like.in_spec), exact=exact, closed=closed)
         self._captured = sum(isinstance(op, Constant) and op.captured is not None for op in like.ops)
 
     def take(self, op: Operation, value: Any) -> Variable:
@@ -217,22 +217,28 @@ def lower(source: Recorder) -> Recorder:
 
 
 def lower_gradient(
-    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
-) -> tuple[Recorder, Recorder]:
-    """The gradient tape of a recorded call, and the same lowered."""
-    return replayed(source.tape, lambda out: differentiate(source, seed, argnums, has_aux=has_aux, out=out))
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
+    closed: bool = False,
+) -> tuple[Recorder, Recorder]:  # fmt: skip
+    """The gradient tape of a recorded call, and the same lowered; ``closed`` as in ``replayed``."""
+
+    def play(out: _Replay) -> None:
+        differentiate(source, seed, argnums, has_aux=has_aux, out=out)
+
+    return replayed(source.tape, play, closed=closed)
 
 
 @quietly  # tracing has warned already
-def replayed(tape: Tape, play: Callable[[_Replay], Any]) -> tuple[Recorder, Recorder]:
-    """What ``play`` writes, and what is computed on the way in primitives."""
-    out = _Replay(tape, exact=False)
+def replayed(tape: Tape, play: Callable[[_Replay], Any], *, closed: bool = False) -> tuple[Recorder, Recorder]:
+    """What ``play`` writes, and what is computed on the way in primitives; in those that users know, if compositions
+    are to stay ``closed``: it is to be differentiated again."""
+    out = _Replay(tape, exact=False, closed=closed)
     try:
         play(out)
     except Exception:  # any: rules that decide on values say so in ways of their own
         if not out.trace.unknown:
             raise
-        out = _Replay(tape, exact=True)
+        out = _Replay(tape, exact=True, closed=closed)
         play(out)
     out.trace.alive = False
     low = out.trace.tape

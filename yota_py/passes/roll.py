@@ -6,6 +6,7 @@ arrays in front of the loop, what is the same in all turns comes once, and the r
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..base.unwinding import go_on
 from ..tape.loop import as_loop
 from ..tape.operations import Operation
 from ..tape.recorder import Recorder
+from ..tape.tape import ALL
 from .align import Aligned, UnalignedError, align
-from .outline import outlined
 from .repeats import LEAST_SAVED, MIN_RECORDED, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
@@ -28,7 +29,10 @@ MAX_PEELED = 2  # turns that are done before the loop, where the first read othe
 
 def roll(source: Recorder) -> Recorder:
     """The same computation with loops, where there are any and ``config.roll`` is not off."""
-    return outlined(_rolled(source))
+    rolled = _rolled(source)
+    if not any(region.every == ALL for region in rolled.tape.regions):
+        return rolled
+    return import_module(".outline", __package__).outlined(rolled)  # type: ignore[no-any-return]  # few programs need it
 
 
 def _rolled(source: Recorder) -> Recorder:

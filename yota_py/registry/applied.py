@@ -82,7 +82,7 @@ def own_body(fn: Any, entry: Primitive | None) -> Callable[..., Any] | None:
 
 
 def _pullback_of(body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    return import_module("yota_py.api").pullback(body, *args, **kwargs)  # type: ignore[no-any-return]
+    return import_module("yota_py.cache.pulling").pulled(body, args, kwargs)  # type: ignore[no-any-return]
 
 
 def rule_of(fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
