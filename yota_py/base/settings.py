@@ -15,6 +15,7 @@ from .unwinding import Passing
 IMPORTED = time.time_ns()  # what was in the library's files then is what runs in this process, or soon will
 _CHOICES = {
     "compile": ("always", "auto", "never"), "audit": ("sampled", "always", "off"), "traceback": ("short", "full"),
+    "missing": ("lazy", "error"),
 }  # fmt: skip
 
 
@@ -69,7 +70,9 @@ class Config:
     for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
     line on a terminal says what is being compiled while that takes more than a second. ``background``: whether, with
     ``compile = "auto"``, calls of gradients wait half a second for a compiler at most, and go on interpreted while a
-    thread compiles. ``roll``: whether what Python loops have done becomes loops again before it is compiled or shown.
+    thread compiles. ``missing``: a function without a rule raises ``MissingRuleError`` when a cotangent comes to it
+    (``"lazy"``), or where it is called (``"error"``). ``roll``: whether what Python loops have done becomes loops again
+    before it is compiled or shown.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -79,8 +82,8 @@ class Config:
     """
 
     __slots__ = (
-        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "progress", "roll", "special",
-        "traceback",
+        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "missing", "progress", "roll",
+        "special", "traceback",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -89,6 +92,7 @@ class Config:
         self.check = False
         self.cache_bytes = 1 << 30
         self.traceback = "short"
+        self.missing = "lazy"
         self.progress = self.background = self.roll = True
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
@@ -135,7 +139,8 @@ class Config:
         return getattr(self, "check", False) or getattr(self, "audit", "") == "always"
 
     def __repr__(self) -> str:
-        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background", "roll")
+        names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background",
+                 "missing", "roll")  # fmt: skip
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

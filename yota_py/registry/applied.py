@@ -81,6 +81,11 @@ def own_body(fn: Any, entry: Primitive | None) -> Callable[..., Any] | None:
     return None if body is fn else body
 
 
+def has_no_rule(fn: Any, entry: Primitive | None) -> bool:
+    """Whether there is nothing that gives a derivative of a function."""
+    return (entry is None or entry.rule is None) and own_body(fn, entry) is None
+
+
 def _pullback_of(body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
     return import_module("yota_py.cache.pulling").pulled(body, args, kwargs)  # type: ignore[no-any-return]
 

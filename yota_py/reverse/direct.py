@@ -86,7 +86,7 @@ class _Sweep:
     def _linearized(self, i: int, op: Call) -> tuple[Any, Callable[[Any], Any]]:
         args = tuple([self._given(arg) for arg in op.args])
         kwargs = {key: self._given(arg) for key, arg in op.kwargs.items()} if op.kwargs else {}
-        y, pullback = linearize(op.fn, args, kwargs, positions(self.sources[i]))  # type: ignore[arg-type]
+        y, pullback = linearize(op.fn, args, kwargs, positions(self.sources[i]), op.site)  # type: ignore[arg-type]
         check_value(op, typeof(y))
         return y, pullback
 

@@ -241,7 +241,7 @@ class Sweep:
     def _pull(self, step: _Step, dy: Any, cotangents: list[Any]) -> None:
         """What the pullback gives, of a function or arguments that the formulas do not know."""
         fn, _, given, kwargs, sources = step
-        dxs = linearize(fn, tuple(given), kwargs, positions(sources))[1](dy)
+        dxs = linearize(fn, tuple(given), kwargs, positions(sources), None)[1](dy)
         for k, path, j in sources:
             dx = dxs[k]
             for key in path:

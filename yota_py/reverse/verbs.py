@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from ..base.impure import Impure
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
-from ..registry.applied import apply_rule
+from ..registry.applied import apply_rule, has_no_rule, missing_rule
 from ..registry.constants import as_constants
 from ..registry.registry import primitive_of
 from ..registry.tangents import MISSING, add, getfield, zeros_like
 from ..registry.writes import ReadOnly, written_into
-from ..tape.operations import Call, Input, Variable, operands, paths, renamed, substitute, user_site, variable
+from ..tape.operations import Call, Input, Site, Variable, operands, paths, renamed, substitute, user_site, variable
 from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -41,21 +42,31 @@ class RRule:
 
     __name__ = "rrule"
     wanted: tuple[int, ...] | None = None
+    site: Site | None = field(default=None, compare=False)
 
     def __call__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
-        return linearize(fn, args, kwargs, self.wanted)
+        return linearize(fn, args, kwargs, self.wanted, self.site)
 
 
 def linearize(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: tuple[int, ...] | None
-) -> tuple[Any, Callable[[Any], Any]]:
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: tuple[int, ...] | None,
+    site: Site | None,
+) -> tuple[Any, Callable[[Any], Any]]:  # fmt: skip
     """The value of a call and its pullback, as in ``RRule``. To traces around it, what flows back to a user's rule and
-    is no tracer is a constant: what that makes of it can be followed."""
+    is no tracer is a constant: what that makes of it can be followed. Without a rule, it is the pullback that raises
+    ``MissingRuleError``."""
     entry = primitive_of(fn)
+    if has_no_rule(fn, entry):
+        return fn(*args, **kwargs), partial(_refuse, fn, site)
     if entry is None or not entry.users_rule:
         return apply_rule(fn, args, kwargs, None, wanted)
     y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, wanted)
     return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, as_constants(dy))
+
+
+def _refuse(fn: Callable[..., Any], site: Site | None, dy: Any) -> Any:
+    """The pullback of a function without a rule."""
+    raise missing_rule(fn, site)
 
 
 def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
@@ -159,7 +170,7 @@ def to_rrules(source: Recorder, out: Recorder | None = None) -> Linearized:
     for var, op in tape:
         new = renamed(op, lin.env)
         if isinstance(op, Call) and isinstance(new, Call) and var.id in sources:
-            triple = out.call(RRule(positions(sources[var.id])), (op.fn, *new.args), new.kwargs, site=op.site)
+            triple = out.call(RRule(positions(sources[var.id]), op.site), (op.fn, *new.args), new.kwargs, site=op.site)
             lin.env[var] = out.take(Call(getfield, (triple, 0), {}, op.type), None)
             check_value(op, out.tape[lin.env[var]].type)
             lin.pullbacks[var] = out.call(getfield, (triple, 1))

@@ -15,10 +15,12 @@ import numpy as np
 from ..base.containers import mapped, with_items
 from ..base.dispatch import are_plain, decided, find_held, find_traced, shadow
 from ..base.ownership import in_rules, is_library, named_module
+from ..base.settings import config
 from ..base.signatures import signature_of
+from ..base.types import ArrayType, TupleType
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, MissingRuleError
-from ..registry.applied import missing_rule, own_body
+from ..registry.applied import SAVING, missing_rule, own_body
 from ..registry.constants import as_constant
 from ..registry.registry import Primitive, primitive_of
 from ..tape.operations import user_site
@@ -101,7 +103,7 @@ def _record(
         if isinstance(fn, np.ufunc) or named_module(fn) == "_operator":
             with Quiet():
                 fn(*shadow(args), **shadow(dict(kwargs)))  # raises what NumPy or Python raises: 1.0 << 1
-        raise missing_rule(fn)
+        return _without_rule(fn, args, kwargs, trace)
     if not plain and find_held((args, kwargs)) is not None:
         raise held_in(fn, args, kwargs)
     differentiable = entry is not None and not no_rule and not entry.nondiff
@@ -113,6 +115,20 @@ def _record(
     if entry is not None and entry.raises is not None:
         bool(entry.raises(result, *args))  # a decision, if it depends on what is traced
     return result
+
+
+def _without_rule(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], trace: Any) -> Any:
+    """The call of a function that has no rule. It does no harm where nothing flows back to it, if it gives nothing but
+    numbers and arrays, which is what its pullback refuses."""
+    if config.missing == "lazy" and fn not in SAVING and find_traced(kwargs) is None and find_held(args) is None:
+        result = trace.record(fn, args, kwargs)
+        if _is_of_numbers(trace.tape.ops[-1].type):
+            return result
+    raise missing_rule(fn)
+
+
+def _is_of_numbers(t: Any) -> bool:
+    return isinstance(t, ArrayType) or (isinstance(t, TupleType) and all(map(_is_of_numbers, t.items)))
 
 
 def elsewhere(structure: Any) -> Any:
