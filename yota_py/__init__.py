@@ -60,14 +60,16 @@ if TYPE_CHECKING:
     from .jacobians.transforms import hessian, hvp, jacobian
     from .loops.batching import vmap
     from .loops.checkpointing import checkpoint
+    from .reverse.rows import Rows
     from .testing import check_cases, check_grads, check_rrule
 
 __version__ = "0.1.0"
 
 _WHEN_ASKED_FOR = {  # what few programs need
-    "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing", "checkpoint": "loops.checkpointing",
-    "explain": "cache.report", "hessian": "jacobians.transforms", "hvp": "jacobians.transforms",
-    "jacobian": "jacobians.transforms", "optim": "optim", "pushforward": "jacobians.forward", "vmap": "loops.batching",
+    "Rows": "reverse.rows", "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing",
+    "checkpoint": "loops.checkpointing", "explain": "cache.report", "hessian": "jacobians.transforms",
+    "hvp": "jacobians.transforms", "jacobian": "jacobians.transforms", "optim": "optim",
+    "pushforward": "jacobians.forward", "vmap": "loops.batching",
 }  # fmt: skip
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "NonScalarOutputError",
     "NotDifferentiableError",
     "OutputError",
+    "Rows",
     "RuleError",
     "RulesWarning",
     "SeedError",

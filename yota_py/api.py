@@ -112,8 +112,9 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
 
 @folded
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, *, wrt: Any = None
-) -> Compilable:
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, *, wrt: Any = None,
+    sparse_rows: bool = False,
+) -> Compilable:  # fmt: skip
     """A function ``(*args, **kwargs) -> (value, gradient)`` in the positional arguments ``argnums``.
 
     An integer gives that argument's gradient (-1: of the call's last one), a sequence a tuple of them; structures,
@@ -125,6 +126,9 @@ def value_and_grad(
     They are known by their identity when the function is made, and read where they stand at each call. The gradient
     has the structure of ``wrt``; for an object of a plain class it is a ``SimpleNamespace`` with the names of its
     attributes, and ``None`` for those that are no floats.
+
+    With ``sparse_rows``, the gradient of an array that ``f`` reads by rows alone (``E[words]``, ``E[3]``, ``E[2:5]``)
+    is ``Rows``, ``(indices, values, count)``; it is an array where ``f`` uses it in any other way. Not with ``wrt``.
 
     Raises ``ValueError`` for positions that are no integers; the function raises ``TypeError`` if it is called with
     fewer positional arguments, ``ValueError`` if ``f`` cannot reach what is in ``wrt``, and otherwise what ``grad``
@@ -139,9 +143,10 @@ def value_and_grad(
     """
     _check_callable(f)
     if wrt is not None:
+        _check_dense(sparse_rows)
         return _in_parameters(value_and_grad, f, argnums, has_aux, wrt)
     wanted = positions(argnums)
-    mode = Gradient(wanted, has_aux)
+    mode = Gradient(wanted, has_aux, sparse_rows)
     needed, cache = needed_for(wanted), cache_for(f, mode)
 
     @wraps(f)
@@ -161,7 +166,18 @@ def value_and_grad(
             fold(error)
             raise
 
-    return Compilable(value_and_gradient, cache, value_and_grad, (f, argnums, has_aux), compile_call=_compile_call)
+    made = _named(value_and_grad, sparse_rows)
+    return Compilable(value_and_gradient, cache, made, (f, argnums, has_aux), compile_call=_compile_call)
+
+
+def _named(transform: Callable[..., Any], sparse_rows: bool) -> Callable[..., Any]:
+    """What makes the same of a function."""
+    return partial(transform, sparse_rows=True) if sparse_rows else transform
+
+
+def _check_dense(sparse_rows: bool) -> None:
+    if sparse_rows:
+        raise ValueError(f"{user_site()}: sparse_rows is for arguments; give the array as one, rather than in wrt")
 
 
 def _parameters() -> Any:
@@ -197,7 +213,7 @@ def _given(mode: Gradient, call: Request) -> tuple[Any, Gradient, Request]:
     _, wanted = mode.wanted(len(call.args))
     given = _parameters().Given(call.f, wanted)
     top, values = given.read(call.args)
-    inner = Gradient((0, *(i + 1 for i in wanted)), mode.has_aux)
+    inner = Gradient((0, *(i + 1 for i in wanted)), mode.has_aux, mode.by_rows)
     placed = _parameters().with_parameters(call.f, given)
     return top, inner, Request(placed, (values, *call.args), call.kwargs, call.seed)
 
@@ -232,16 +248,19 @@ def _in_parameters(
 
 
 @folded
-def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, wrt: Any = None) -> Compilable:
-    """A function that gives the gradient alone; ``argnums``, ``wrt`` and errors as in ``value_and_grad``.
+def gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, wrt: Any = None, sparse_rows: bool = False
+) -> Compilable:
+    """A function that gives the gradient alone; options and errors as in ``value_and_grad``.
 
     >>> gradient(lambda x: x * x)(3.0)
     6.0
     """
     if wrt is not None:
         _check_callable(f)
+        _check_dense(sparse_rows)
         return _in_parameters(gradient, f, argnums, False, wrt)
-    both = value_and_grad(f, argnums)
+    both = value_and_grad(f, argnums, sparse_rows=sparse_rows)
 
     @wraps(f)
     def gradient_only(*args: Any, **kwargs: Any) -> Any:
@@ -251,7 +270,8 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, wrt: An
             fold(error)
             raise
 
-    return Compilable(gradient_only, both.__yota_cache__, gradient, (f, argnums), compile_call=_compile_call)
+    made = _named(gradient, sparse_rows)
+    return Compilable(gradient_only, both.__yota_cache__, made, (f, argnums), compile_call=_compile_call)
 
 
 @folded

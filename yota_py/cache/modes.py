@@ -25,6 +25,8 @@ from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
 from ..reverse.direct import value_and_gradients
 from ..reverse.eager import eagerly
+from ..reverse.results import collect
+from ..reverse.verbs import differentiate, flows
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
@@ -179,10 +181,12 @@ class Mode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``)."""
+    """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``); with ``by_rows``, those
+    of arrays that are read by rows are ``Rows``."""
 
     argnums: int | tuple[int, ...] | None = None
     has_aux: bool = False
+    by_rows: bool = False
     effects: ClassVar[bool] = False
     otherwise: ClassVar[str] = "traced afresh"
 
@@ -191,7 +195,8 @@ class Gradient:
         """What the user has called."""
         if self.argnums is None:
             return "grad"
-        return f"value_and_grad(argnums={self.argnums}{', has_aux=True' if self.has_aux else ''})"
+        options = f"{', has_aux=True' * self.has_aux}{', sparse_rows=True' * self.by_rows}"
+        return f"value_and_grad(argnums={self.argnums}{options})"
 
     def _traced(self, call: Request, inputs: frozenset[str | int] = frozenset()) -> tuple[Trace, Captures]:
         """The function on tracers of its arguments, those of them active in which derivatives are wanted."""
@@ -229,7 +234,7 @@ class Gradient:
     def at_once(self, call: Request) -> tuple[Any, int] | None:
         """The same of a function that does nothing but compute."""
         f, args, kwargs, seed = call
-        if seed is not None or self.has_aux or state.traces or not args:
+        if seed is not None or self.has_aux or self.by_rows or state.traces or not args:
             return None
         known = computing(f)
         if known is None or not are_plain((*args, *kwargs.values())):
@@ -246,7 +251,19 @@ class Gradient:
     def reference(self, call: Request) -> tuple[Any, Guards | None]:
         """The same, and what was read."""
         source, captures = self._traced(call)
-        return value_and_gradients(source, call.seed, self.argnums, has_aux=self.has_aux), captures.guards
+        return self._interpreted(source, call, self._rows(source)), captures.guards
+
+    def _rows(self, source: Trace) -> frozenset[int]:
+        """The leaves whose gradients are ``Rows``."""
+        if not self.by_rows:
+            return frozenset()
+        rows = import_module("..reverse.rows", __package__)
+        return rows.read_by_rows(source.tape, flows(source.tape)[1])  # type: ignore[no-any-return]
+
+    def _interpreted(self, source: Trace, call: Request, by_rows: frozenset[int]) -> Any:
+        if by_rows:
+            return collect(differentiate(source, call.seed, self.argnums, has_aux=self.has_aux, by_rows=by_rows))
+        return value_and_gradients(source, call.seed, self.argnums, has_aux=self.has_aux)
 
     def compared(self, result: Any, call: Request) -> Any:
         """All of it."""
@@ -255,11 +272,13 @@ class Gradient:
     def record(self, call: Request, inputs: frozenset[str | int]) -> TracedCall:
         """Value and gradients, and how to compile them."""
         source, captures = self._traced(call, inputs)
-        wanted, merging = (source, call.seed, self.argnums), cache(lambda: _merged(source))
-        result = cache(lambda: value_and_gradients(*wanted, has_aux=self.has_aux))
+        by_rows, merging = self._rows(source), cache(lambda: _merged(source))
+        result = cache(lambda: self._interpreted(source, call, by_rows))
 
         def compile(structure: Structure) -> Compiled:
-            gradient, program = compile_gradient(merging().recorder, *wanted[1:], has_aux=self.has_aux)
+            gradient, program = compile_gradient(
+                merging().recorder, call.seed, self.argnums, has_aux=self.has_aux, by_rows=by_rows
+            )
             writer, spec = Writer(source, captures, structure, call.leaves), gradient.out_spec
             assert spec is not None
             return writer.compiled(program, contained(spec, spec.num_leaves), unflatten=unflatten, spec=spec)

@@ -46,12 +46,14 @@ class UncompilableError(Exception):
 
 
 def compile_gradient(
-    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False
-) -> tuple[Tape, Program]:
-    """The gradient tape of a recorded call, and its program; raises ``UncompilableError``."""
+    source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
+    by_rows: Collection[int] = (),
+) -> tuple[Tape, Program]:  # fmt: skip
+    """The gradient tape of a recorded call, as ``differentiate`` makes it, and its program; raises
+    ``UncompilableError``."""
 
     def compiled(source: Recorder) -> tuple[Tape, Program]:
-        gradient, low = lower_gradient(source, seed, argnums, has_aux=has_aux)
+        gradient, low = lower_gradient(source, seed, argnums, has_aux=has_aux, by_rows=by_rows)
         return gradient.tape, _program(gradient.tape, low.tape, result_types(gradient.tape))
 
     return with_loops(compiled, source)

@@ -7,7 +7,7 @@ replay starts again with the values themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -218,12 +218,12 @@ def lower(source: Recorder) -> Recorder:
 
 def lower_gradient(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
-    closed: bool = False,
+    by_rows: Collection[int] = (), closed: bool = False,
 ) -> tuple[Recorder, Recorder]:  # fmt: skip
     """The gradient tape of a recorded call, and the same lowered; ``closed`` as in ``replayed``."""
 
     def play(out: _Replay) -> None:
-        differentiate(source, seed, argnums, has_aux=has_aux, out=out)
+        differentiate(source, seed, argnums, has_aux=has_aux, out=out, by_rows=by_rows)
 
     return replayed(source.tape, play, closed=closed)
 

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,8 @@ from ..tape.show import name_of
 from ..tape.tape import Tape
 from ..tape.trees import flatten, unflatten
 from .seeds import differentiated, seed_variables
+
+NOTHING: Mapping[Variable, Any] = MappingProxyType({})
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -227,12 +232,17 @@ def backprop(lin: Linearized, seeds: Sequence[tuple[Variable, Variable]]) -> dic
 
 
 def finish(
-    lin: Linearized, cotangents: Mapping[Variable, Variable], argnums: int | Sequence[int] | None = None
-) -> Recorder:
-    """Complete the tape: its results are ``(value, grads)``, with zeros for an input that has no influence."""
+    lin: Linearized, cotangents: Mapping[Variable, Variable], argnums: int | Sequence[int] | None = None,
+    known: Mapping[Variable, tuple[Any, Any]] = NOTHING,
+) -> Recorder:  # fmt: skip
+    """Complete the tape: its results are ``(value, grads)``, with zeros for an input that has no influence. Of some
+    inputs the gradients are ``known``, with their types."""
     out, tape = lin.out, lin.out.tape
     grads: list[Any] = []
     for leaf in lin.primal.leaves:
+        if isinstance(leaf, Variable) and leaf in known:
+            grads.append(known[leaf][0])
+            continue
         op = lin.primal[leaf] if isinstance(leaf, Variable) else None
         if not (isinstance(op, Input) and op.active):
             grads.append(None)
@@ -241,7 +251,8 @@ def finish(
         else:
             grads.append(out.call(zeros_like, (lin.env[leaf],), note=f"{op.name} has no influence"))
     assert lin.primal.in_spec is not None and lin.primal.out_spec is not None
-    types = [lin.primal[x].type if isinstance(x, Variable) else typeof(x) for x in lin.primal.leaves]
+    types = [typeof(x) if not isinstance(x, Variable) else known[x][1] if x in known else lin.primal[x].type
+             for x in lin.primal.leaves]  # fmt: skip
     tape.gradient_types = select(types, lin.primal.in_spec, argnums)[0]
     grads, grads_spec = select(grads, lin.primal.in_spec, argnums)
     tape.results = [substitute(z, lin.env.__getitem__) for z in lin.primal.results] + grads
@@ -327,18 +338,24 @@ def check_type(op: Call, have: Type, want: Type) -> None:
 @quietly  # the function itself has warned already, while it was traced
 def differentiate(
     source: Recorder, seed: Any = None, argnums: int | Sequence[int] | None = None, *, has_aux: bool = False,
-    out: Recorder | None = None,
+    out: Recorder | None = None, by_rows: Collection[int] = (),
 ) -> Recorder:  # fmt: skip
     """The whole path on a recorded call: the gradient tape with its values; its results are ``(value, grads)``.
 
     With ``has_aux`` the function returns ``(value, aux)`` and only ``value`` is differentiated; ``out`` as in
-    ``to_rrules``.
+    ``to_rrules``. The gradients of some leaves of the arguments, given by their numbers, are ``Rows``.
     """
     tape, site = source.tape, user_site()
     wanted, spec = differentiated(tape, site, has_aux=has_aux)
     lin = to_rrules(source, out)
+    rows = import_module(".rows", __package__) if by_rows else None  # few programs need it
+    reads = {} if rows is None else rows.reads_of(tape, by_rows, flows(tape)[1])
+    for read in chain.from_iterable(reads.values()):
+        lin.pullbacks.pop(read, None)  # there the way back ends
     seeds = seed_variables(lin.out, seed, lin.values(source, wanted), spec, site, tape.name)
-    return finish(lin, backprop(lin, seed_pairs(lin, wanted, seeds)), argnums)
+    cotangents = backprop(lin, seed_pairs(lin, wanted, seeds))
+    known = {x: rows.gradient_by_rows(lin.out, tape, lin.env, x, reads[x]) for x in reads} if rows is not None else {}
+    return finish(lin, cotangents, argnums, known)
 
 
 def seed_pairs(
