@@ -3,12 +3,13 @@
 Each fit runs in a process of its own, which imports a library, makes its data, calls `scipy.optimize.minimize` (BFGS)
 and ends; the time is that of the process. yota_py has its default settings and is not asked to compile; "again" is with
 the kernels that an earlier process has left on disk. `none` are SciPy's own finite differences. Medians of interleaved
-rounds, on one core.
+rounds, on one core. A fit that takes longer than a minute is stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ from benchmarks.environment import pinning, restart_single_threaded
 from benchmarks.report import ABSENT, align
 
 ROUNDS = 3
+LIMIT = 60.0  # seconds, after which a fit is stopped, and not tried again
 TOLERANCE = 1e-3  # of the optimum, relative to the loss at the start
 Loss = Callable[[Any], Any]
 
@@ -203,12 +205,19 @@ def fit(model: Model, library: str) -> float:
 
 
 def _seconds(name: str, library: str, kept: str) -> tuple[float, float]:
-    """How long a process takes, and the loss that it finds."""
+    """How long a process takes, and the loss that it finds; for ever, if it is stopped."""
     command = [sys.executable, "-m", "benchmarks.solution", "--fit", name, "--library", library]
     environment = {**os.environ, "YOTA_CACHE_DIR": kept if library == AGAIN else ""}
     begin = perf_counter()
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return math.inf, math.nan
     return perf_counter() - begin, float(done.stdout.split()[-1])
+
+
+def _said(seconds: float) -> str:
+    return f"> {LIMIT:g}" if math.isinf(seconds) else f"{seconds:.2f}"
 
 
 def _judged(found: dict[str, float], parameters: int) -> str:
@@ -243,13 +252,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             _seconds(name, AGAIN, kept)
             for _ in range(1 if options.quick else ROUNDS):
                 for library in present:
-                    seconds, losses[library] = _seconds(name, library, kept)
-                    times[library].append(seconds)
+                    if math.inf not in times[library]:
+                        seconds, loss = _seconds(name, library, kept)
+                        times[library].append(seconds)
+                        losses |= {library: loss} if math.isfinite(seconds) else {}
         scale = abs(float(model.make(numpy)(numpy.array(model.start))))
         least = min(losses.values())
         wrong = [library for library, loss in losses.items() if not loss - least <= TOLERANCE * scale]
         found = {library: statistics.median(seconds) for library, seconds in times.items()}
-        cells = [f"{found[library]:.2f}" if library in found else ABSENT for library in LIBRARIES]
+        cells = [_said(found[library]) if library in found else ABSENT for library in LIBRARIES]
         verdict = _judged(found, len(model.start)) if not wrong else f"WRONG: {', '.join(wrong)}"
         body.append([f"{name}, {len(model.start)}", *cells, verdict])
     header = ["model, parameters", *(f"{library} s" for library in LIBRARIES), "goal"]

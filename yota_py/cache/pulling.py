@@ -184,7 +184,8 @@ def _unshared(value: Any, given: Mapping[int, np.ndarray]) -> Any:
     """A value with copies of the arrays in it that look at the memory of others; in their order of axes."""
     if not isinstance(value, np.ndarray):
         return mapped(lambda item: _unshared(item, given), value)
-    if value.base is None and id(value) not in given:
+    array = shadow(value)
+    if array.base is None and id(value) not in given:
         return value
-    shared = any(np.may_share_memory(shadow(value), shadow(array)) for array in given.values())
+    shared = any(np.may_share_memory(array, shadow(other)) for other in given.values())
     return np.copy(value, order="K") if shared else value
