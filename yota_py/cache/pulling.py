@@ -123,18 +123,17 @@ def pulled(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def ones(leaves: Sequence[Any], spec: optree.PyTreeSpec) -> Any:
     """A seed for results like these."""
-    return unflatten(spec, [_filled(z, 1) if is_inexact(z) else None for z in leaves])
+    return unflatten(spec, [_one(z) if is_inexact(z) else None for z in leaves])
+
+
+def _one(z: Any) -> Any:
+    like = np.ones_like(z)
+    return like if isinstance(z, np.ndarray) else like[()] if isinstance(z, np.generic) else like.item()
 
 
 def typical(leaves: Sequence[Any]) -> list[Any]:
-    """Leaves of the same types, which nobody else holds."""
-    return [_filled(z, 0) if is_inexact(z) else z for z in leaves]
-
-
-def _filled(z: Any, number: int) -> Any:
-    """With this number in the place of each."""
-    like = np.full_like(z, number)
-    return like if isinstance(z, np.ndarray) else like[()] if isinstance(z, np.generic) else like.item()
+    """Leaves of the same types, which take no memory."""
+    return [np.broadcast_to(np.zeros((), z.dtype), z.shape) if isinstance(z, np.ndarray) else z for z in leaves]
 
 
 def running(program: Program, types: Sequence[Type]) -> Callable[[Sequence[Any]], Sequence[Any]]:

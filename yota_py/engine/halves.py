@@ -39,6 +39,7 @@ def compile_halves(source: Recorder, seed: Any, *, forward: bool = False) -> tup
             raise UncompilableError(str(reason)) from None
         kept = [halves.second[x].type for x in halves.second.inputs[: halves.kept]]
         first = compile_tape(halves.first, [*types[:early], *kept, *(tape[x].type for x in told)])
-        return tape, first, compile_tape(halves.second, types[early:]), halves.kept
+        first.beside = compile_tape(halves.second, types[early:])
+        return tape, first, first.beside, halves.kept
 
     return with_loops(compiled, source)

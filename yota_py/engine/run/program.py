@@ -58,6 +58,7 @@ class Program:
     def _make(
         self, tape: Tape, types: Sequence[Type], turned: Collection[int], over: Mapping[int, int] | None
     ) -> None:  # fmt: skip
+        self.beside: Program | None = None  # what runs on what this one gives
         schedule = fuse(tape)
         self.plan = plan = make_plan(schedule, turned, over)
         self.certain = not plan.decisions and all(map(is_certain, schedule.steps))  # it refuses nothing that fits
@@ -102,7 +103,8 @@ class Program:
     def nbytes(self) -> int:
         """The memory that it keeps: constants, tables and frames."""
         kept = [self._template, self._table, *self._tables, *self._kept, *self._owned.values(), *self._frames.values()]
-        return sum(x.nbytes for x in kept if isinstance(x, np.ndarray | Frame))
+        own = sum(x.nbytes for x in kept if isinstance(x, np.ndarray | Frame))
+        return own if self.beside is None else own + self.beside.nbytes
 
     def __call__(self, *values: Any) -> Any:
         """Run the program."""
