@@ -236,9 +236,10 @@ class FunctionCache:
         with Draws() as draws:
             recording = self._record(call, draws)
         self.stores |= recording.stores
-        # What is large is computed by a program at once, where that costs less time or much less memory.
-        at_once = recording.nbytes > 0 and (
-            force or account.saves(inf if recording.nbytes > MUCH_MEMORY else BEYOND_TRACE * (perf_counter() - start))
+        # What is large is computed by a program at once, where that costs less time or much less memory; loops as well.
+        dear = recording.nbytes > MUCH_MEMORY or (recording.is_long and not self.mode.effects)
+        at_once = (recording.nbytes > 0 or dear) and (
+            force or account.saves(inf if dear else BEYOND_TRACE * (perf_counter() - start))
         )
         if not at_once:
             recording.result()
@@ -264,9 +265,8 @@ class FunctionCache:
         return recording.result()
 
     def _record(self, call: Request, draws: Draws) -> TracedCall:
-        """The traced call. A library that is given a number may not know it if it is traced: then it is a constant."""
-        inputs = self.varying.inputs(call.spec)
-        if self.mode.effects or not inputs:
+        """The traced call. To a library that does not know it if it is traced, a number is a constant."""
+        if not (inputs := self.varying.inputs(call.spec)) or self.mode.effects:
             return self.mode.record(call, inputs)
         with suppress(Exception):  # any: the function's own come again
             return record_to_the_end(self.mode, call, inputs)

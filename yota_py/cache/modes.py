@@ -20,6 +20,7 @@ from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
+from ..engine.playing import LEAST
 from ..errors import ObjectsGivenError
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
@@ -27,6 +28,7 @@ from ..reverse.direct import value_and_gradients
 from ..reverse.eager import eagerly
 from ..reverse.results import collect
 from ..reverse.verbs import differentiate, flows
+from ..tape.loop import as_loop
 from ..tape.operations import Input, Variable
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
@@ -128,6 +130,13 @@ class TracedCall:
             return len(self.source.tape) - saved
         lists = [x for op in self.source.tape.ops for x in getattr(op, "args", ()) if isinstance(x, list | tuple)]
         return len(self.source.tape) + sum(isinstance(item, Variable) for x in lists for item in x)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether loops that are on the tape would be compiled to be interpreted."""
+        return self.source is not None and any(
+            (loop := as_loop(op)) is not None and loop.work >= LEAST for op in self.source.tape.ops
+        )
 
     @property
     def traced(self) -> set[int]:

@@ -17,7 +17,7 @@ import optree
 from ..base.containers import mapped
 from ..base.dispatch import shadow
 from ..base.tracebacks import folded
-from ..base.types import Type, is_inexact
+from ..base.types import ArrayType, Type, is_inexact
 from ..base.unwinding import Quiet, quietly, state, unwinding
 from ..capture.guards import Guards
 from ..capture.recording import record_watched
@@ -72,7 +72,7 @@ class Pulling:
         def compile(structure: Structure) -> Compiled:
             spec = source.tape.out_spec
             assert spec is not None
-            leaves = flatten(result()[0])[0]
+            leaves = [_like(source.tape.type_of(z), z) for z in source.tape.results]
             tape, first, second, kept = compile_halves(source, ones(leaves, spec), forward=self.forward)
             later = self.later(tape, second, unflatten(spec, typical(leaves)), call)
             writer, count = Writer(source, captures, structure, call.leaves), spec.num_leaves
@@ -134,6 +134,15 @@ def _one(z: Any) -> Any:
 def typical(leaves: Sequence[Any]) -> list[Any]:
     """Leaves of the same types, which take no memory."""
     return [np.broadcast_to(np.zeros((), z.dtype), z.shape) if isinstance(z, np.ndarray) else z for z in leaves]
+
+
+def _like(t: Type, value: Any) -> Any:
+    """A result of this type, or the one that is known."""
+    if not isinstance(t, ArrayType):
+        return value
+    if t.kind == "array":
+        return np.broadcast_to(np.zeros((), t.dtype), t.shape)
+    return t.dtype.type(0) if t.kind == "scalar" else t.dtype.type(0).item()
 
 
 def running(program: Program, types: Sequence[Type]) -> Callable[[Sequence[Any]], Sequence[Any]]:

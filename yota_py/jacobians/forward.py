@@ -22,6 +22,7 @@ from ..errors import SeedError
 from ..registry.constants import as_constants
 from ..registry.tangents import astype, operand
 from ..reverse.differentiable import heed_habits
+from ..reverse.results import result_types
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from ..tape.tape import Tape
@@ -76,7 +77,8 @@ class _Pushing(Pulling):
         inputs, structure = flatten(call.args)
         like = unflatten(structure, typical(inputs))
         kinds = [typeof(x) for x in typical(inputs)]
-        run = running(program, [typeof(leaves[i]) for i in places])
+        types = result_types(tape)
+        run = running(program, [types[i] for i in places])
 
         def of(kept: tuple[Any, ...]) -> Callable[..., Any]:
             @folded
