@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from importlib import import_module
@@ -203,9 +203,13 @@ def _with_objects(
     else:
         cache = cache_for(call.f, inner)
         value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
-    pairs = zip(top.below, found, strict=True)
-    complete = [_parameters().with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in pairs]
+    complete = [*_complete(args, top, gradients, zip(top.below, found, strict=True))]
     return value, complete[0] if isinstance(mode.argnums, int) else (*complete,)
+
+
+def _complete(args: Sequence[Any], top: Any, gradients: Any, found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """The gradients in some arguments, with those in their objects."""
+    return (_parameters().with_mirrors(args[i], dx, top.below[i].below, gradients) for i, dx in found)
 
 
 def _given(mode: Gradient, call: Request) -> tuple[Any, Gradient, Request]:
@@ -279,7 +283,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     """``(y, back)``: the value, and a function from a cotangent of ``y`` to a tuple of one gradient per argument.
 
     ``y`` may have any structure; the seed has the same, and the shapes of the leaves of ``y``. ``back`` can be called
-    as often as wanted; each gradient has the structure, shapes and dtypes of its argument.
+    as often as wanted; each gradient is as in ``grad``.
 
     Both are compiled as a gradient is. What ``back`` needs is computed with the value and kept, so that it does not
     matter what has changed when it is called, nor how often that is.
@@ -292,6 +296,20 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     ((4.0, 6.0), (4.0,), (3.0,))
     """
     heed_habits(f, args, kwargs, "pullback")
+    if not _GRAD.are_given(f, args, args):
+        return _pulled(f, args, kwargs)
+    top, _, call = _given(_GRAD, Request(f, args, kwargs))
+    y, back = _pulled(call.f, call.args, call.kwargs)
+
+    @folded
+    def back_to_objects(seed: Any) -> Any:
+        gradients, *found = back(seed)
+        return (*_complete(args, top, gradients, enumerate(found)),)
+
+    return y, back_to_objects
+
+
+def _pulled(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
     pulling = import_module(".cache.pulling", __package__)  # few programs need it
     if state.traces:
         return pulling.pulled(f, args, kwargs)  # type: ignore[no-any-return]

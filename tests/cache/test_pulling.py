@@ -303,3 +303,24 @@ def test_no_program_is_said_to_be_wrong(recwarn: pytest.WarningsRecorder) -> Non
             pullback(FUNCTIONS[name], np.arange(3.0) + 0.1 * i)
             pushforward(FUNCTIONS[name], np.arange(3.0) + 0.1 * i)
     assert not [w for w in recwarn if issubclass(w.category, CompilerWarning)]
+
+
+def test_objects_and_functions_have_mirrors() -> None:
+    class Layer:
+        def __init__(self, w: Any) -> None:
+            self.w = w
+
+    def line(slope: float, shift: float) -> Callable[[Any], Any]:
+        return lambda x: slope * x + shift
+
+    layer = Layer(np.ones(3))
+    for i in range(4):
+        layer.w = np.ones(3) + i
+        _, back = pullback(lambda m, x, n: (np.sum(m.w**2) * x, m.w), layer, 2.0, 3)
+        layer.w = np.zeros(3)
+        for _ in range(2):
+            of_layer, dx, dn = back((1.0, np.zeros(3)))
+            assert_allclose(of_layer.w, 4.0 * (1 + i) * np.ones(3))
+            assert dx == 3.0 * (1 + i) ** 2 and dn is None
+        (of_f, dx) = pullback(lambda f, x: f(x) ** 2, line(2.0, 1.0), 3.0 + i)[1](1.0)
+        assert (of_f.slope, of_f.shift, dx) == (2 * (7.0 + 2 * i) * (3 + i), 2 * (7.0 + 2 * i), 4 * (7.0 + 2 * i))
