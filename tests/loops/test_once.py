@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yota_py import config, grad, gradient, jit, primitive, rrule, scan, stop_gradient, trace, vmap
+from yota_py.cache.modes import Gradient, Request
 from yota_py.engine import playing
 from yota_py.tape.loop import as_loop
 from yota_py.tape.operations import Call
@@ -351,7 +352,7 @@ def test_long_loops_are_played_by_kernels(backward: bool, monkeypatch: pytest.Mo
     ran: list[Any] = []
     run = playing._run
     monkeypatch.setattr(playing, "_run", lambda *args: ran.append(1) or run(*args))
-    value, grads = grad(f, 0.7, xs)
+    value, grads = Gradient().reference(Request(f, (0.7, xs), {}))[0]
     assert len(ran) > 20
     monkeypatch.setattr(playing, "LEAST", 10**9)
     expected = grad(f, 0.7, xs)
@@ -363,6 +364,24 @@ def test_long_loops_are_played_by_kernels(backward: bool, monkeypatch: pytest.Mo
     monkeypatch.setattr(playing, "_run", lambda *args: wrong.append(1) or [x + 1 for x in run(*args)])
     np.testing.assert_allclose(grad(f, 0.7, xs)[0], expected[0], rtol=1e-9)  # NumPy says otherwise, and is heard
     assert len(wrong) <= 3
+
+
+def test_a_first_call_is_answered_by_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way back of a long loop is not compiled twice, to be interpreted and for the program."""
+    def f(a: Any) -> Any:
+        x = np.ones(3)
+        for _ in range(20_000):
+            x = x + 1e-4 * np.sin(a * x)
+        return np.sum(x)
+
+    made: list[Any] = []
+    program = playing._program
+    monkeypatch.setattr(playing, "_program", lambda *args: made.append(1) or program(*args))
+    value, (da,) = grad(f, 0.7)
+    assert len(made) <= 1  # forward, while it is traced
+    monkeypatch.setattr(playing, "LEAST", 10**9)
+    expected = Gradient().reference(Request(f, (0.7,), {}))[0]
+    np.testing.assert_allclose((value, da), (expected[0], expected[1][0]), rtol=1e-9)
 
 
 # ---------------------------------------------------------------------------------- random bodies

@@ -20,7 +20,7 @@ from ..capture.guards import Guards
 from ..capture.recording import record_watched
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
-from ..engine.playing import LEAST
+from ..engine.playing import is_long
 from ..errors import ObjectsGivenError
 from ..passes.repeats import saved_by_loops
 from ..reverse.differentiable import counted, heed_habits, require_active
@@ -135,7 +135,7 @@ class TracedCall:
     def is_long(self) -> bool:
         """Whether loops that are on the tape would be compiled to be interpreted."""
         return self.source is not None and any(
-            (loop := as_loop(op)) is not None and loop.work >= LEAST for op in self.source.tape.ops
+            (loop := as_loop(op)) is not None and is_long(loop) for op in self.source.tape.ops
         )
 
     @property

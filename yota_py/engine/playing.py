@@ -32,18 +32,26 @@ LEAST = 50_000  # operations in all turns, from which on kernels are made
 TOLERANCE = 1e-6  # of double precision; what rounding does to a sum in another order
 
 
+def is_long(loop: Loop) -> bool:
+    """Whether kernels may run a loop that is interpreted, which it takes time to make."""
+    if loop.turns < (8 * TURNS if loop.until or loop.counted else 2 * _at_once(loop)) or loop.work < LEAST:
+        return False
+    return config.compile != "never" and sum(isinstance(op, Guard) for op in loop.body.ops) <= loop.until
+
+
+def _at_once(loop: Loop) -> int:
+    """How many turns are run at a time."""
+    return max(1, min(TURNS, TURNS * LONG * loop.turns // max(loop.work, 1)))
+
+
 def play(loop: Loop, args: Sequence[Any]) -> tuple[Any, ...] | None:
     """The results of a loop, for plain values; ``None`` if NumPy is to compute them."""
-    turns, work = loop.turns, loop.work
-    at_once = max(1, min(TURNS, TURNS * LONG * turns // max(work, 1)))
-    some = replace(loop, turns=at_once, entry=None, values=None, played_by=None)
-    if turns < 2 * some.turns or work < LEAST or config.compile == "never" or raises_errors():
-        return None
     known = loop.played_by[1] if loop.played_by is not None and loop.played_by[0] is loop.body else None
-    if known is False or sum(isinstance(op, Guard) for op in loop.body.ops) > loop.until:
+    if known is False or not is_long(loop) or raises_errors():
         return None
+    turns, some = loop.turns, replace(loop, turns=_at_once(loop), entry=None, values=None, played_by=None)
     if loop.until or loop.counted:
-        return _in_one_go(loop, args, known) if turns >= 8 * TURNS else None
+        return _in_one_go(loop, args, known)
     carry, (xs, invariants) = list(args[: loop.carried]), loop.parted(args[loop.carried :])
     outputs: list[list[Any]] = [[] for _ in loop.body.results[loop.carried :]]
     for number in range(turns // some.turns):
