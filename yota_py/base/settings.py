@@ -72,7 +72,8 @@ class Config:
     ``compile = "auto"``, calls of gradients wait half a second for a compiler at most, and go on interpreted while a
     thread compiles. ``missing``: a function without a rule raises ``MissingRuleError`` when a cotangent comes to it
     (``"lazy"``), or where it is called (``"error"``). ``roll``: whether what Python loops have done becomes loops again
-    before it is compiled or shown.
+    before it is compiled or shown. ``merge``: whether turns that decide otherwise become turns of one kind: a trial,
+    which is not right where a branch assigns what stands before the loop, or arrays have two names.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -82,7 +83,7 @@ class Config:
     """
 
     __slots__ = (
-        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "missing", "progress", "roll",
+        "_cache_dir", "audit", "background", "cache_bytes", "check", "compile", "merge", "missing", "progress", "roll",
         "special", "traceback",
     )  # fmt: skip
 
@@ -94,13 +95,14 @@ class Config:
         self.traceback = "short"
         self.missing = "lazy"
         self.progress = self.background = self.roll = True
+        self.merge = False
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"config.{name} is one of {', '.join(map(repr, _CHOICES[name]))}; got {value!r}")
-        if name in ("check", "progress", "background", "roll") and not isinstance(value, bool):
+        if name in ("check", "progress", "background", "roll", "merge") and not isinstance(value, bool):
             raise ValueError(f"config.{name} is True or False; got {value!r}")
         if name == "cache_bytes" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"config.cache_bytes is a number of bytes; got {value!r}")
@@ -140,7 +142,7 @@ class Config:
 
     def __repr__(self) -> str:
         names = ("compile", "audit", "check", "cache_bytes", "traceback", "cache_dir", "progress", "background",
-                 "missing", "roll")  # fmt: skip
+                 "missing", "roll", "merge")  # fmt: skip
         return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 

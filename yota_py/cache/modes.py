@@ -298,8 +298,9 @@ class Gradient:
 
 
 def _merged(source: Trace) -> Merged:
-    """``merged``, which calls that are not compiled do without."""
-    return import_module("..passes.merging", __package__).merged(source)  # type: ignore[no-any-return]
+    """``merged``, which calls that are not compiled do without, and those where that is not wanted."""
+    merging = import_module("..passes.merging", __package__)
+    return merging.merged(source) if config.merge else merging.Merged(source, {})  # type: ignore[no-any-return]
 
 
 def problems_of(source: Trace, captures: Captures) -> list[str]:
