@@ -381,6 +381,8 @@ def test_clear_cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     yota_py.clear_cache()
     assert not folder.exists()
     yota_py.clear_cache()  # nothing is there
+    config.cache_dir = ""  # as in the environment, and not the directory of the process
+    assert config.cache_dir is None
     config.cache_dir = None
     yota_py.clear_cache()
     for odd in (kept / "nowhere", kept / ("long" * 200), Path("/dev/null"), kept / "mine.code"):

@@ -66,14 +66,15 @@ class Config:
     raised rather than a warning given. ``cache_bytes``: how much memory compiled programs may keep, in bytes; those not
     used lately give way. ``traceback``: ``"short"`` takes the library's own lines out of the tracebacks of exceptions
     that come out of it, ``"full"`` leaves them there. ``cache_dir``: the directory in which machine code is kept for
-    other processes, ``None`` for none; it is used only if nobody else can write there. The default is the platform's
-    for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none. ``progress``: whether a
-    line on a terminal says what is being compiled while that takes more than a second. ``background``: whether, with
-    ``compile = "auto"``, calls of gradients wait half a second for a compiler at most, and go on interpreted while a
-    thread compiles. ``missing``: a function without a rule raises ``MissingRuleError`` when a cotangent comes to it
-    (``"lazy"``), or where it is called (``"error"``). ``roll``: whether what Python loops have done becomes loops again
-    before it is compiled or shown. ``merge``: whether turns that decide otherwise become turns of one kind: a trial,
-    which is not right where a branch assigns what stands before the loop, or arrays have two names.
+    other processes, ``None`` or an empty text for none; it is used only if nobody else can write there. The default is
+    the platform's for caches, or what the environment variable ``YOTA_CACHE_DIR`` says, if that is empty none.
+    ``progress``: whether a line on a terminal says what is being compiled while that takes more than a second.
+    ``background``: whether, with ``compile = "auto"``, calls of gradients wait half a second for a compiler at most,
+    and go on interpreted while a thread compiles. ``missing``: a function without a rule raises ``MissingRuleError``
+    when a cotangent comes to it (``"lazy"``), or where it is called (``"error"``). ``roll``: whether what Python loops
+    have done becomes loops again before it is compiled or shown. ``merge``: whether turns that decide otherwise become
+    turns of one kind: a trial, which is not right where a branch assigns what stands before the loop, or arrays have
+    two names.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -122,7 +123,7 @@ class Config:
     @cache_dir.setter
     def cache_dir(self, value: str | Path | None) -> None:
         try:
-            self._cache_dir = None if value is None else Path(value).expanduser().absolute()
+            self._cache_dir = None if value is None or value == "" else Path(value).expanduser().absolute()
         except RuntimeError as error:  # somebody else's home, and there is no such user
             raise ValueError(f"config.cache_dir = {value!r}: {error}") from None
 
