@@ -1,7 +1,7 @@
 """A kernel's loop nest as LLVM: vectors over the innermost dimension, masked at its end.
 
 One body serves full and partial vectors, so a kernel is compiled once and small; where it is short it is written twice,
-as masks would take longer than all the rest: only on AVX-512 do they cost nothing.
+as masks would take longer than all the rest, unless there is AVX-512, where they cost nothing.
 Reductions over the innermost dimension keep a total per lane, which is folded at the end. Sums of floats run in short
 blocks, whose sums are added to totals in double precision, or to totals and their rounding errors, so that long sums
 are as good as NumPy's.
@@ -28,7 +28,8 @@ from .memory import ALWAYS, NEVER, Memory, MemoryEmitter
 from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
 
 BLOCK = 8  # iterations per partial sum
-LONG_BODY = 8  # operations
+LONG_BODY = 6  # operations
+TWICE = 8  # operations: a body with fewer is written twice
 IN_PLACE = 8  # operations that are written out: with more of them each is called
 ERROR_SLOT = 1
 NO_FAULT = 2**63 - 1
@@ -61,13 +62,9 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
     if spec.wide and max(sizes, default=4) < 4:
         return vector_bytes // max(sizes)
     widest = max(4, *sizes)
-    side_by_side = 2 if is_long(spec) else 4 if waits(spec) else 1
+    long = len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
+    side_by_side = 2 if long else 4 if waits(spec) else 1
     return vector_bytes // widest * (side_by_side if spec.wide else 1)
-
-
-def is_long(spec: KernelSpec) -> bool:
-    """Whether it is computing that takes the time, rather than reading and writing."""
-    return len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
@@ -140,7 +137,8 @@ class _Emitter(MemoryEmitter):
     def _vectors(self, n: Value, first: Value, body: Callable[[Value, Value], None]) -> None:
         """What is done with each vector of a row, and its mask; a short body is written twice, so that no mask is in
         the way of whole vectors."""
-        if self.lanes == 1 or not self.spec.wide or is_long(self.spec):
+        short = len(self.spec.nodes) < TWICE and not any(node.emit in WRITTEN_OUT for node in self.spec.nodes)
+        if self.lanes == 1 or not self.spec.wide or not short or self.vector_bytes >= 64:
             with self.loop(n, self.lanes, first) as i:
                 body(i, self._mask(i, n))
             return
