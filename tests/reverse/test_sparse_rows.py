@@ -133,6 +133,9 @@ def test_loops_and_what_is_derived_of_rows() -> None:
             found = gradient(f, sparse_rows=True)(E, i)
             assert_allclose(found.dense() if isinstance(found, Rows) else found, gradient(f)(E, i), atol=1e-14)
             if n == 3:
+                dense = gradient(lambda E, i=i: np.sum(gradient(f, sparse_rows=True)(E, i).dense() ** 2))(E)
+                want = gradient(lambda E, i=i: np.sum(gradient(f)(E, i) ** 2))(E)
+                assert_allclose(dense, want, rtol=1e-9, atol=1e-12)
                 norm = gradient(lambda E, i=i: np.sum(gradient(f, sparse_rows=True)(E, i).values ** 2))(E)
                 assert norm.shape == E.shape and np.all(np.isfinite(norm))
 

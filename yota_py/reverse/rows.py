@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.types import ArrayType, typeof
+from ..registry.writes import accumulated
 from ..tape.loop import UnrolledError
 from ..tape.operations import Call, Input, Variable, substitute, variable
 from ..tape.recorder import Recorder
@@ -37,9 +38,8 @@ class Rows(NamedTuple):
 
     def dense(self) -> Any:
         """The gradient as an array."""
-        out = np.zeros((self.count, *np.shape(self.values)[1:]), self.values.dtype)
-        np.add.at(out, self.indices, self.values)
-        return out
+        nothing = np.zeros((self.count, *np.shape(self.values)[1:]), self.values.dtype)
+        return accumulated(np.add, nothing, self.indices, self.values)
 
 
 def read_by_rows(tape: Tape, sources: Sources) -> frozenset[int]:
