@@ -176,6 +176,9 @@ def test_rewrite() -> None:
     assert counted(3.0) == 6.0
     with pytest.raises(GuardError):
         counted(-1.0)
+    for nothing in (None, 5):
+        with pytest.raises(TypeError, match=rf"loss: visit gave {nothing} for the input %1; return new.append"):
+            tape.rewrite(lambda new, op, nothing=nothing: nothing)
 
 
 def test_changes_that_cannot_be() -> None:

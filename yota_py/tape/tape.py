@@ -178,6 +178,8 @@ class Tape:
             if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
                 continue  # a decision on a number that is known is always the same
             env[var] = visit(out, renamed(op, env))
+            if isinstance(op, Input) and not isinstance(env[var], Variable):
+                raise TypeError(f"{self.name}: visit gave {env[var]!r} for the input {var}; return new.append(op)")
         return self._finish(out, env)
 
     def _finish(self, out: Tape, env: Mapping[Variable, Any]) -> Tape:
@@ -193,7 +195,8 @@ class Tape:
 
     def insert(self, at: Variable | int, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Tape:
         """A new tape that calls ``fn`` where variable ``at`` is computed now: that is the new one's number, and all
-        from ``at`` on count one more. ``args`` are variables before it, and numbers.
+        from ``at`` on count one more. ``args`` are variables before it, and numbers. A variable is its
+        number and no more: one of another tape stands for the one with this number here.
 
         ``at`` may be one behind the last. Nothing reads the new variable yet: see ``remove`` and ``returning``. Raises
         ``IndexError`` for a place that is not there, ``ValueError`` for an operand that is not computed before it.
