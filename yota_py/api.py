@@ -297,9 +297,9 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     """
     heed_habits(f, args, kwargs, "pullback")
     if not _GRAD.are_given(f, args, args):
-        return _pulled(f, args, kwargs)
+        return _cached_pullback(f, args, kwargs)
     top, _, call = _given(_GRAD, Request(f, args, kwargs))
-    y, back = _pulled(call.f, call.args, call.kwargs)
+    y, back = _cached_pullback(call.f, call.args, call.kwargs)
 
     @folded
     def back_to_objects(seed: Any) -> Any:
@@ -309,7 +309,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     return y, back_to_objects
 
 
-def _pulled(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _cached_pullback(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
     pulling = import_module(".cache.pulling", __package__)  # few programs need it
     if state.traces:
         return pulling.pulled(f, args, kwargs)  # type: ignore[no-any-return]

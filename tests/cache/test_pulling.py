@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from yota_py import CompilerWarning, SeedError, config, explain, grad, gradient, pullback, pushforward
+from yota_py import AuditWarning, SeedError, config, explain, grad, gradient, pullback, pushforward
 from yota_py.base.settings import Uncompiled
 from yota_py.testing.finite import random_like
 
@@ -302,7 +302,7 @@ def test_no_program_is_said_to_be_wrong(recwarn: pytest.WarningsRecorder) -> Non
         for i in range(8):
             pullback(FUNCTIONS[name], np.arange(3.0) + 0.1 * i)
             pushforward(FUNCTIONS[name], np.arange(3.0) + 0.1 * i)
-    assert not [w for w in recwarn if issubclass(w.category, CompilerWarning)]
+    assert not [w for w in recwarn if issubclass(w.category, AuditWarning)]
 
 
 def test_objects_and_functions_have_mirrors() -> None:

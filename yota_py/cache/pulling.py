@@ -72,9 +72,9 @@ class Pulling:
         def compile(structure: Structure) -> Compiled:
             spec = source.tape.out_spec
             assert spec is not None
-            leaves = [_like(source.tape.type_of(z), z) for z in source.tape.results]
+            leaves = [like(source.tape.type_of(z), z) for z in source.tape.results]
             tape, first, second, kept = compile_halves(source, ones(leaves, spec), forward=self.forward)
-            later = self.later(tape, second, unflatten(spec, typical(leaves)), call)
+            later = self.later(tape, second, unflatten(spec, leaves), call)
             writer, count = Writer(source, captures, structure, call.leaves), spec.num_leaves
             names = "".join(f"y{i}, " for i in range(count, count + kept))
             text = f"({contained(spec, count)}, later(({names})))"
@@ -87,7 +87,7 @@ class Pulling:
 
     def interpreted(self, source: Trace, call: Request) -> Pulled:
         """The result of a recorded call."""
-        return _pulled(source, call)
+        return _pulled(source)
 
     def later(self, tape: Tape, program: Program, y: Any, call: Request) -> Callable[[tuple[Any, ...]], Any]:
         """What makes, of what a call has put by, the function that its caller gets: that runs the program. The value is
@@ -131,13 +131,8 @@ def _one(z: Any) -> Any:
     return like if isinstance(z, np.ndarray) else like[()] if isinstance(z, np.generic) else like.item()
 
 
-def typical(leaves: Sequence[Any]) -> list[Any]:
-    """Leaves of the same types, which take no memory."""
-    return [np.broadcast_to(np.zeros((), z.dtype), z.shape) if isinstance(z, np.ndarray) else z for z in leaves]
-
-
-def _like(t: Type, value: Any) -> Any:
-    """A result of this type, or the one that is known."""
+def like(t: Type, value: Any) -> Any:
+    """What has this type and takes no memory; the value itself, if that is no number or array."""
     if not isinstance(t, ArrayType):
         return value
     if t.kind == "array":
@@ -162,7 +157,7 @@ def _traced(call: Request, inputs: frozenset[str | int] = frozenset()) -> tuple[
     return source, captures
 
 
-def _pulled(source: Trace, call: Request) -> Pulled:
+def _pulled(source: Trace) -> Pulled:
     """Value and pullback of a recorded call, interpreted."""
     given = {id(root): root for root in map(source.__getitem__, source.roots) if isinstance(root, np.ndarray)}
     source.values = [_unshared(value, given) for value in source.values]  # for back, which the caller may call late

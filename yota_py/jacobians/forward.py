@@ -17,10 +17,10 @@ from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import state
 from ..cache.functions import cache_for
 from ..cache.modes import Gradient, Request
-from ..cache.pulling import Pulled, Pulling, ones, pulled, running, typical
+from ..cache.pulling import Pulled, Pulling, like, ones, pulled, running
 from ..errors import SeedError
 from ..registry.constants import as_constants
-from ..registry.tangents import astype, operand
+from ..registry.tangents import astype, operand, zeros_like
 from ..reverse.differentiable import heed_habits
 from ..reverse.results import result_types
 from ..tape.operations import user_site
@@ -75,15 +75,14 @@ class _Pushing(Pulling):
         places = [i for i, z in enumerate(leaves) if is_inexact(z)]
         wanted = [dx is not None for dx in tape.results[spec.num_leaves :]]
         inputs, structure = flatten(call.args)
-        like = unflatten(structure, typical(inputs))
-        kinds = [typeof(x) for x in typical(inputs)]
-        types = result_types(tape)
+        kinds, types, who = [*map(typeof, inputs)], result_types(tape), name_of(call.f)
+        args = unflatten(structure, [*map(like, kinds, inputs)])  # of which the program keeps no memory
         run = running(program, [types[i] for i in places])
 
         def of(kept: tuple[Any, ...]) -> Callable[..., Any]:
             @folded
             def forward(*tangents: Any) -> Any:
-                given = zip(_checked(tangents, like, call.f), kinds, wanted, strict=True)
+                given = zip(_checked(tangents, args, who), kinds, wanted, strict=True)
                 found = dict(zip(places, run([*kept, *(_settled(v, t) for v, t, used in given if used)]), strict=True))
                 return unflatten(spec, [found.get(i) for i in range(len(leaves))])
 
@@ -102,19 +101,19 @@ _PUSHING = _Pushing()
 
 def _pushed(y: Any, back: Callable[[Any], Any], f: Callable[..., Any], args: tuple[Any, ...]) -> Pulled:
     """What ``pushforward`` gives, by a pullback."""
-    push, leaves = forwards(y, back), flatten(args)
-    given = unflatten(leaves[1], leaves[0])  # containers of its own: the user's may be others when forward is called
+    push, who = forwards(y, back), name_of(f)
+    leaves, spec = flatten(args)
+    given = unflatten(spec, leaves)  # containers of its own: the user's may be others when forward is called
 
     @folded
     def forward(*tangents: Any) -> Any:
-        return push(_checked(tangents, given, f))
+        return push(_checked(tangents, given, who))
 
     return y, forward
 
 
-def _checked(tangents: tuple[Any, ...], args: tuple[Any, ...], f: Callable[..., Any]) -> list[Any]:
-    """Tangents of all leaves of the arguments, ``None`` for zeros."""
-    who = name_of(f)
+def _checked(tangents: tuple[Any, ...], args: tuple[Any, ...], who: str) -> list[Any]:
+    """Tangents of all leaves of the arguments of a function, ``None`` for zeros."""
     if len(tangents) != len(args):
         raise TypeError(f"{user_site()}: forward wants a tangent for each of the {len(args)} arguments of {who}, "
                         f"or None; got {len(tangents)}")
@@ -128,7 +127,7 @@ def _checked(tangents: tuple[Any, ...], args: tuple[Any, ...], f: Callable[..., 
 def _settled(tangent: Any, t: Any) -> Any:
     """A tangent, as a program wants it."""
     if tangent is None:
-        return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
+        return zeros_like(t)
     return tangent if t.kind == "array" or is_traced(tangent) else t.dtype.type(tangent)
 
 

@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from ..base.types import ArrayType
+from ..registry.tangents import zeros_like
 from ..reverse.verbs import backprop, to_rrules
 from ..tape.operations import Constant, Input, Variable, substitute
 from ..tape.recorder import Recorder
@@ -24,7 +21,7 @@ def transposed(low: Recorder, seeds: Sequence[Variable], early: int, told: int) 
     returned as well. Compositions are still closed: what they are made of may tell cotangents of zero from others. The
     last results, ``told`` by outputs, stay behind."""
     tape, end = low.tape, len(low.tape.results) - told
-    zeros = {seed.id: _zeros(tape[seed].type) for seed in seeds}
+    zeros = {seed.id: zeros_like(tape[seed].type) for seed in seeds}
     ops = [replace(op, active=i in zeros) if isinstance(op, Input) else op for i, op in enumerate(tape.ops, 1)]
     linear = Recorder(replace(tape, ops=ops))
     linear.values = [zeros.get(i, value) for i, value in enumerate(low.values)]
@@ -32,7 +29,7 @@ def transposed(low: Recorder, seeds: Sequence[Variable], early: int, told: int) 
 
     def play(out: Recorder) -> None:
         lin = to_rrules(linear, out)
-        tangents = [out.input(_zeros(tape.type_of(dx)), "tangent", active=False) for dx in gradients]
+        tangents = [out.input(zeros_like(tape.type_of(dx)), "tangent", active=False) for dx in gradients]
         pairs = [(dx, v) for dx, v in zip(gradients, tangents, strict=True) if isinstance(dx, Variable)]
         back = backprop(lin, [(dx, v) for dx, v in pairs if dx in lin.active])
         values = [substitute(z, lin.env.__getitem__) for z in tape.results]
@@ -46,7 +43,3 @@ def transposed(low: Recorder, seeds: Sequence[Variable], early: int, told: int) 
             made.ops[at.id - 1] = Constant(zeros[seed.id], tape[seed].type)
     return made, made.inputs[len(made.inputs) - len(gradients) :]
 
-
-def _zeros(t: Any) -> Any:
-    assert isinstance(t, ArrayType)
-    return np.zeros(t.shape, t.dtype) if t.kind == "array" else t.dtype.type(0)
