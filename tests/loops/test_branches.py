@@ -11,17 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from paths import compare
 
 from yota_py import config, explain, value_and_grad
 
 Function = Callable[..., Any]
 N = 48
-
-
-def programs(gradients: Any) -> list[Any]:
-    signatures = [signature for each in gradients.__yota_cache__.signatures.values() for signature in each]
-    return [v.program for signature in signatures for v in signature.variants if v.program is not None]
 
 
 def random_call(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -30,17 +25,8 @@ def random_call(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 def agree(f: Function, make: Callable[..., Any] = random_call, times: int = 7) -> list[Any]:
     """Compare calls that take other branches with what is interpreted; the programs."""
-    rng, gradients = np.random.default_rng(0), value_and_grad(f)
-    for _ in range(times):
-        args = make(rng)
-        have = gradients(*args)
-        config.compile = "never"
-        want = gradients(*args)
-        config.compile = "always"
-        assert type(have[0]) is type(want[0])
-        assert_allclose(have[0], want[0], rtol=1e-11, atol=1e-13)
-        assert_allclose(have[1], want[1], rtol=1e-9, atol=1e-12)
-    return programs(gradients)
+    rng = np.random.default_rng(0)
+    return compare(f, (make(rng) for _ in range(times)))
 
 
 # ------------------------------------------------------------------------------------------------ one for all paths

@@ -37,6 +37,8 @@ _OF_THREADS = [getattr(_thread, name, None) for name in ("start_new_thread", "st
 _WAKING = {("_thread", "lock"), ("_queue", "SimpleQueue")}  # classes whose methods let other threads go on
 _C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType)
 
+entered: list[Callable[[Trace, types.FrameType], None]] = []  # are told of functions of the user's that are called
+
 
 def watched(captures: Captures, call: Callable[[], R]) -> R:
     """Call a function, and follow what it reads while it is traced."""
@@ -304,6 +306,8 @@ def _follow(captures: Captures, hearing: Hearing, frame: types.FrameType) -> Non
     """A Python function is called during the trace: hear of what happens in it."""
     captures.enter(frame)
     captures.comparisons.is_heard &= hearing.follow(frame, captures.comparisons.among(frame))
+    for enter in entered:
+        enter(captures.trace, frame)
 
 
 _harmless: dict[int, Any] = {}  # functions of modules of which there is nothing to be said, by identity

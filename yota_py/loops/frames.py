@@ -51,7 +51,7 @@ class State:
         check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but and name in live}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
-        self.has_objects = False  # whether it is not only made of traced values, numbers and functions
+        self.names: list[str | None] = [None] * len(also)  # of local variables that have traced values, or hold them
         self._others: list[Any] = []
         self._lists: list[Any] = []  # whose items are as if they were local variables
         self.notes: dict[str, dict[Any, Any]] = {}
@@ -61,6 +61,7 @@ class State:
                 self._note(name, value)
             else:
                 self._add(value)
+                self.names += [name] * (len(self.traced) - len(self.names))
         # What its code reads from elsewhere, if that does nothing but compute.
         self._reached: list[Any] = []
         closing = Closing(self._array)
@@ -72,7 +73,6 @@ class State:
         closing.check()
         self.functions = closing.codes  # of those that its code may call
         self._elsewhere = [*map(_known, self._reached)]
-        self.has_objects |= bool(closing.found) or not all(map(is_traced, self._reached))
         for container, contents in closing.found:
             own = any(container is known for known in self._lists)
             self._elsewhere += [_Same(container), *([] if own else map(_known, contents))]
@@ -97,6 +97,18 @@ class State:
         """Whether all but traced values is the same."""
         return self._others == other._others and self._elsewhere == other._elsewhere
 
+    @property
+    def is_written(self) -> bool:
+        """Whether arrays that the frame had then have been written into since."""
+        return any(_variable(value) != var for value, var in self.traced)
+
+    @property
+    def shares(self) -> bool:
+        """Whether several of what the frame has lie in one array."""
+        values = [*(value for value, _ in self.traced), *filter(is_traced, self._reached)]
+        roots = [value._root for value in values if isinstance(shadow(value), np.ndarray)]
+        return len({*map(id, roots)}) < len(roots)
+
     def _add(self, value: Any) -> None:
         if is_traced(value):
             self.traced.append((value, _variable(value)))
@@ -109,12 +121,10 @@ class State:
             if len(value) > MAX_ELEMENTS or len(self._lists) > MAX_ELEMENTS:
                 raise UnlikeError
             self._lists.append(value)
-            self.has_objects = True
             self._others += [_Same(value), len(value)]
             for item in [*value.items()] if type(value) is dict else value:
                 self._add(item)
         else:
-            self.has_objects |= not (type(value) in _PLAIN or isinstance(value, np.generic) or callable(value))
             self._others.append(_known(value))
 
 
@@ -172,7 +182,7 @@ def carried_by(
         if x == y:
             same.add(x)
             continue
-        if _memory(value) != _memory(new) or not (is_followed(value, x) and is_followed(new, y)):
+        if memory(value) != memory(new) or not (is_followed(value, x) and is_followed(new, y)):
             raise UnlikeError
         if new._look is not None and views is not None:
             view, old = View.of(new), View.of(value)
@@ -223,7 +233,7 @@ class View:
         return root
 
 
-def _memory(x: Any) -> Any:
+def memory(x: Any) -> Any:
     """How an array lies in memory, on which it depends what is a view and what is a copy."""
     array = shadow(x)
     return (array.strides, array.flags.writeable) if isinstance(array, np.ndarray) else None

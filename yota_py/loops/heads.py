@@ -77,9 +77,10 @@ def only_assigns(body: Sequence[Step], written: Sequence[str] = ()) -> bool:
 
 @lru_cache(maxsize=1024)
 def code_leaves_objects(code: CodeType) -> bool:
-    """Whether all instructions of code do, and those of code in it."""
-    inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return only_assigns(steps_of(code)) and all(map(code_leaves_objects, inner))
+    """Whether all instructions of code do, and those of code in it, and leave the variables of others as they are."""
+    inner, steps = (part for part in code.co_consts if isinstance(part, CodeType)), steps_of(code)
+    rebinds = any(step.name in ("STORE_DEREF", "DELETE_DEREF") and step.value in code.co_freevars for step in steps)
+    return not rebinds and only_assigns(steps) and all(map(code_leaves_objects, inner))
 
 
 @lru_cache(maxsize=1024)
@@ -114,6 +115,13 @@ def heads(code: CodeType) -> dict[int, Head]:
         jumps = [s.offset for s in steps if s.name.startswith("JUMP_BACKWARD") and s.value in starts]
         found.update(dict.fromkeys([*starts, *jumps], head))
     return found
+
+
+@lru_cache(maxsize=1024)
+def lines_of_heads(code: CodeType) -> frozenset[int | None]:
+    """The lines in which loops begin."""
+    found = heads(code)
+    return frozenset(line for begin, end, line in code.co_lines() if any(begin <= offset < end for offset in found))
 
 
 def steps_of(code: CodeType) -> list[Step]:

@@ -1,18 +1,23 @@
 """What is noted of turns of Python's loops, so that those that decide otherwise can be told as one
-(``passes/merging.py``)."""
+(``passes/merging.py``).
+
+What a turn does follows from the decisions that it takes, if each begins with the same but for traced values: so turns
+with the same decisions do the same, also those of which nothing is noted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from types import CodeType, FrameType
 from typing import Any
 
 from ..base.dispatch import is_traced
-from ..tape.loop import Noted
+from ..tape.loop import MANY, Noted
 from ..tape.operations import Variable
 from ..tracing.traces import Trace
-from .frames import State, UnlikeError, is_followed
+from .frames import State, UnlikeError, is_followed, memory
 from .heads import Step, code_leaves_objects, only_assigns
 
 MAX_NOTED = 200  # turns of one loop
@@ -20,24 +25,37 @@ numbers = count()  # of loops, each time that they are begun
 
 
 def note(
-    trace: Trace, loop: int, before: tuple[int, State], now: tuple[int, State], given: Iterable[Variable] = (),
-    position: int | None = None, read: Iterable[Any] = (), again: Sequence[tuple[Variable, Variable]] = (), *,
-    until: bool = False,
-) -> bool:  # fmt: skip
-    """Note a turn: where it begins and ends, and the states of the frame then, which differ in traced values alone.
-    Returns whether they do. ``again`` are pairs of what this turn has read of elements that were assigned, and what the
-    next one reads in its place; others as in ``Noted``."""
+    trace: Trace, loop: int, before: tuple[int, State], now: tuple[int, State], body: Sequence[Step],
+    given: Iterable[Variable] = (), position: int | None = None, read: Iterable[Any] = (),
+    again: Sequence[tuple[Variable, Variable]] = (), *, until: bool = False, left: int = MANY,
+) -> None:  # fmt: skip
+    """Note a turn: where it begins and ends, and the states of the frame then. ``again`` are pairs of what this turn
+    has read of elements that were assigned, and what the next one reads in its place; others as in ``Noted``. Raises
+    ``UnlikeError`` if the states differ in more than traced values."""
     (start, first), (stop, last) = before, now
     if not last.is_like(first):
-        return False
-    pairs = zip(first.traced, last.traced, strict=True)
-    if not all(x == y or (is_followed(a, x) and is_followed(b, y)) for (a, x), (b, y) in pairs):
         raise UnlikeError
+    for (a, x), (b, y) in zip(first.traced, last.traced, strict=True):
+        if x != y and not (is_followed(a, x) and is_followed(b, y) and memory(a) == memory(b)):
+            raise UnlikeError
     slots, then = (tuple(x for _, x in state.traced) for state in (first, last))
-    arrays, certain = frozenset(x._current()[0] for x in read), not last.has_objects
     slots, then = (*slots, *(x for x, _ in again)), (*then, *(y for _, y in again))
-    trace.tape.turns.append(Noted(loop, start, stop, slots, then, (*given,), position, arrays, until, certain))
-    return True
+    names = _assigned(body)
+    kept = frozenset(i for i, name in enumerate(first.names) if name is not None and name not in names)
+    arrays = frozenset(x._current()[0] for x in read)
+    written, shared = first.is_written, first.shares or last.shares
+    trace.tape.turns.append(
+        Noted(loop, start, stop, slots, then, kept, (*given,), position, arrays, until, left, written, shared)
+    )
+
+
+def close(trace: Trace, loop: int) -> None:
+    """What follows on the turns of a loop is none of them, or nobody knows."""
+    turns = trace.tape.turns
+    for i in range(len(turns) - 1, -1, -1):
+        if turns[i].loop == loop:
+            turns[i] = replace(turns[i], left=0)
+            return
 
 
 def is_plain(
@@ -45,7 +63,12 @@ def is_plain(
 ) -> bool:  # fmt: skip
     """Whether turns do nothing but to give traced values to variables, and to elements of ``written`` arrays: all else
     is the same in each. ``name`` has the number of the turn."""
-    assigned = {str(step.value) for step in body if step.name.startswith("STORE_")} - {str(name)}
+    assigned = _assigned(body) - {str(name)}
     codes = [*now.functions, *(code for code in frame.f_code.co_consts if isinstance(code, CodeType))]
     traced = all(is_traced(now.values[name]) for name in assigned if name in now.values)
     return traced and only_assigns(body, written) and all(map(code_leaves_objects, codes))
+
+
+def _assigned(body: Sequence[Step]) -> set[str]:
+    """The names that instructions assign to."""
+    return {str(step.value) for step in body if step.name.startswith(("STORE_", "DELETE_"))}

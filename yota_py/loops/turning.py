@@ -32,7 +32,7 @@ from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
 from .heads import Step, alive, around
-from .noting import is_plain, note, numbers
+from .noting import close, is_plain, note, numbers
 from .once import Once
 
 MAX_KNOWN = 4  # conditions
@@ -130,11 +130,11 @@ def _notice(
     """Note the turn that is over, if the condition has been asked before in this loop."""
     known = conditions.asked.get(key)
     if known is None:
-        if len(conditions.asked) < MAX_KNOWN:
-            conditions.asked[key] = Asking(frame, next(numbers), 1)
-        return
+        if len(conditions.asked) >= MAX_KNOWN:
+            return
+        known = conditions.asked[key] = Asking(frame, next(numbers))
     known.times += 1
-    if not 1 < known.times <= MAX_STATES:  # most conditions are asked once
+    if known.times > MAX_STATES:
         known.last = None
         return
     before, known.last = known.last, None
@@ -142,12 +142,15 @@ def _notice(
         now = len(trace.tape), _state(frame, condition)
         if not is_plain(frame, body, now[1]):
             known.times = MAX_STATES
+        else:
+            known.last = now
+            if before is not None:
+                note(trace, known.loop, before, now, body, until=True)
             return
-        if before is not None and not note(trace, known.loop, before, now, until=True):
-            known.loop = next(numbers)
-        known.last = now
     except Exception:  # any: it is not noted
-        known.loop = next(numbers)
+        pass
+    close(trace, known.loop)
+    known.loop = next(numbers)
 
 
 @lru_cache(maxsize=1024)

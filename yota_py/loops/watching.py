@@ -28,6 +28,7 @@ from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.settings import config
 from ..base.unwinding import state
 from ..capture.closed import OpenError
+from ..capture.hooks import entered
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
 from ..tape.loop import Continued, decisions
 from ..tape.operations import Call, Variable
@@ -35,8 +36,8 @@ from ..tracing.elements import put_rows
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import LONG, Trace, long_tapes
 from .frames import State, Turn, UnlikeError, View, assign, carried_by, check_code, is_followed
-from .heads import Head, Over, alive, heads, over
-from .noting import MAX_NOTED, is_plain, note, numbers
+from .heads import Head, Over, alive, heads, lines_of_heads, over
+from .noting import MAX_NOTED, close, is_plain, note, numbers
 from .once import Once, strict
 
 MAX_TRIES = 3  # at one loop that is not as it should be
@@ -47,17 +48,35 @@ MAX_DECISIONS = 20_000  # of turns that are not recorded, which paths are told b
 
 def look(trace: Trace) -> None:
     """Look at the frames that record a trace, until loops of theirs have been ended or nothing comes of it."""
-    if trace.watched or not config.roll or state.traces != [trace] or trace.thread != get_ident():
+    if not _may_watch(trace):
         return
-    if sys.gettrace() not in (None, no_frames) or trace.sets_errors or raises_errors():
+    if trace.watch is not None:
+        trace.watch.look_again()
         return
     with suppress(Exception):  # any: Python goes on as ever
         if frames := _frames():
-            trace.watched = True
-            Watch(trace, frames)
+            trace.watch = Watch(trace, frames)
+
+
+def enter(trace: Trace, frame: FrameType) -> None:
+    """A function of the user's begins: turns of its loops may decide otherwise, and are noted from the first one on."""
+    if not config.merge or not _may_watch(trace) or len(trace.tape) >= LONG or not heads(frame.f_code):
+        return
+    if frame.f_trace is None and _only_computes(frame):
+        if trace.watch is None:
+            trace.watch = Watch(trace, [frame])
+        else:
+            trace.watch.follow(frame)
+
+
+def _may_watch(trace: Trace) -> bool:
+    if not config.roll or state.traces != [trace] or trace.thread != get_ident():
+        return False
+    return sys.gettrace() in (None, no_frames) and not trace.sets_errors and not raises_errors()
 
 
 long_tapes.append(look)
+entered.append(enter)
 
 
 def _frames() -> list[FrameType]:
@@ -97,29 +116,42 @@ class Watch:
     """What is seen of frames at the heads of their loops, until they return."""
 
     def __init__(self, trace: Trace, frames: list[FrameType]) -> None:
-        self._trace, self._frames = trace, frames
+        self._trace, self._frames = trace, list[FrameType]()
         self._looks = 0
         self._seen: dict[tuple[int, int], Moment] = {}
         self._tries: Counter[tuple[int, int]] = Counter()
         self._opaque: Counter[tuple[int, int]] = Counter()  # turns that begin with what is not understood
         self._noted: Counter[tuple[int, int]] = Counter()
         self._met: dict[tuple[int, int], int] = {}  # the numbers of loops, each time that they are begun
+        self._decided: dict[tuple[int, int], int] = {}  # how many decisions there were, when they began a turn
         for frame in frames:
-            frame.f_trace = self._hear
+            self.follow(frame)
+
+    def follow(self, frame: FrameType) -> None:
+        """Hear of a frame."""
+        frame.f_trace = self._hear
+        self._frames.append(frame)
         if sys.gettrace() is None:
             sys.settrace(no_frames)
+
+    def look_again(self) -> None:
+        """The tape has become long since."""
+        self._looks = 0
 
     def _hear(self, frame: FrameType, event: str, arg: Any) -> None:
         """The trace function of the frames; what it returns has no meaning but at a call."""
         if event == "return":
             self._leave(frame)
-        elif event == "line":
+        elif event in ("line", "opcode"):
             self._looks += 1
             if self._looks > MAX_LOOKS or state.traces != [self._trace]:
                 for other in self._frames:
                     self._leave(other)
             elif (head := heads(frame.f_code).get(frame.f_lasti)) is not None:
+                frame.f_trace_opcodes = False
                 self._meet(frame, head)
+            elif config.merge and frame.f_lineno in lines_of_heads(frame.f_code):
+                frame.f_trace_opcodes = True  # the first turn begins in the midst of a line
 
     def _leave(self, frame: FrameType) -> None:
         """Hear of a frame no more."""
@@ -127,15 +159,21 @@ class Watch:
         self._frames = [other for other in self._frames if other is not frame]
         if not self._frames:
             self._seen.clear()
-            self._trace.watched = False
+            self._trace.watch = None
             if sys.gettrace() is no_frames and not state.hears:
                 sys.settrace(None)
 
     def _meet(self, frame: FrameType, head: Head) -> None:
         """A turn begins."""
-        key = id(frame), head.offset
+        key, trace = (id(frame), head.offset), self._trace
         before = self._seen.pop(key, None)
         if self._opaque[key] >= MAX_TRIES or self._noted[key] >= MAX_NOTED:
+            return
+        decided, is_long = self._decided.get(key), len(trace.tape) >= LONG
+        self._decided[key] = trace.decisions
+        if decided == trace.decisions and not is_long:  # there is nothing to be told
+            if before is not None and before.length == len(trace.tape):
+                self._seen[key] = before  # another line of the same turn
             return
         try:
             if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
@@ -150,34 +188,43 @@ class Watch:
             now = Moment(what, what.left, len(self._trace.tape), now_state)
         except Exception:  # any: Python goes on as ever
             self._opaque[key] += 1
+            self._close(key)
             return
         if before is not None and now.follows(before):
-            if self._tries[key] < MAX_TRIES:
+            if is_long and self._tries[key] < MAX_TRIES:
                 try:
                     if self._end(frame, head, before, now):
-                        self._trace.look_at = len(self._trace.tape) + LONG
+                        trace.look_at = len(trace.tape) + LONG
                         return
                 except Exception:  # any: Python goes on as ever
                     self._tries[key] += 1
-            with suppress(Exception):  # any: it is not noted
+            try:
                 self._note(frame, head, before, now, key)
                 self._noted[key] += 1
+            except Exception:  # any: it is not noted
+                self._close(key)
         else:
-            self._met[key] = next(numbers)
-        self._seen[key] = replace(now, length=len(self._trace.tape))  # behind what was tried
+            self._close(key)
+        self._seen[key] = replace(now, length=len(trace.tape))  # behind what was tried
+
+    def _close(self, key: tuple[int, int]) -> None:
+        """What follows belongs to other turns than those that are noted."""
+        if key in self._met:
+            close(self._trace, self._met[key])
+        self._met[key] = next(numbers)
 
     def _note(self, frame: FrameType, head: Head, before: Moment, now: Moment, key: tuple[int, int]) -> None:
         """Note what is known of a turn that is over."""
         written = [name for name, _ in head.written]
         if not is_plain(frame, head.body, now.state, head.name, written):
-            return
+            raise UnlikeError
         positions = Positions(now.over, now.left)
         given = positions.written(before.state, now.state, head.written)
         turn = (before.length, before.state), (now.length, now.state)
         read = read_at_positions(frame, head, now)
         again = [(old, new) for old, new, _ in positions.assigned(now.state, head)]
-        if not note(self._trace, self._met[key], *turn, given.values(), positions.before, read, again):
-            self._met[key] = next(numbers)  # there may be more variables now
+        left = now.left
+        note(self._trace, self._met[key], *turn, head.body, given.values(), positions.before, read, again, left=left)
 
     def _end(self, frame: FrameType, head: Head, before: Moment, now: Moment) -> bool:
         """Let the turns that are left be one operation. Returns whether they are."""

@@ -1,13 +1,13 @@
 """Turns of a loop that decide otherwise, and what they have in common.
 
 Where Python has begun some turns, the local variables of its frame were noted (``Noted``). So it is known of each kind
-of turn what it makes of them, whatever the names of its variables on the tape; by that, turns in front of those and
-behind them are found as well.
+of turn what it makes of them, whatever the names of its variables on the tape; by that, turns that follow are found as
+well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import getitem
@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..tape.loop import Noted
-from ..tape.operations import Call, Constant, Operation, Variable
+from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
 from .align import Invariant, Local, leaves_in
 
 MAX_KINDS = 16
-NOBODY = Variable(0)  # in a slot that no turn reads before it is assigned
 
 
 class UnmergedError(Exception):
@@ -83,6 +82,8 @@ def kinds_of(tape: Tape, tokens: Sequence[Hashable], noted: Sequence[Noted]) -> 
         groups.setdefault(tuple(tokens[turn.start : turn.stop]), []).append(turn)
     if not 1 < len(groups) <= MAX_KINDS:
         raise UnmergedError
+    if any(turn.written for turn in noted) and any(turn.shared for turn in noted):
+        raise UnmergedError  # what is written into may be known by another name in other turns
     sizes = {(len(turn.before), len(turn.after), len(turn.given)) for turn in noted}
     if len(sizes) > 1:
         raise UnmergedError
@@ -106,8 +107,8 @@ def _kind(
         _check_position(kind, place, turns)
         _check_constants([tape.ops[turn.start + place] for turn in turns])
     for i in range(len(turns[0].after)):
+        same = all(i in turn.kept and turn.before[i] == turn.after[i] for turn in turns)
         ways = [_ways(turn.after[i], turn, first) for turn in turns]
-        same = all(Slot(i) in way for way in ways) and i not in changing
         kind.ends.append(Slot(i) if same else _source(ways, changing))
     for i in range(len(turns[0].given)):
         kind.given.append(_source([_ways(turn.given[i], turn, first) for turn in turns], changing))
@@ -163,7 +164,7 @@ def gaps_between(turns: Sequence[Noted]) -> dict[int, int]:
 
 
 class Chain:
-    """Turns that follow each other, but for ``gaps``: found from those that are noted, on and back."""
+    """Turns that follow each other, but for ``gaps``: those that are noted, and those that follow on them."""
 
     def __init__(
         self, tape: Tape, tokens: Sequence[Hashable], kinds: Sequence[Kind], noted: Sequence[Noted],
@@ -174,23 +175,30 @@ class Chain:
         self._lengths = sorted({len(kind.tokens) for kind in kinds}, reverse=True)
         self.until = noted[0].until
         self._step = (noted[1].position or 0) - (noted[0].position or 0)
-        self._outer = {x.var for kind in kinds for sources in (*kind.sources, kind.ends, kind.given) for x in sources
-                       if isinstance(x, Invariant)}  # fmt: skip
-        self._gaps, self._back = gaps, {start: stop for stop, start in gaps.items()}
+        self._gaps = gaps
         self.turns = [self._known(noted[0])]
         self.end = noted[0].after
         self.stop = noted[0].stop
-        while self._go_on():
-            pass
-        if self.stop < noted[-1].stop or (noted[-1].stop == self.stop and self.end != noted[-1].after):
+        for turn in noted[1:]:
+            if not self._go_on() or self.turns[-1].start != turn.start or self.turns[-1].before != turn.before:
+                raise UnmergedError
+        if self.end != noted[-1].after:
             raise UnmergedError
-        while noted[0].certain and self._go_back():
-            pass
+        left = noted[-1].left
+        while left and self._go_on():
+            left -= 1
 
     @property
     def start(self) -> int:
         """The index of the first operation."""
         return self.turns[0].start
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the condition that its turns begin with is another one behind them."""
+        first, last = self._tape.ops[self.start], self._tape.ops[self.stop] if self.stop < len(self._tape) else None
+        both = isinstance(first, Guard) and isinstance(last, Guard) and last.site == first.site
+        return both and last.var == self.end[0] and last.expected is not first.expected  # type: ignore[union-attr]
 
     def overlaps(self, other: Chain) -> bool:
         """Whether two have operations in common."""
@@ -204,22 +212,16 @@ class Chain:
         kind = self._by_tokens[tuple(self._tokens[turn.start : turn.stop])]
         return Turn(kind, turn.start, turn.before, turn.position or 0)
 
-    def _candidates(self, at: int, *, before: bool) -> Iterator[tuple[int, int]]:
-        """Kinds, and where they begin, of which operations from an index on, or ``before`` it, may be turns."""
-        for length in self._lengths:
-            begin = at - length if before else at
-            kind = self._by_tokens.get(tuple(self._tokens[begin : begin + length])) if begin >= 0 else None
-            if kind is not None:
-                yield kind, begin
-
     def _go_on(self) -> bool:
         position = self.turns[-1].position + self._step
-        for kind, start in self._candidates(self._gaps.get(self.stop, self.stop), before=False):
-            turn = Turn(kind, start, self.end, position)
-            if self._fits(turn):
+        start = self._gaps.get(self.stop, self.stop)
+        for length in self._lengths:
+            kind = self._by_tokens.get(tuple(self._tokens[start : start + length]))
+            turn = None if kind is None else Turn(kind, start, self.end, position)
+            if turn is not None and self._fits(turn):
                 self.turns.append(turn)
-                self.end = tuple(self.resolve(turn, x) for x in self.kinds[kind].ends)
-                self.stop = start + len(self.kinds[kind].tokens)
+                self.end = tuple(self.resolve(turn, x) for x in self.kinds[turn.kind].ends)
+                self.stop = start + length
                 return True
         return False
 
@@ -251,39 +253,3 @@ class Chain:
             return turn.before[source.slot]
         assert isinstance(source, Invariant)
         return source.var
-
-    def _go_back(self) -> bool:
-        after = self.turns[0]
-        for kind, start in self._candidates(self._back.get(after.start, after.start), before=True):
-            before = self._before(kind, start, after)
-            if before is None:
-                continue
-            turn = Turn(kind, start, before, after.position - self._step)
-            ends = zip((self.resolve(turn, x) for x in self.kinds[kind].ends), after.before, strict=True)
-            agree = all(x == y or y == NOBODY for x, y in ends) and all(x.id <= start for x in (*before, *self._outer))
-            if agree and self._fits(turn):
-                self.turns.insert(0, turn)
-                return True
-        return False
-
-    def _before(self, kind: int, start: int, after: Turn) -> tuple[Variable, ...] | None:
-        """The slots when a turn began, by what it has read and left; ``None`` if that is not known of one."""
-        found: dict[int, Variable] = {}
-        for place, sources in enumerate(self.kinds[kind].sources):
-            for source, x in zip(sources, leaves_in(self._tape.ops[start + place]), strict=False):
-                if isinstance(source, Slot) and isinstance(x, Variable):
-                    found.setdefault(source.slot, x)
-        for source, x in zip(self.kinds[kind].ends, after.before, strict=True):
-            if isinstance(source, Slot):
-                found.setdefault(source.slot, x)
-        n = len(after.before)
-        unknown = [i for i in range(n) if i not in found]
-        if any(self._is_read(i) for i in unknown):
-            return None
-        return tuple(found.get(i, NOBODY) for i in range(n))
-
-    def _is_read(self, slot: int) -> bool:
-        """Whether a turn reads a slot, other than to leave it as it is."""
-        others = ([x for i, x in enumerate(kind.ends) if i != slot] for kind in self.kinds)
-        read = (sources for kind in self.kinds for sources in (*kind.sources, kind.given))
-        return any(Slot(slot) in sources for sources in (*others, *read))

@@ -13,7 +13,7 @@ from ..tape.operations import Guard, Variable, renamed, substitute
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
 from .branches import body_of
-from .kinds import NOBODY, Chain, UnmergedError, gaps_between, kinds_of
+from .kinds import Chain, UnmergedError, gaps_between, kinds_of
 from .one_turn import Merging, OneTurn, until
 from .repeats import LEAST_TURNS, tokens_of
 
@@ -110,12 +110,12 @@ class _Writing:
     def _write(self, loop: Merging) -> None:
         """Write all turns, and say where everything is found that is read of them."""
         chain, free = loop.chain, list[int]()
-        slots = [None if x == NOBODY else self.known(x) for x in chain.turns[0].before]
-        found: dict[Variable, set[Variable | None]] = {}
+        slots = [*map(self.known, chain.turns[0].before)]
+        found: dict[Variable, set[Variable]] = {}
 
-        def leave(x: Variable, new: Variable | None) -> None:
+        def leave(x: Variable, new: Variable) -> None:
             """What follows reads ``new``; or what was there before the loop, which turns have only passed on."""
-            found.setdefault(x, set()).update([new] if x.id > chain.start or x == NOBODY else [new, self.known(x)])
+            found.setdefault(x, set()).update([new] if x.id > chain.start else [new, self.known(x)])
 
         if loop.until:
             slots = until(self.out, self.known, self.source.values, loop, slots)
@@ -124,7 +124,7 @@ class _Writing:
             for turn in chain.turns:
                 written = OneTurn(self.out, self.known, self.source.values, loop, turn, slots)
                 free += written.free
-                slots = written.ends()
+                slots = written.ends(range(len(slots)))
                 for source, new in zip(loop.kinds[turn.kind].given, loop.body.given, strict=True):
                     leave(chain.resolve(turn, source), written.read(new))
         for x, end in zip(chain.end, slots, strict=True):
@@ -132,7 +132,7 @@ class _Writing:
         self._free.update(dict.fromkeys(free, loop.key))
         for x, names in found.items():
             name, *others = names
-            self._env[x] = loop if others or name is None else name
+            self._env[x] = loop if others else name
 
 
 class _Names(dict[Variable, Any]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet
-from ..registry.tangents import chosen, getfield, zeros_like
+from ..registry.tangents import chosen, getfield
 from ..tape.loop import END, LONGEST, MORE, TURNS, Loop
 from ..tape.operations import Call, Constant, Guard, Input, Variable
 from ..tape.recorder import Recorder
@@ -55,7 +55,7 @@ class OneTurn:
 
     def __init__(
         self, out: Recorder, known: Callable[[Variable], Variable], values: Sequence[Any], merging: Merging, turn: Turn,
-        slots: Sequence[Variable | None], *, inside: bool = False,
+        slots: Sequence[Variable], *, inside: bool = False,
     ) -> None:  # fmt: skip
         self._out, self._known, self._values, self._turn, self._slots = out, known, values, turn, slots
         self._body, self._inside = merging.body, inside
@@ -67,9 +67,9 @@ class OneTurn:
         for step in self._body.steps:
             self._new[step] = self._step(step)
 
-    def ends(self) -> list[Variable | None]:
-        """What slots have in the end, where it is known."""
-        return [self.read(x) if self._knows(x) else None for x in self._body.ends]
+    def ends(self, slots: Sequence[int]) -> list[Variable]:
+        """What some slots have in the end."""
+        return [self.read(self._body.ends[i]) for i in slots]
 
     def _step(self, step: Step) -> Variable:
         op, place = step.op, step.places.get(self._turn.kind)
@@ -123,7 +123,7 @@ class OneTurn:
             case Moving():
                 return self._turn.position + x.distance
             case Slot():
-                return self._slot(x.slot)
+                return self._slots[x.slot]
             case Invariant():
                 return self._known(x.var)
             case Chosen():
@@ -131,17 +131,6 @@ class OneTurn:
                     self._new[x] = self._chosen(x)
                 return self._new[x]
         return self._new[x]  # type: ignore[index]
-
-    def _knows(self, x: Read) -> bool:
-        """Whether it is known what is read: there may be nothing in a slot before the first turn."""
-        if isinstance(x, Chosen):
-            return all(map(self._knows, (x.condition, x.yes, x.no)))
-        return not isinstance(x, Slot) or self._slots[x.slot] is not None
-
-    def _slot(self, i: int) -> Variable:
-        if (var := self._slots[i]) is None:
-            raise UnmergedError
-        return var
 
     def _chosen(self, x: Chosen) -> Variable:
         condition, yes, no = (self.read(part) for part in (x.condition, x.yes, x.no))
@@ -166,18 +155,21 @@ def _free(merging: Merging, turn: Turn) -> list[int]:
 
 def until(
     out: Recorder, known: Callable[[Variable], Variable], values: Sequence[Any], merging: Merging,
-    before: Sequence[Variable | None],
-) -> list[Variable | None]:  # fmt: skip
+    before: Sequence[Variable],
+) -> list[Variable]:  # fmt: skip
     """Write a loop that goes on until its condition is another one; what slots have in the end. Raises
     ``UnmergedError``."""
     chain, turn = merging.chain, merging.chain.turns[-1]
+    if not chain.has_ended:
+        raise UnmergedError
     types = [op.type for t in chain.turns for op in chain.ops_of(t) if not isinstance(op, Guard)]
     if not all(isinstance(t, ArrayType) and is_of_numbers(t) and t.size <= LONGEST for t in types):
         raise UnmergedError
-    read = {source for kind in merging.kinds for sources in (*kind.sources, kind.ends) for source in sources}
     changing = [i for i in range(len(before)) if any(kind.ends[i] != Slot(i) for kind in merging.kinds)]
+    ends = ([kind.ends[i] for i in changing] for kind in merging.kinds)
+    read = {source for sources in (*ends, *(s for kind in merging.kinds for s in kind.sources)) for source in sources}
     inner, given = Recorder(Tape("turn")), list[Variable]()
-    slots: list[Variable | None] = [None] * len(before)
+    slots = [*before]  # those that nothing reads stay
     invariants: dict[Variable, Variable] = {}
 
     def take(var: Variable, value: Any) -> Variable:
@@ -186,28 +178,23 @@ def until(
         return inner.append(Input("", t, isinstance(t, ArrayType) and t.inexact), value)
 
     for i in changing:
-        var = before[i]
-        if var is None:  # which nothing reads before it is assigned
-            var = out.constant(zeros_like(values[chain.end[i].id]))
-        slots[i] = take(var, values[turn.before[i].id])
+        slots[i] = take(before[i], values[turn.before[i].id])
     for source in sorted(read, key=repr):
         if isinstance(source, Invariant):
             invariants[source.var] = take(known(source.var), values[source.var.id])
         elif isinstance(source, Slot) and source.slot not in changing:
-            if (var := before[source.slot]) is None:
-                raise UnmergedError
-            slots[source.slot] = take(var, values[turn.before[source.slot].id])
-    ends = OneTurn(inner, invariants.__getitem__, values, merging, turn, slots, inside=True).ends()
-    inner.tape.results = [ends[i] for i in changing]
-    if any(inner.tape[slots[i]].type != inner.tape.type_of(ends[i]) for i in changing):  # type: ignore[index]
+            slots[source.slot] = take(before[source.slot], values[turn.before[source.slot].id])
+    one = OneTurn(inner, invariants.__getitem__, values, merging, turn, slots, inside=True)
+    inner.tape.results = one.ends(changing)
+    if any(inner.tape[slots[i]].type != inner.tape[x].type for i, x in zip(changing, inner.tape.results, strict=True)):
         raise UnmergedError
     return _looped(out, dce(inner.tape), given, before, changing, merging, values)
 
 
 def _looped(
-    out: Recorder, body: Tape, given: Sequence[Variable], before: Sequence[Variable | None], changing: Sequence[int],
+    out: Recorder, body: Tape, given: Sequence[Variable], before: Sequence[Variable], changing: Sequence[int],
     merging: Merging, values: Sequence[Any],
-) -> list[Variable | None]:  # fmt: skip
+) -> list[Variable]:  # fmt: skip
     """Write the loop, and that it has not taken more turns than it can."""
     chain, most = merging.chain, TURNS
     while most <= len(chain.turns):

@@ -23,6 +23,7 @@ class UnrolledError(Exception):
 LONGEST = 16  # elements of what a loop with an end of its own computes with
 TURNS, MORE = 1024, 8  # it takes at most; and so many times as many, where these do not suffice
 END = 0  # the number of the decision that ends a loop; others in its body have none
+MANY = 2**62  # turns, where nobody knows how many
 COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of turns
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
 
@@ -41,10 +42,11 @@ class Continued:
 class Noted:
     """A turn of a loop: its operations are those from ``start`` on and before ``stop``.
 
-    ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; ``given`` those that
-    the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its ``position``, or so far
-    from it, if that is known. The loop may go on ``until`` the first of its slots is another truth value. It is
-    ``certain`` that turns before were as this one, if there is nothing that they could have changed otherwise.
+    ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; those ``kept`` are of
+    names to which the loop assigns nothing. ``given`` are the variables that the turn has assigned to elements of
+    arrays. Elements of the arrays ``read`` it took at its ``position``, or so far from it, if that is known. The loop
+    may go on ``until`` the first of its slots is another truth value; so many turns are ``left`` at most. The turn may
+    have ``written`` into arrays in place, and some of them may be ``shared``: known by two names.
     """
 
     loop: int
@@ -52,11 +54,14 @@ class Noted:
     stop: int
     before: tuple[Variable, ...]
     after: tuple[Variable, ...]
+    kept: frozenset[int]
     given: tuple[Variable, ...] = ()
     position: int | None = None
     read: frozenset[Variable] = frozenset()
     until: bool = False
-    certain: bool = True
+    left: int = MANY
+    written: bool = False
+    shared: bool = False
 
 
 @dataclass(slots=True, eq=False)

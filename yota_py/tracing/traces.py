@@ -69,7 +69,7 @@ class Trace(Recorder):
         "_foreign", "_status", "alive", "appended", "asking", "attributes", "captured", "clocks", "comparisons",
         "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels",
         "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors",
-        "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watched", "writes",
+        "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch", "writes",
     )  # fmt: skip
 
     quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
@@ -109,7 +109,8 @@ class Trace(Recorder):
         self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
         self.truths: bool | None = None  # whether it compares by identity what may be True or False; None: nothing yet
-        self.look_at, self.watched = LONG, False  # when frames are looked at, and if they are (``loops/watching.py``)
+        self.look_at = LONG  # when frames are looked at
+        self.watch: Any = None  # who does (``loops/watching.py``)
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
         self.asking: Any = None  # what is known of those in loops
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
