@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from yota_py import gradtape, scan, trace, while_loop
+from yota_py import config, gradtape, scan, trace, while_loop
 from yota_py.tape.tape import Tape
 
 X, W = np.array([0.3, -0.7, 1.1]), np.array([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]])
@@ -115,3 +115,15 @@ def test_functions_without_a_name() -> None:
     tape = trace(lambda x: np.sin(x), X).replace({np.sin: lambda x: np.cos(x)})
     with pytest.raises(ValueError, match="<lambda> cannot be written as text, as it has no name in a module"):
         tape.to_source()
+
+
+def test_derivatives_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="its turns are lines"):
+        gradtape(looped_sum, X).to_source()
+    monkeypatch.setattr(config, "roll", False)
+    tape = gradtape(looped_sum, X)
+    np.testing.assert_equal(function_of(tape)(2 * X), tape.play(2 * X))
+
+
+def looped_sum(x: Any) -> Any:
+    return np.sum(looped(x)["x"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import cmath
+import math
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from yota_py import GuardError, config, grad, gradient, gradtape, jacobian, jit, trace, value_and_grad, vmap
+from yota_py import GuardError, config, grad, gradient, gradtape, jacobian, jit, rrule, trace, value_and_grad, vmap
 from yota_py.tape.verify import verify
 
 TURNS = 200
@@ -55,6 +57,22 @@ def test_tapes_are_kept_and_compared() -> None:
     assert trace(loss, W, X) == trace(loss, 2 * W, X)
     assert trace(loss, W, X) != trace(loss, W, X[:1])
     assert trace(loss, W, X) != trace(loss, W, X).replace({np.tanh: np.sin})
+
+
+def with_math(x: Any, y: Any) -> Any:
+    return math.sin(x) * math.exp(y) + math.hypot(x, y) + cmath.sqrt(x).real
+
+
+def test_tapes_of_functions_that_do_not_dispatch_are_kept() -> None:
+    for tape in (trace(with_math, 1.5, 0.5), gradtape(with_math, 1.5, 0.5)):
+        again = pickle.loads(pickle.dumps(tape))
+        assert again == tape
+        assert [getattr(op, "fn", None) for op in again.ops] == [getattr(op, "fn", None) for op in tape.ops]
+        space: dict[str, Any] = {}
+        exec(tape.to_source(), space)
+        np.testing.assert_equal(space["with_math"](0.7, 0.2), tape.play(0.7, 0.2))
+    y, back = rrule.of(math.sin)(0.5)
+    assert (y, back(1.0)) == (math.sin(0.5), (math.cos(0.5),))
 
 
 def test_values() -> None:

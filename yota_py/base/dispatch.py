@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -149,10 +150,20 @@ def dispatching(fn: F) -> F:
         return traced.__yota_record__(primitive, args, kwargs)
 
     primitive.__yota_plain__ = primitive, fn  # type: ignore[attr-defined]
+    _dispatching[id(fn)] = primitive
     return primitive  # type: ignore[return-value]
+
+
+# By the identities of functions, which they hold, those that look for traced arguments.
+_dispatching: WeakValueDictionary[int, Callable[..., Any]] = WeakValueDictionary()
 
 
 def plain(fn: Any) -> Any:
     """The function itself behind one that looks for traced arguments: for who gives it none."""
     primitive, function = getattr(fn, "__yota_plain__", (None, None))
     return function if primitive is fn else fn  # functools.wraps copies attributes
+
+
+def not_plain(fn: Any) -> Any:
+    """The function that looks for traced arguments for this one, if there is one."""
+    return _dispatching.get(id(fn), fn)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import items_of
-from ..base.dispatch import original, plain
+from ..base.dispatch import not_plain, original, plain
 from ..base.ownership import named_module
 from ..errors import MissingRuleError, RuleError
 from ..tape.operations import Site, user_site
@@ -92,7 +92,7 @@ def _pullback_of(body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 def rule_of(fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     """What ``rrule.of`` gives."""
-    function = original(fn)
+    function = not_plain(original(fn))
 
     @wraps(function)
     def rule(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base.containers import LEAVES, NUMBERS, items_of, keys_of, mapped
+from ..base.dispatch import not_plain, plain
 from ..base.ownership import is_library_frame, users_frame
 from ..base.types import Order, Type
 
@@ -134,6 +135,27 @@ class Call:
         set_type(self, type)
         set_site(self, site)
         set_note(self, note)
+
+    def __reduce__(self) -> Any:
+        fn, args = _kept(self.fn), tuple(map(_kept, self.args))  # of an rrule, the first one is a function
+        return Call, (fn, args, self.kwargs, self.type, self.site, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class _StandIn:
+    """A function that has the place of another one on tapes, where a module has that one under its name."""
+
+    fn: Any
+
+    def __reduce__(self) -> Any:
+        return not_plain, (self.fn,)
+
+
+def _kept(x: Any) -> Any:
+    """What is pickled of a function; all else is itself."""
+    fn = plain(x)
+    module = None if fn is x else sys.modules.get(str(getattr(fn, "__module__", "")))
+    return _StandIn(fn) if module is not None and getattr(module, fn.__name__, None) is fn else x
 
 
 _SETTERS = [vars(Call)[name].__set__ for name in Call.__slots__]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.dispatch import original
+from ..base.dispatch import original, plain
 from .loop import END, Loop, as_loop
 from .operations import Call, Constant, Guard, Input, Operation, Variable, substitute
 from .show import name_of
@@ -170,7 +170,7 @@ class _Writer:
         """The expression of a function."""
         if isinstance(fn, Variable):
             return f"{prefix}{fn.id}"
-        fn = original(fn)
+        fn = original(plain(fn))
         for place in (*_PLACES, str(getattr(fn, "__module__", ""))):
             found: Any = sys.modules.get(place)
             name = getattr(fn, "__name__", None) if place in _PLACES else getattr(fn, "__qualname__", None)
@@ -178,9 +178,12 @@ class _Writer:
                 continue
             for part in name.split("."):
                 found = getattr(found, part, None)
-            if found is not None and original(found) is fn:
+            if found is not None and original(plain(found)) is fn:
                 return self._from(place, name)
-        raise ValueError(f"{self._tape.name}: {name_of(fn)} cannot be written as text, as it has no name in a module")
+        why = "as it has no name in a module"
+        if isinstance(fn, Loop):
+            why = "as a function that is differentiated; trace it with config.roll = False, and its turns are lines"
+        raise ValueError(f"{self._tape.name}: {name_of(fn)} cannot be written as text, {why}")
 
     def _from(self, place: str, name: str) -> str:
         if place == "builtins" and hasattr(builtins, name):

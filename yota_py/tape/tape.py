@@ -371,7 +371,8 @@ class Tape:
         """The text of a Python module with the tape as a function, in NumPy: a line per operation, and loops as loops.
 
         A gradient tape also wants ``yota_py.rrule``. Decisions are assertions, and arrays that are read from elsewhere
-        are written out. Raises ``ValueError`` for a function that has no name in a module.
+        are written out. Raises ``ValueError`` for a function that has no name in a module, and for the derivative of a
+        loop (with ``config.roll = False`` there is none).
 
         >>> from yota_py import trace
         >>> print(trace(lambda x: x * 2.0, 1.0).to_source())  # doctest: +NORMALIZE_WHITESPACE
