@@ -388,6 +388,9 @@ def test_wrong_uses() -> None:
         pushforward(lambda p: p["a"], {"a": 1.0})[1]([1.0])
     with pytest.raises(SeedError, match="is given for int64, which has no derivative; give None"):
         pushforward(lambda x, n: x * n, 1.0, 2)[1](1.0, 1.0)
+    model = SimpleNamespace(w=V)
+    with pytest.raises(SeedError, match="is an object: its arrays have to be arguments"):
+        pushforward(lambda m, x: m.w @ x, model, V)[1](model, V)
     with pytest.raises(TypeError, match="the arguments of the function, and then the vector; got 1"):
         hvp(rosen)(V)
     with pytest.raises(SeedError, match=r"the vector for hvp of rosen has float64\[2\]"):

@@ -82,6 +82,15 @@ def test_a_result_of_another_librarys_type_is_not_differentiated_in() -> None:
         grad(lambda w: grad(lambda x: np.sum(x), w * series)[0], W)
 
 
+class Attributes(dict[str, Any]):
+    __getattr__ = dict.__getitem__
+
+
+def test_a_dict_whose_attributes_are_its_items() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"p is of type Attributes.* a list, tuple or dict of them"):
+        grad(lambda p: np.sum(p.a**2), Attributes(a=W))
+
+
 # ---------------------------------------------------------------------- data that changes between calls
 
 

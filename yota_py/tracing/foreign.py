@@ -210,14 +210,14 @@ def holds_floats(x: Any) -> bool:
     """Whether an object that is no array and no container that we know holds numbers with derivatives."""
     if has_gone(x) or type(x) is range:  # NumPy makes floats of an empty one
         return False
-    kind, dtype = kind_of(type(x)), getattr(x, "dtype", None)
+    kind = kind_of(type(x))
     if kind == "" and isinstance(x, list | tuple | dict | set | frozenset):  # the user's, or a set
         return any(is_inexact(item) for item in (x.values() if isinstance(x, dict) else x))
     if kind == "rational" or is_decimal(type(x)):
         return True
     if kind not in ("foreign", "sparse") and not hasattr(type(x), "__array__"):
         return False
-    if isinstance(dtype, np.dtype):
+    if isinstance(dtype := getattr(x, "dtype", None), np.dtype):
         return dtype.kind in "fc"
     if (array := numbers_of(x)) is not None:
         return array.dtype.kind in "fc"
