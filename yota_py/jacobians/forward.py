@@ -191,8 +191,9 @@ def _tangent(v: Any, x: Any, who: str) -> Any:
     if type(v) is np.ndarray and type(x) is np.ndarray and v.dtype is x.dtype and v.shape == x.shape and is_inexact(x):
         return v
     if not is_inexact(x):
-        why = "has no derivative" if isinstance(typeof(x), ArrayType) else "is an object: its arrays have to be arguments"
-        raise SeedError(f"{user_site()}: {who} is given for {typeof(x)}, which {why}; give None")
+        t = typeof(x)
+        why = "has no derivative" if isinstance(t, ArrayType) else "is an object: its arrays have to be arguments"
+        raise SeedError(f"{user_site()}: {who} is given for {t}, which {why}; give None")
     v = operand(v)
     have, want = typeof(v), typeof(x)
     assert isinstance(want, ArrayType)
