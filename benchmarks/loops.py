@@ -66,7 +66,6 @@ class Program:
     cold: float | None = None  # seconds
     ahead: float | None = None  # of JAX
     behind: float | None = None  # of numba, or of arrays
-    merge: bool = False  # whether turns that decide otherwise are made one, which is a trial
 
 
 def programs() -> dict[str, Program]:
@@ -85,13 +84,11 @@ def programs() -> dict[str, Program]:
         "Kalman filter, 1,000": Program(kalman, filtered, kalman_jax, ahead=2.0),
         "GARCH, 5,000": Program(garch, (np.array([0.1, 0.1, 0.8]), returns), garch_jax, numba=garch, behind=3.0),
         "residuals, 30,000": Program(residuals, fitted, arrays=residuals_of_arrays, cold=3.0, behind=2.0),
-        "two ifs, 2,000, merged": Program(threshold, regimes, threshold_jax, cold=2.0, ahead=1.5, merge=True),
+        "two ifs, 2,000": Program(threshold, regimes, threshold_jax, cold=2.0, ahead=1.5),
         "Lorenz by RK4, 2,000": Program(lorenz(2000), system, lorenz_jax(2000), cold=2.0),
         "Lorenz by scan, 100,000": Program(lorenz_scan(10**5), system, both=lorenz_by_hand(10**5), behind=1.5),
         "pendulum, 10^6, by roots": Program(pendulum_again(10**6), swing, arrays=pendulum(10**6), behind=2.2),
-        "adaptive steps, merged": Program(
-            van_der_pol, (np.array([1.5, 1e-5]),), numba=van_der_pol_by_hand, behind=3.0, merge=True
-        ),
+        "adaptive steps": Program(van_der_pol, (np.array([1.5, 1e-5]),), numba=van_der_pol_by_hand, behind=3.0),
         "LSTM, 1,024": Program(lstm, text, lstm_jax, cold=2.5, ahead=1.5),
     }
 
@@ -109,7 +106,7 @@ def start(name: str) -> None:
     begin = perf_counter()
     from yota_py import config, value_and_grad
 
-    config.audit, config.merge = "off", program.merge
+    config.audit = "off"
     gradients = value_and_grad(program.loss)
     gradients.compile(*program.args)
     gradients(*program.args)
@@ -118,9 +115,8 @@ def start(name: str) -> None:
 
 def contestants(program: Program, *, with_jax: bool) -> dict[str, Call]:
     """What is timed, by name; values and gradients are the same."""
-    from yota_py import config, value_and_grad
+    from yota_py import value_and_grad
 
-    config.merge = program.merge
     args = program.args
     ours = value_and_grad(program.loss)
     ours.compile(*args)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from yota_py import config
 from yota_py.cache import modes
 
 
 @pytest.fixture(autouse=True)
 def all_calls_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modes, "MAX_FAILURES", 0)
-    monkeypatch.setattr(config, "merge", True)  # a trial, which loops are tested with

@@ -72,9 +72,8 @@ class Config:
     ``background``: whether, with ``compile = "auto"``, calls of gradients wait half a second for a compiler at most,
     and go on interpreted while a thread compiles. ``missing``: a function without a rule raises ``MissingRuleError``
     when a cotangent comes to it (``"lazy"``), or where it is called (``"error"``). ``roll``: whether what Python loops
-    have done becomes loops again before it is compiled or shown. ``merge``: whether turns that decide otherwise become
-    turns of one kind: a trial, which is not right where a branch assigns what stands before the loop, or arrays have
-    two names.
+    have done becomes loops again before it is compiled or shown. ``merge``: whether turns of theirs that decide
+    otherwise become turns of one kind, which compute all branches, before a gradient is compiled.
 
     Raises ``ValueError`` for another value, ``AttributeError`` for another name.
 
@@ -95,8 +94,7 @@ class Config:
         self.cache_bytes = 1 << 30
         self.traceback = "short"
         self.missing = "lazy"
-        self.progress = self.background = self.roll = True
-        self.merge = False
+        self.progress = self.background = self.roll = self.merge = True
         self._cache_dir: Path | Literal["default"] | None = "default"
         self.special = False  # whether calls leave the usual path
 

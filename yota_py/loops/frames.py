@@ -43,12 +43,13 @@ class UnlikeError(Exception):
 
 class State:
     """The ``live`` local variables of a frame, ``but`` for one, and what ``also`` is traced: traced values, and all
-    that is not. Of arrays into which elements are ``written``, what was noted so far."""
+    that is not. Of arrays into which elements are ``written``, what was noted so far. Code that leaves objects as they
+    are reaches what it has reached in an ``earlier`` state with the same local variables but for traced values."""
 
     def __init__(
-        self, frame: FrameType, *also: Any, live: Container[str], but: str | None = None, written: Sequence[str] = ()
+        self, frame: FrameType, *also: Any, live: Container[str], but: str | None = None, written: Sequence[str] = (),
+        earlier: State | None = None,
     ) -> None:  # fmt: skip
-        check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but and name in live}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
         self.names: list[str | None] = [None] * len(also)  # of local variables that have traced values, or hold them
@@ -62,8 +63,18 @@ class State:
             else:
                 self._add(value)
                 self.names += [name] * (len(self.traced) - len(self.names))
-        # What its code reads from elsewhere, if that does nothing but compute.
-        self._reached: list[Any] = []
+        self._reached: list[Any] = []  # what its code reads from elsewhere
+        self._held: list[Any] = []  # by it, in containers
+        self.functions: list[CodeType] = []  # those that it may call
+        if earlier is None or self._others != earlier._others:
+            check_code(frame)
+            self._reach(frame, written)
+        else:
+            self._reached, self._held, self.functions = earlier._reached, earlier._held, earlier.functions
+        self._elsewhere = [*map(_known, self._reached), *self._held]
+
+    def _reach(self, frame: FrameType, written: Sequence[str]) -> None:
+        """Look at what the code of the frame reads from elsewhere, if it does nothing but compute."""
         closing = Closing(self._array)
         closing.running(frame.f_code, frame.f_globals, self.values)
         for name, value in self.values.items():
@@ -71,11 +82,10 @@ class State:
                 closing.see(value)
                 closing.value(value)
         closing.check()
-        self.functions = closing.codes  # of those that its code may call
-        self._elsewhere = [*map(_known, self._reached)]
+        self.functions = closing.codes
         for container, contents in closing.found:
             own = any(container is known for known in self._lists)
-            self._elsewhere += [_Same(container), *([] if own else map(_known, contents))]
+            self._held += [_Same(container), *([] if own else map(_known, contents))]
 
     def _note(self, name: str, value: Any) -> None:
         if not (is_traced(value) and isinstance(value, np.ndarray)) or value._look is not None:  # type: ignore[attr-defined]
@@ -96,6 +106,11 @@ class State:
     def is_like(self, other: State) -> bool:
         """Whether all but traced values is the same."""
         return self._others == other._others and self._elsewhere == other._elsewhere
+
+    @property
+    def held(self) -> frozenset[Variable]:
+        """The variables of traced values that code reaches elsewhere."""
+        return frozenset(_variable(value) for value in self._reached if is_traced(value))
 
     @property
     def is_written(self) -> bool:

@@ -23,6 +23,8 @@ _ADDING = ("LIST_APPEND", "SET_ADD", "MAP_ADD")  # to what is so far down on the
 _RANGE = type(iter(range(0)))
 _OF_TRACERS = [code for code in ArrayTracer.__iter__.__code__.co_consts if isinstance(code, CodeType)]
 _LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")
+_AWAY = ("RETURN_", "RAISE_", "RERAISE")
+_ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,83 @@ def code_leaves_objects(code: CodeType) -> bool:
 @lru_cache(maxsize=1024)
 def around(code: CodeType, instruction: int) -> tuple[Step, ...]:
     """The instructions of the innermost loop around one; none, if there is no loop."""
-    steps = steps_of(code)
-    ends = [(int(str(s.value)), s.offset) for s in steps if "JUMP_BACKWARD" in s.name]
-    loops = [(end - begin, begin, end) for begin, end in ends if begin <= instruction <= end]
+    loops = [(end - begin, begin, end) for begin, end in _loops(code) if begin <= instruction <= end]
     _, first, last = min(loops, default=(0, 0, -1))
-    return tuple(step for step in steps if first <= step.offset <= last)
+    return tuple(step for step in steps_of(code) if first <= step.offset <= last)
+
+
+@lru_cache(maxsize=1024)
+def _loops(code: CodeType) -> list[tuple[int, int]]:
+    """The first and the last instruction of each loop, to whose begin several ways may lead back."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted((int(str(s.value)), s.offset) for s in steps_of(code) if "JUMP_BACKWARD" in s.name):
+        while found and (found[-1][0] == begin or begin <= found[-1][1] < end):  # the same one, or `continue` in it
+            first, last = found.pop()
+            begin, end = min(first, begin), max(last, end)
+        found.append((begin, end))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def may_end(code: CodeType, instruction: int) -> bool:
+    """Whether the innermost loop around a condition may be left by one of its answers."""
+    if not (body := around(code, instruction)):
+        return True
+    at = {step.offset: i for i, step in reversed([*enumerate(body)])}
+    ways = [[at.get(k, -1) for k in _next(body, i)] for i in range(len(body))]
+    i = at[instruction]
+    while len(ways[i]) < 2 and i + 1 < len(body):  # a comparison, behind which Python jumps
+        i += 1
+    return any(not _comes_back(ways, k) for k in ways[i])
+
+
+def _comes_back(ways: Sequence[Sequence[int]], start: int) -> bool:
+    """Whether there is a way to where the loop begins."""
+    seen, pending = set[int](), [start]
+    while pending:
+        i = pending.pop()
+        if i == 0:
+            return True
+        if i > 0 and i not in seen:
+            seen.add(i)
+            pending += ways[i]
+    return False
+
+
+def _next(steps: Sequence[Step], i: int) -> list[int]:
+    """The offsets of the instructions that may come next."""
+    step, out = steps[i], list[int]()
+    opcode = dis.opmap.get(step.name)
+    if opcode is not None and (opcode in dis.hasjrel or opcode in dis.hasjabs) and isinstance(step.value, int):
+        out.append(step.value)
+    if not step.name.startswith(_AWAY) and step.name not in _ALWAYS:
+        out.append(steps[i + 1].offset if i + 1 < len(steps) else -1)
+    return out
+
+
+@lru_cache(maxsize=1024)
+def asked_again(code: CodeType) -> dict[int, int]:
+    """For instructions of the condition of a ``while`` that is asked before the loop begins, which Python writes twice,
+    those that ask it behind each turn."""
+    steps, found = steps_of(code), dict[int, int]()
+    at = {step.offset: i for i, step in reversed([*enumerate(steps)])}
+    for last, step in enumerate(steps):
+        if "JUMP_BACKWARD" not in step.name or step.value not in at:
+            continue
+        before, behind = at[step.value] - 1, last  # type: ignore[index]
+        if not steps[behind].name.startswith("POP_JUMP"):
+            behind -= 1
+        while 0 <= before < behind and _asks_the_same(steps[before], steps[behind]):
+            found[steps[before].offset] = steps[behind].offset
+            before, behind = before - 1, behind - 1
+    return found
+
+
+def _asks_the_same(x: Step, y: Step) -> bool:
+    """Whether two instructions do the same, if they are jumps to other places."""
+    if x.name.startswith("POP_JUMP") and y.name.startswith("POP_JUMP"):
+        return True
+    return x.name == y.name and x.value == y.value and "JUMP" not in x.name
 
 
 @lru_cache(maxsize=1024)
@@ -183,10 +257,6 @@ def _moved(steps: Sequence[Step]) -> tuple[int, str]:
 
 # ---------------------------------------------------------------------------------------- what variables may be read
 
-_AWAY = ("RETURN_", "RAISE_", "RERAISE")
-_ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-
-
 @lru_cache(maxsize=1024)
 def alive(code: CodeType) -> dict[int, frozenset[str]]:
     """The names of variables that may be read from each instruction on; those in cells always may. What others have
@@ -200,7 +270,7 @@ def alive(code: CodeType) -> dict[int, frozenset[str]]:
     if code.co_exceptiontable:  # it may go on anywhere
         return {step.offset: frozenset(code.co_varnames) | cells for step in steps}
     at = {step.offset: i for i, step in reversed([*enumerate(steps)])}
-    following = [_following(steps, i, at) for i in range(len(steps))]
+    following = [[at[k] for k in _next(steps, i) if k in at] for i in range(len(steps))]
     found = [frozenset[str]() for _ in steps]
     changed = True
     while changed:
@@ -212,17 +282,6 @@ def alive(code: CodeType) -> dict[int, frozenset[str]]:
             if now != found[i]:
                 found[i], changed = now, True
     return {offset: found[i] | cells for offset, i in at.items()}
-
-
-def _following(steps: list[Step], i: int, at: dict[int, int]) -> list[int]:
-    """The steps that may come next."""
-    step, out = steps[i], list[int]()
-    opcode = dis.opmap.get(step.name)
-    if opcode is not None and (opcode in dis.hasjrel or opcode in dis.hasjabs) and isinstance(step.value, int):
-        out.append(at[step.value])
-    if i + 1 < len(steps) and not step.name.startswith(_AWAY) and step.name not in _ALWAYS:
-        out.append(i + 1)
-    return out
 
 
 # ------------------------------------------------------------------------------------------------ what they go over

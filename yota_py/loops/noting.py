@@ -40,12 +40,12 @@ def note(
             raise UnlikeError
     slots, then = (tuple(x for _, x in state.traced) for state in (first, last))
     slots, then = (*slots, *(x for x, _ in again)), (*then, *(y for _, y in again))
-    names = _assigned(body)
+    names, held = _assigned(body), first.held
     kept = frozenset(i for i, name in enumerate(first.names) if name is not None and name not in names)
     arrays = frozenset(x._current()[0] for x in read)
     written, shared = first.is_written, first.shares or last.shares
     trace.tape.turns.append(
-        Noted(loop, start, stop, slots, then, kept, (*given,), position, arrays, until, left, written, shared)
+        Noted(loop, start, stop, slots, then, kept, held, (*given,), position, arrays, until, left, written, shared)
     )
 
 

@@ -31,12 +31,12 @@ from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
 from .frames import State, Turn, UnlikeError, assign, carried_by, depths, is_function
-from .heads import Step, alive, around
+from .heads import Step, alive, around, asked_again, may_end
 from .noting import close, is_plain, note, numbers
 from .once import Once
 
 MAX_KNOWN = 4  # conditions
-MAX_STATES = 64  # of a frame that are noted at a condition
+MAX_STATES = 1000  # of a frame that are noted at a condition
 
 
 @dataclass(slots=True)
@@ -61,6 +61,7 @@ class Asking:
     loop: int
     times: int = 0
     last: tuple[int, State] | None = None
+    plain: State | None = None  # an earlier one, if the loop leaves objects as they are
 
 
 @dataclass(slots=True)
@@ -85,8 +86,9 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
     trace.asking = conditions
     key, length = (id(frame), frame.f_lasti), len(trace.tape)
     seen = trace.turning.pop(key, None)  # it has the frame, so that no other one has its identity
-    if inside := around(frame.f_code, frame.f_lasti):
-        _notice(trace, conditions, key, frame, inside, condition)
+    instruction = asked_again(frame.f_code).get(frame.f_lasti, frame.f_lasti)
+    if inside := around(frame.f_code, instruction):
+        _notice(trace, conditions, (id(frame), instruction), frame, inside, condition)
         loop = id(frame), inside[0].offset
         if seen is not None and seen.answer != answer:
             conditions.decide_otherwise[loop] = frame
@@ -98,14 +100,16 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
             del trace.turning[next(iter(trace.turning))]
     trace.turning[key] = seen
     seen.asked += 1
+    if not may_end(frame.f_code, instruction):
+        return None
     try:
         if seen.asked == 2:
-            seen.before, seen.last = _state(frame, condition), length
+            seen.before, seen.last = _state(frame, condition, frame.f_lasti), length
         elif seen.asked == 3 and seen.before is not None:
             before, seen.before = seen.before, None
             conditions.ending = True
             try:
-                ended = _ended(trace, seen, before, _state(frame, condition))
+                ended = _ended(trace, seen, before, _state(frame, condition, frame.f_lasti))
             finally:
                 conditions.ending = False
             if ended is not None:
@@ -119,9 +123,9 @@ def end(trace: Trace, condition: Any, answer: bool) -> bool | None:
 ends.append(end)
 
 
-def _state(frame: FrameType, condition: Any) -> State:
-    """The state of a frame that asks for a condition."""
-    return State(frame, condition, live=alive(frame.f_code)[frame.f_lasti])
+def _state(frame: FrameType, condition: Any, instruction: int, earlier: State | None = None) -> State:
+    """The state of a frame that asks for a condition, as if it were at this instruction."""
+    return State(frame, condition, live=alive(frame.f_code)[instruction], earlier=earlier)
 
 
 def _notice(
@@ -139,11 +143,11 @@ def _notice(
         return
     before, known.last = known.last, None
     try:
-        now = len(trace.tape), _state(frame, condition)
+        now = len(trace.tape), _state(frame, condition, key[1], known.plain)
         if not is_plain(frame, body, now[1]):
             known.times = MAX_STATES
         else:
-            known.last = now
+            known.last, known.plain = now, now[1]
             if before is not None:
                 note(trace, known.loop, before, now, body, until=True)
             return

@@ -7,10 +7,9 @@ one program serves all paths, and its turns are a loop. Branches that a call has
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class Step:
     op: Operation
     reads: tuple[Read, ...]
     places: dict[int, int] = field(default_factory=dict)
-    under: tuple[tuple[Read, bool], ...] = ()
+    under: Under = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class Chosen:
 
 
 Read: TypeAlias = "Source | Step | Chosen"
+Under: TypeAlias = tuple[tuple[Step, bool], ...]  # conditions, and what they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,120 +59,166 @@ class Body:
 
 
 def body_of(kinds: Sequence[Kind]) -> Body:
-    """One body for turns of all kinds; raises ``UnmergedError``. Those that part last are merged first."""
-    bodies = [_alone(i, kind) for i, kind in enumerate(kinds)]
-    while len(bodies) > 1:
-        a, b = max(combinations(bodies, 2), key=lambda pair: _in_common(*pair))
-        bodies = [body for body in bodies if body is not a and body is not b] + [_Merging(a, b).body()]
-    return bodies[0]
-
-
-def _alone(number: int, kind: Kind) -> Body:
-    """The turns of one kind."""
-    steps: list[Step] = []
-
-    def known(source: Source) -> Read:
-        return steps[source.place] if isinstance(source, Local) else source
-
-    for place, (token, op, sources) in enumerate(zip(kind.tokens, kind.ops, kind.sources, strict=True)):
-        steps.append(Step(token, op, tuple(map(known, sources)), {number: place}))
-    return Body(frozenset([number]), steps, [*map(known, kind.ends)], [*map(known, kind.given)])
-
-
-def _in_common(a: Body, b: Body) -> int:
-    """How many steps two bodies begin with alike."""
-    pairs = zip(a.steps, b.steps, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x.token != y.token), min(len(a.steps), len(b.steps)))
+    """One body for turns of all kinds; raises ``UnmergedError``."""
+    return _Merging(kinds).body()
 
 
 class _Merging:
-    """Two bodies on the way to one: what they begin with, a condition, two branches, and what they end with."""
+    """Turns of some kinds on their way to one: a path is what a kind does, and goes together with others until they
+    decide otherwise, then alone, and from where they do the same again together.
 
-    def __init__(self, a: Body, b: Body) -> None:
-        self._a, self._b = a, b
-        self._new: dict[Step, Step] = {}  # of the one, in the place of steps of the two
+    Only what was seen is merged: where a decision was always the same after those before it in the turn, it stays one.
+    """
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = kinds
         self._steps: list[Step] = []
-        self._condition: Read | None = None
+        self._made: list[dict[int, Step]] = [{} for _ in kinds]  # by their places
+        self._answers: list[dict[Step, bool]] = [{} for _ in kinds]  # of conditions, in their order
+        self._conditions: list[Step] = []
 
     def body(self) -> Body:
         """The one body."""
-        a, b = self._a, self._b
-        n = self._begin()
-        self._decide(a.steps[n : n + 1], b.steps[n : n + 1])
-        alike, most = 0, min(len(a.steps), len(b.steps)) - n - 1
-        while alike < most and _are_alike(a.steps[-1 - alike], b.steps[-1 - alike]):
-            alike += 1
-        for body in (a, b):
-            for step in body.steps[n + 1 : len(body.steps) - alike]:
-                self._branch(step, holds=body is self._yes)
-        for x, y in zip(a.steps[len(a.steps) - alike :], b.steps[len(b.steps) - alike :], strict=True):
-            self._both(x, y, tuple(map(self._one, x.reads, y.reads)))
-        ends = [*map(self._one, a.ends, b.ends)]
-        return Body(a.kinds | b.kinds, self._steps, ends, [*map(self._one, a.given, b.given)])
+        every = range(len(self._kinds))
+        self._run(dict.fromkeys(every, 0), {k: len(self._kinds[k].tokens) for k in every}, ())
+        ends, given = (
+            [self._one({k: self._read(k, source) for k, source in enumerate(sources)}) for sources in each]
+            for each in (
+                zip(*(kind.ends for kind in self._kinds), strict=True),
+                zip(*(kind.given for kind in self._kinds), strict=True),
+            )
+        )
+        return Body(frozenset(every), self._steps, ends, given)
 
-    def _read(self, x: Read) -> Read:
-        """What is read, in the one body."""
-        if isinstance(x, Chosen):
-            return Chosen(self._read(x.condition), self._read(x.yes), self._read(x.no))
-        return self._new.get(x, x) if isinstance(x, Step) else x
+    def _read(self, k: int, source: Source) -> Read:
+        return self._made[k][source.place] if isinstance(source, Local) else source
 
-    def _one(self, x: Read, y: Read) -> Read:
-        """What the first body reads or what the second does, by the condition."""
-        x, y = self._read(x), self._read(y)
-        if x == y:
-            return x
-        if isinstance(x, _FIXED) or isinstance(y, _FIXED):
+    def _one(self, reads: Mapping[int, Read]) -> Read:
+        """What these kinds read, by their conditions."""
+        if len(set(reads.values())) == 1:
+            return next(iter(reads.values()))
+        if any(isinstance(x, _FIXED) for x in reads.values()):
             raise UnmergedError
-        assert self._condition is not None
-        return Chosen(self._condition, x, y) if self._yes is self._a else Chosen(self._condition, y, x)
-
-    def _begin(self) -> int:
-        """The steps that the two begin with."""
-        for n, (x, y) in enumerate(zip(self._a.steps, self._b.steps, strict=False)):
-            reads = tuple(map(self._read, x.reads))
-            if x.token != y.token or reads != tuple(map(self._read, y.reads)) or x.under or y.under:
-                return n
-            self._both(x, y, reads)
-        raise UnmergedError
-
-    def _both(self, x: Step, y: Step, reads: tuple[Read, ...]) -> None:
-        under = tuple((self._read(condition), holds) for condition, holds in x.under)
-        if under != tuple((self._read(condition), holds) for condition, holds in y.under):
+        best: tuple[Step, dict[int, Read], dict[int, Read]] | None = None
+        for condition in self._conditions:
+            answers = {k: self._answers[k].get(condition) for k in reads}
+            if {*answers.values()} != {True, False}:
+                continue
+            yes, no = ({k: x for k, x in reads.items() if answers[k] is answer} for answer in (True, False))
+            settles = len({*yes.values()}) == len({*no.values()}) == 1
+            if best is None or settles:
+                best = condition, yes, no
+            if settles:
+                break
+        if best is None:
             raise UnmergedError
-        self._new[x] = self._new[y] = step = Step(x.token, x.op, reads, {**x.places, **y.places}, under)
+        condition, yes, no = best
+        return Chosen(condition, self._one(yes), self._one(no))
+
+    def _run(self, at: dict[int, int], stop: Mapping[int, int], under: Under) -> None:
+        """Go on with kinds from where they are to where they stop."""
+        while any(at[k] < stop[k] for k in at):
+            first = next(iter(at))
+            if any(at[k] >= stop[k] for k in at):
+                raise UnmergedError
+            if all(self._are_alike(first, at[first], k, at[k]) for k in at):
+                self._go_together(at, under)
+                at = {k: place + 1 for k, place in at.items()}
+            else:
+                at = self._part(at, stop, under)
+
+    def _go_together(self, at: Mapping[int, int], under: Under) -> None:
+        """A step that all of them take."""
+        first = next(iter(at))
+        kind, place = self._kinds[first], at[first]
+        op = kind.ops[place]
+        if under:
+            _check_cheap(op)
+        step = Step(kind.tokens[place], op, self._reads(at), dict(at), under if isinstance(op, Guard) else ())
+        for k, place in at.items():
+            self._made[k][place] = step
         self._steps.append(step)
 
-    def _decide(self, first: Sequence[Step], second: Sequence[Step]) -> None:
-        """Where the two part: a condition that comes out otherwise."""
-        for x, y in zip(first, second, strict=True):
-            if not isinstance(x.op, Guard) or not isinstance(y.op, Guard) or not x.op.test is y.op.test is bool:
-                raise UnmergedError
-            reads = tuple(map(self._read, x.reads))
-            if reads != tuple(map(self._read, y.reads)) or x.op.expected is y.op.expected or x.under or y.under:
-                raise UnmergedError
-            step = Step(("truth", x.op.site), Call(np.not_equal, (x.op.var, 0), {}, BOOL, x.op.site), (*reads, ZERO))
-            self._steps.append(step)
-            self._condition, self._yes = step, self._a if x.op.expected else self._b
+    def _reads(self, at: Mapping[int, int]) -> tuple[Read, ...]:
+        sources = ([self._read(k, x) for x in self._kinds[k].sources[place]] for k, place in at.items())
+        return tuple(self._one(dict(zip(at, reads, strict=True))) for reads in zip(*sources, strict=True))
 
-    def _branch(self, step: Step, *, holds: bool) -> None:
-        """A step of one of the two, which the other does not have."""
-        _check_cheap(step.op)
-        reads, under = tuple(map(self._read, step.reads)), step.under
-        if isinstance(step.op, Guard):
-            assert self._condition is not None
-            under = (*((self._read(condition), held) for condition, held in under), (self._condition, holds))
-        self._new[step] = new = Step(step.token, step.op, reads, step.places, under)
-        self._steps.append(new)
+    def _part(self, at: Mapping[int, int], stop: Mapping[int, int], under: Under) -> dict[int, int]:
+        """A condition that comes out otherwise, and what either side does; where they do the same again."""
+        ops = {k: self._kinds[k].ops[place] for k, place in at.items()}
+        if not all(isinstance(op, Guard) and op.test is bool for op in ops.values()):
+            raise UnmergedError
+        guards = cast("dict[int, Guard]", ops)
+        if len({guard.site for guard in guards.values()}) > 1:
+            raise UnmergedError
+        (read,), guard = self._reads(at), next(iter(guards.values()))
+        token = "truth", guard.site
+        condition = Step(token, Call(np.not_equal, (guard.var, 0), {}, BOOL, guard.site), (read, ZERO))
+        self._steps.append(condition)
+        self._check_seen(at, guards, read)
+        self._conditions.append(condition)
+        for k, guard in guards.items():
+            self._answers[k][condition] = guard.expected
+        sides = [{k: place + 1 for k, place in at.items() if guards[k].expected is answer} for answer in (True, False)]
+        ends = self._where_they_meet(sides[0], sides[1], stop)
+        for side, answer in zip(sides, (True, False), strict=True):
+            self._run(side, ends, (*under, (condition, answer)))
+        return {k: ends[k] for k in at}
+
+    def _check_seen(self, at: Mapping[int, int], guards: Mapping[int, Guard], read: Read) -> None:
+        """After decisions that always went on in one way, another way is a decision."""
+        known: dict[Under, dict[bool, int]] = {}
+        for k, guard in guards.items():
+            known.setdefault(tuple(self._answers[k].items()), {}).setdefault(guard.expected, k)
+        for before, ways in known.items():
+            if len(ways) == 1:
+                ((_, k),) = ways.items()
+                self._steps.append(Step(self._kinds[k].tokens[at[k]], guards[k], (read,), {k: at[k]}, before))
+
+    def _where_they_meet(
+        self, yes: Mapping[int, int], no: Mapping[int, int], stop: Mapping[int, int]
+    ) -> dict[int, int]:
+        """The places from which on kinds of two sides do the same again, the first ones."""
+        (a, i), (b, j) = (next(iter(side.items())) for side in (yes, no))
+        steps = range(stop[a] - i + stop[b] - j + 1)
+        places = ((i + k, j + total - k) for total in steps for k in range(total + 1))
+        i, j = next((x, y) for x, y in places if x <= stop[a] and y <= stop[b] and self._go_on_alike(a, x, b, y, stop))
+        found = {a: i, b: j}
+        for k, place in yes.items():
+            if k != a:
+                found[k] = self._first_like(k, place, b, j, stop)
+        for k, place in no.items():
+            if k != b:
+                found[k] = self._first_like(k, place, a, i, stop)
+        return found
+
+    def _first_like(self, k: int, place: int, other: int, there: int, stop: Mapping[int, int]) -> int:
+        for x in range(place, stop[k] + 1):
+            if self._go_on_alike(k, x, other, there, stop):
+                return x
+        raise UnmergedError
+
+    def _go_on_alike(self, a: int, i: int, b: int, j: int, stop: Mapping[int, int]) -> bool:
+        """Whether two kinds do the same from these places on, to their ends or to where they decide otherwise."""
+        while i < stop[a] and j < stop[b]:
+            if not self._are_alike(a, i, b, j):
+                x, y = self._kinds[a].ops[i], self._kinds[b].ops[j]
+                both = isinstance(x, Guard) and isinstance(y, Guard) and x.test is y.test is bool
+                return both and x.site == y.site  # type: ignore[union-attr]
+            i, j = i + 1, j + 1
+        return i == stop[a] and j == stop[b]
+
+    def _are_alike(self, a: int, i: int, b: int, j: int) -> bool:
+        """Whether two steps may be one: what they read that is no variable cannot be chosen."""
+        x, y = self._kinds[a], self._kinds[b]
+        if x.tokens[i] != y.tokens[j]:
+            return False
+        pairs = zip(x.sources[i], y.sources[j], strict=True)
+        return all(p == q for p, q in pairs if isinstance(p, _FIXED) or isinstance(q, _FIXED))
 
 
 ZERO = Number("0", int, 0)
 _FIXED = (Number, Moving)
-
-
-def _are_alike(x: Step, y: Step) -> bool:
-    """Whether two steps may be one: what they read that is no variable cannot be chosen."""
-    fixed = ((a, b) for a, b in zip(x.reads, y.reads, strict=False) if isinstance(a, _FIXED) or isinstance(b, _FIXED))
-    return x.token == y.token and all(a == b for a, b in fixed)
 
 
 def _check_cheap(op: Operation) -> None:

@@ -88,30 +88,33 @@ def kinds_of(tape: Tape, tokens: Sequence[Hashable], noted: Sequence[Noted]) -> 
     if len(sizes) > 1:
         raise UnmergedError
     changing = {i for turn in noted for i, (x, y) in enumerate(zip(turn.before, turn.after, strict=True)) if x != y}
-    first = noted[0].start
-    return [_kind(tape, key, turns, changing, first) for key, turns in groups.items()]
+    return [_kind(tape, tokens, noted, key, turns, changing) for key, turns in groups.items()]
 
 
 def _kind(
-    tape: Tape, tokens: tuple[Hashable, ...], turns: Sequence[Noted], changing: set[int], first: int
-) -> Kind:
+    tape: Tape, all_tokens: Sequence[Hashable], noted: Sequence[Noted], tokens: tuple[Hashable, ...],
+    turns: Sequence[Noted], changing: set[int],
+) -> Kind:  # fmt: skip
+    first = noted[0].start
     kind = Kind(tokens, tape.ops[turns[0].start : turns[0].stop])
-    for place in range(len(tokens)):
-        columns = zip(*(leaves_in(tape.ops[turn.start + place]) for turn in turns), strict=True)
+    same = noted  # turns that have done the same so far: code is where it was, and reads what it did
+    for place, token in enumerate(tokens):
+        same = [turn for turn in same if turn.start + place < turn.stop and all_tokens[turn.start + place] == token]
+        columns = zip(*(leaves_in(tape.ops[turn.start + place]) for turn in same), strict=True)
         sources: list[Source] = []
         for k, column in enumerate(columns):
             moves = k == 1 and is_element(kind.ops[place])
-            ways = [_ways(x, turn, first, moves=moves) for x, turn in zip(column, turns, strict=True)]
+            ways = [_ways(tape, x, turn, first, moves=moves) for x, turn in zip(column, same, strict=True)]
             sources.append(_source(ways, changing))
         kind.sources.append(sources)
-        _check_position(kind, place, turns)
-        _check_constants([tape.ops[turn.start + place] for turn in turns])
+        _check_position(kind, place, same)
+        _check_constants([tape.ops[turn.start + place] for turn in same])
     for i in range(len(turns[0].after)):
-        same = all(i in turn.kept and turn.before[i] == turn.after[i] for turn in turns)
-        ways = [_ways(turn.after[i], turn, first) for turn in turns]
-        kind.ends.append(Slot(i) if same else _source(ways, changing))
+        stays = all(i in turn.kept and turn.before[i] == turn.after[i] for turn in turns)
+        ways = [_ways(tape, turn.after[i], turn, first) for turn in turns]
+        kind.ends.append(Slot(i) if stays else _source(ways, changing))
     for i in range(len(turns[0].given)):
-        kind.given.append(_source([_ways(turn.given[i], turn, first) for turn in turns], changing))
+        kind.given.append(_source([_ways(tape, turn.given[i], turn, first) for turn in turns], changing))
     return kind
 
 
@@ -120,15 +123,16 @@ def is_element(op: Operation) -> bool:
     return isinstance(op, Call) and op.fn is getitem and not op.kwargs and type(op.args[1]) is int
 
 
-def _ways(x: Any, turn: Noted, first: int, *, moves: bool = False) -> set[Source]:
-    """What a leaf may be."""
+def _ways(tape: Tape, x: Any, turn: Noted, first: int, *, moves: bool = False) -> set[Source]:
+    """What a leaf may be: nobody reads what was computed before the loop but from slots, or where it is held."""
     if not isinstance(x, Variable):
         number: set[Source] = {Number(repr(x), type(x), x)}
         return number | {Moving(x - turn.position)} if moves and turn.position is not None else number
     if turn.start < x.id <= turn.stop:
         return {Local(x.id - turn.start - 1)}
     found: set[Source] = {Slot(i) for i, y in enumerate(turn.before) if y == x}
-    return found | {Invariant(x)} if x.id <= first else found
+    elsewhere = x.id <= first and (not found or x in turn.held or not isinstance(tape[x], Call))
+    return found | {Invariant(x)} if elsewhere else found
 
 
 def _source(ways: Sequence[set[Source]], changing: set[int]) -> Source:
@@ -195,7 +199,7 @@ class Chain:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the condition that its turns begin with is another one behind them."""
+        """Whether the condition that the turns begin with is another one behind them."""
         first, last = self._tape.ops[self.start], self._tape.ops[self.stop] if self.stop < len(self._tape) else None
         both = isinstance(first, Guard) and isinstance(last, Guard) and last.site == first.site
         return both and last.var == self.end[0] and last.expected is not first.expected  # type: ignore[union-attr]

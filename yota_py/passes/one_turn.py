@@ -40,7 +40,8 @@ class Merging:
     def until(self) -> bool:
         """Whether a condition is asked when a turn begins, and its turns are as many as hold."""
         first = self.body.steps[0]
-        return self.chain.until and isinstance(first.op, Guard) and not first.under and first.reads == (Slot(0),)
+        asked = isinstance(first.op, Guard) and not first.under and first.reads == (Slot(0),)
+        return asked and self.chain.until and self.chain.has_ended
 
     @property
     def key(self) -> Hashable:
@@ -160,8 +161,6 @@ def until(
     """Write a loop that goes on until its condition is another one; what slots have in the end. Raises
     ``UnmergedError``."""
     chain, turn = merging.chain, merging.chain.turns[-1]
-    if not chain.has_ended:
-        raise UnmergedError
     types = [op.type for t in chain.turns for op in chain.ops_of(t) if not isinstance(op, Guard)]
     if not all(isinstance(t, ArrayType) and is_of_numbers(t) and t.size <= LONGEST for t in types):
         raise UnmergedError

@@ -43,10 +43,11 @@ class Noted:
     """A turn of a loop: its operations are those from ``start`` on and before ``stop``.
 
     ``before`` and ``after`` are the variables that the frame had then, in one order, its slots; those ``kept`` are of
-    names to which the loop assigns nothing. ``given`` are the variables that the turn has assigned to elements of
-    arrays. Elements of the arrays ``read`` it took at its ``position``, or so far from it, if that is known. The loop
-    may go on ``until`` the first of its slots is another truth value; so many turns are ``left`` at most. The turn may
-    have ``written`` into arrays in place, and some of them may be ``shared``: known by two names.
+    names to which the loop assigns nothing, and those ``held`` are reached by other ways than slots. ``given`` are the
+    variables that the turn has assigned to elements of arrays. Elements of the arrays ``read`` it took at its
+    ``position``, or so far from it, if that is known. The loop may go on ``until`` the first of its slots is another
+    truth value; so many turns are ``left`` at most. The turn may have ``written`` into arrays in place, and some of
+    them may be ``shared``: known by two names.
     """
 
     loop: int
@@ -55,6 +56,7 @@ class Noted:
     before: tuple[Variable, ...]
     after: tuple[Variable, ...]
     kept: frozenset[int]
+    held: frozenset[Variable]
     given: tuple[Variable, ...] = ()
     position: int | None = None
     read: frozenset[Variable] = frozenset()
