@@ -61,12 +61,16 @@ def close(trace: Trace, loop: int) -> None:
 def is_plain(
     frame: FrameType, body: Sequence[Step], now: State, name: str | None = None, written: Sequence[str] = ()
 ) -> bool:  # fmt: skip
-    """Whether turns do nothing but to give traced values to variables, and to elements of ``written`` arrays: all else
-    is the same in each. ``name`` has the number of the turn."""
+    """Whether turns do nothing but to give traced values, or tuples of them, to variables, and values to elements of
+    ``written`` arrays: all else is the same in each. ``name`` has the number of the turn."""
     assigned = _assigned(body) - {str(name)}
     codes = [*now.functions, *(code for code in frame.f_code.co_consts if isinstance(code, CodeType))]
-    traced = all(is_traced(now.values[name]) for name in assigned if name in now.values)
+    traced = all(_is_made_of_traced(now.values[name]) for name in assigned if name in now.values)
     return traced and only_assigns(body, written) and all(map(code_leaves_objects, codes))
+
+
+def _is_made_of_traced(value: Any) -> bool:
+    return all(map(_is_made_of_traced, value)) if type(value) is tuple else is_traced(value)
 
 
 def _assigned(body: Sequence[Step]) -> set[str]:
