@@ -477,23 +477,33 @@ _STATEMENTS = [
 ]  # fmt: skip
 
 
+_OF_TURNS = {"x[i]": "np.sin(7 * u)", "y[i - 1]": "np.cos(3 * u)", "y[i]": "np.cos(5 * u)"}  # where none is counted
+
+
 @st.composite
 def texts(draw: st.DrawFn) -> str:
     """The text of a function with a loop in which there are branches."""
-    lines = ["def f(p, x, y):", "    a, b, c = p[0] * 1.0, p[1] * 1.0, p[0] * p[1]", "    for i in range(1, len(x)):"]
+    body = []
     for _ in range(draw(st.integers(1, 3))):
         condition = draw(st.sampled_from(_CONDITIONS)).format(draw(st.sampled_from([-0.3, 0.0, 0.4])))
-        lines += [f"        if {condition}:"]
-        lines += [f"            {s}" for s in draw(st.lists(st.sampled_from(_STATEMENTS), min_size=1, max_size=3))]
-        if draw(st.booleans()):
-            lines += ["        else:", f"            {draw(st.sampled_from(_STATEMENTS))}"]
-        lines += [f"        {s}" for s in draw(st.lists(st.sampled_from(_STATEMENTS), max_size=2))]
-    return "\n".join([*lines, "        a = np.tanh(a)", "    return a + b * c"])
+        body += [f"if {condition}:"]
+        body += [f"    {s}" for s in draw(st.lists(st.sampled_from(_STATEMENTS), min_size=1, max_size=3))]
+        other = ["else:", f"    {draw(st.sampled_from(_STATEMENTS))}"]
+        body += draw(st.sampled_from([[], [], ["    continue"], other]))
+        body += draw(st.lists(st.sampled_from(_STATEMENTS), max_size=2))
+    body += [*draw(st.sampled_from([[], [], ["if c > 3:", "    break"]])), "a = np.tanh(a)"]
+    begin, head = ["a, b, c = p[0] * 1.0, p[1] * 1.0, p[0] * p[1]"], "for i in range(1, len(x)):"
+    if draw(st.booleans()):
+        begin, head, body = [*begin, "u = p[0] * 0 + 3"], "while u > 0.2:", ["a = np.tanh(a)", "u = u * 0.93", *body]
+        for before, after in _OF_TURNS.items():
+            body = [line.replace(before, after) for line in body]
+    lines = [*begin, head, *(f"    {line}" for line in body), "return a + b * c"]
+    return "\n".join(["def f(p, x, y):", *(f"    {line}" for line in lines)])
 
 
 @given(texts())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_random_loops(text: str) -> None:
     space: dict[str, Any] = {"np": np}
     exec(text, space)
-    agree(space["f"], times=4)
+    agree(space["f"], times=5)
