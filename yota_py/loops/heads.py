@@ -7,7 +7,7 @@ import dis
 import gc
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -111,7 +111,7 @@ def may_end(code: CodeType, instruction: int) -> bool:
     if not (body := around(code, instruction)):
         return True
     at = {step.offset: i for i, step in reversed([*enumerate(body)])}
-    ways = [[at.get(k, -1) for k in _next(body, i)] for i in range(len(body))]
+    ways = [_following(body, i, at) for i in range(len(body))]
     i = at[instruction]
     while len(ways[i]) < 2 and i + 1 < len(body):  # a comparison, behind which Python jumps
         i += 1
@@ -131,14 +131,14 @@ def _comes_back(ways: Sequence[Sequence[int]], start: int) -> bool:
     return False
 
 
-def _next(steps: Sequence[Step], i: int) -> list[int]:
-    """The offsets of the instructions that may come next."""
+def _following(steps: Sequence[Step], i: int, at: Mapping[int, int]) -> list[int]:
+    """The steps that may come next, by their numbers; -1 for those that are none of these."""
     step, out = steps[i], list[int]()
     opcode = dis.opmap.get(step.name)
     if opcode is not None and (opcode in dis.hasjrel or opcode in dis.hasjabs) and isinstance(step.value, int):
-        out.append(step.value)
+        out.append(at.get(step.value, -1))
     if not step.name.startswith(_AWAY) and step.name not in _ALWAYS:
-        out.append(steps[i + 1].offset if i + 1 < len(steps) else -1)
+        out.append(i + 1 if i + 1 < len(steps) else -1)
     return out
 
 
@@ -270,13 +270,13 @@ def alive(code: CodeType) -> dict[int, frozenset[str]]:
     if code.co_exceptiontable:  # it may go on anywhere
         return {step.offset: frozenset(code.co_varnames) | cells for step in steps}
     at = {step.offset: i for i, step in reversed([*enumerate(steps)])}
-    following = [[at[k] for k in _next(steps, i) if k in at] for i in range(len(steps))]
+    following = [_following(steps, i, at) for i in range(len(steps))]
     found = [frozenset[str]() for _ in steps]
     changed = True
     while changed:
         changed = False
         for i in range(len(steps) - 1, -1, -1):
-            step, after = steps[i], frozenset[str]().union(*(found[k] for k in following[i]))
+            step, after = steps[i], frozenset[str]().union(*(found[k] for k in following[i] if k >= 0))
             name = frozenset([str(step.value)] if "_FAST" in step.name else ())
             now = after - name if step.name.startswith("STORE") else after | name
             if now != found[i]:

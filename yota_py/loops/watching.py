@@ -60,9 +60,9 @@ def look(trace: Trace) -> None:
 
 def enter(trace: Trace, frame: FrameType) -> None:
     """A function of the user's begins: turns of its loops may decide otherwise, and are noted from the first one on."""
-    if not config.merge or not _may_watch(trace) or len(trace.tape) >= LONG or not heads(frame.f_code):
+    if not config.merge or len(trace.tape) >= LONG or frame.f_trace is not None or not _may_watch(trace):
         return
-    if frame.f_trace is None and _only_computes(frame):
+    if not is_library_frame(frame) and heads(frame.f_code) and _only_computes(frame):
         if trace.watch is None:
             trace.watch = Watch(trace, [frame])
         else:
