@@ -496,3 +496,12 @@ def test_loops_over_ranges(f: Callable[..., Any]) -> None:
 def test_loops_with_ends_of_their_own(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(1)
     compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(12)])
+
+
+def test_branches_of_hundreds_of_operations_stay_decisions() -> None:
+    long = "\n".join(["            s = np.sin(s) + 0.1"] * 110)
+    space: dict[str, Any] = {"np": np}
+    exec(f"def f(p, x):\n    s = p[0] * 1.0\n    for i in range(len(x)):\n        if x[i] > 0:\n{long}\n"
+         "        else:\n            s = s * p[1]\n    return s", space)  # fmt: skip
+    signs = [np.where(I[:12] % n > 0, 1.0, -1.0) for n in (2, 3)]
+    assert len(compare(space["f"], [(P, sign) for sign in signs])) == 2

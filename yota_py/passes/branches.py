@@ -21,6 +21,7 @@ from .align import Local
 from .kinds import Kind, Moving, Number, Source, UnmergedError
 
 BOOL = ArrayType(np.dtype(bool), (), "scalar")
+MAX_APART = 200  # operations of two branches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,17 +181,19 @@ class _Merging:
     ) -> dict[int, int]:
         """The places from which on kinds of two sides do the same again, the first ones."""
         (a, i), (b, j) = (next(iter(side.items())) for side in (yes, no))
-        steps = range(stop[a] - i + stop[b] - j + 1)
-        places = ((i + k, j + total - k) for total in steps for k in range(total + 1))
-        i, j = next((x, y) for x, y in places if x <= stop[a] and y <= stop[b] and self._go_on_alike(a, x, b, y, stop))
-        found = {a: i, b: j}
+        places = ((i + k, j + total - k) for total in range(MAX_APART) for k in range(total + 1))
+        found = ((x, y) for x, y in places if x <= stop[a] and y <= stop[b] and self._go_on_alike(a, x, b, y, stop))
+        i, j = next(found, (-1, -1))
+        if i < 0:
+            raise UnmergedError
+        meeting = {a: i, b: j}
         for k, place in yes.items():
             if k != a:
-                found[k] = self._first_like(k, place, b, j, stop)
+                meeting[k] = self._first_like(k, place, b, j, stop)
         for k, place in no.items():
             if k != b:
-                found[k] = self._first_like(k, place, a, i, stop)
-        return found
+                meeting[k] = self._first_like(k, place, a, i, stop)
+        return meeting
 
     def _first_like(self, k: int, place: int, other: int, there: int, stop: Mapping[int, int]) -> int:
         for x in range(place, stop[k] + 1):
