@@ -50,6 +50,8 @@ class State:
         self, frame: FrameType, *also: Any, live: Container[str], but: str | None = None, written: Sequence[str] = (),
         earlier: State | None = None,
     ) -> None:  # fmt: skip
+        if earlier is None:
+            check_code(frame)
         self.values = {name: value for name, value in frame.f_locals.items() if name != but and name in live}
         self.traced: list[tuple[Any, Variable]] = [(value, _variable(value)) for value in also]
         self.names: list[str | None] = [None] * len(also)  # of local variables that have traced values, or hold them
@@ -67,7 +69,6 @@ class State:
         self._held: list[Any] = []  # by it, in containers
         self.functions: list[CodeType] = []  # those that it may call
         if earlier is None or self._others != earlier._others:
-            check_code(frame)
             self._reach(frame, written)
         else:
             self._reached, self._held, self.functions = earlier._reached, earlier._held, earlier.functions
