@@ -498,6 +498,43 @@ def test_loops_with_ends_of_their_own(f: Callable[..., Any]) -> None:
     compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(12)])
 
 
+def counting_in_a_default(p: Any, x: Any) -> Any:
+    s, t = p[0] * 1.0, x * 0 + 3.0
+
+    def step(s: Any, t: Any, seen: list[Any] = []) -> Any:  # noqa: B006
+        if np.sin(17 * t * p[0] + x) > 0:
+            seen += [1]
+            return s * 0.9 + t
+        return s * 0.9 - t * (p[1] if seen else 10.0)
+
+    while t > 0.1:
+        t = t * 0.93
+        s = step(s, t)
+    return s
+
+
+def marking_in_a_closure(p: Any, x: Any) -> Any:
+    s, t = p[0] * 1.0, x * 0 + 3.0
+    seen: set[int] = set()
+
+    def step(s: Any, t: Any) -> Any:
+        marks = seen
+        if np.sin(17 * t * p[0] + x) > 0:
+            marks |= {1}
+            return s * 0.9 + t
+        return s * 0.9 - t * (p[1] if marks else 10.0)
+
+    while t > 0.1:
+        t = t * 0.93
+        s = step(s, t)
+    return s
+
+
+@pytest.mark.parametrize("f", [counting_in_a_default, marking_in_a_closure])
+def test_functions_that_change_what_they_hold(f: Callable[..., Any]) -> None:
+    compare(f, [(P, x) for x in np.linspace(0, 6, 13)])
+
+
 def test_branches_of_hundreds_of_operations_stay_decisions() -> None:
     long = "\n".join(["            s = np.sin(s) + 0.1"] * 110)
     space: dict[str, Any] = {"np": np}

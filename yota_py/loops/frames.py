@@ -68,10 +68,10 @@ class State:
         self._reached: list[Any] = []  # what its code reads from elsewhere
         self._held: list[Any] = []  # by it, in containers
         self.functions: list[CodeType] = []  # those that it may call
-        if earlier is None or self._others != earlier._others:
+        if earlier is None or earlier._held or self._others != earlier._others:
             self._reach(frame, written)
         else:
-            self._reached, self._held, self.functions = earlier._reached, earlier._held, earlier.functions
+            self._reached, self.functions = earlier._reached, earlier.functions
         self._elsewhere = [*map(_known, self._reached), *self._held]
 
     def _reach(self, frame: FrameType, written: Sequence[str]) -> None:
