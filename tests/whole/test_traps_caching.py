@@ -369,22 +369,3 @@ def test_a_write_to_a_captured_array_happens_at_each_call_or_is_refused() -> Non
             write(plain, batch)
             assert_allclose((value, g), (np.sum(plain) * (1.0 + i), np.sum(plain)), rtol=1e-12)
             assert_array_equal(a, plain)
-
-
-def test_a_branch_assigns_what_stands_before_the_loop() -> None:
-    """Turns that decide otherwise are not made one, unless that is asked for: too little is known of what they do."""
-    def f(p: Any, x: Any) -> Any:
-        a, b, s = p[0] * 1.0, p[1] * 1.0, p[0] * 0.5
-        for i in range(len(x)):
-            if x[i] > 0:
-                s = s + x[i]
-                b = a
-            else:
-                s = 0.9 * s * b
-        return s
-
-    first = np.where(np.arange(40) % 2 > 0, 1.0, -1.0)
-    second = np.where(np.arange(40) < 4, -1.0, 1.0)
-    for x in (first, second, first):
-        value, _ = grad(f, np.array([0.7, 1.2]), x)
-        assert_allclose(value, f(np.array([0.7, 1.2]), x))

@@ -55,13 +55,12 @@ class Turning:
 @dataclass(slots=True)
 class Asking:
     """A condition that is asked in each turn of a loop: its number for what is noted, how often it was asked, and the
-    length of the tape and the state of the frame when it was asked last."""
+    length of the tape and the state of the frame when it was asked last, if the loop leaves objects as they are."""
 
     frame: FrameType
     loop: int
     times: int = 0
     last: tuple[int, State] | None = None
-    plain: State | None = None  # an earlier one, if the loop leaves objects as they are
 
 
 @dataclass(slots=True)
@@ -143,11 +142,11 @@ def _notice(
         return
     before, known.last = known.last, None
     try:
-        now = len(trace.tape), _state(frame, condition, key[1], known.plain)
+        now = len(trace.tape), _state(frame, condition, key[1], None if before is None else before[1])
         if not is_plain(frame, body, now[1]):
             known.times = MAX_STATES
         else:
-            known.last, known.plain = now, now[1]
+            known.last = now
             if before is not None:
                 note(trace, known.loop, before, now, body, until=True)
             return

@@ -42,4 +42,3 @@ def transposed(low: Recorder, seeds: Sequence[Variable], early: int, told: int) 
         if seed.id in zeros:  # of which nothing depends
             made.ops[at.id - 1] = Constant(zeros[seed.id], tape[seed].type)
     return made, made.inputs[len(made.inputs) - len(gradients) :]
-

@@ -62,9 +62,13 @@ def lanes_of(spec: KernelSpec, vector_bytes: int) -> int:
     if spec.wide and max(sizes, default=4) < 4:
         return vector_bytes // max(sizes)
     widest = max(4, *sizes)
-    long = len(spec.nodes) >= LONG_BODY or any(node.emit in WRITTEN_OUT for node in spec.nodes)
-    side_by_side = 2 if long else 4 if waits(spec) else 1
+    side_by_side = 2 if _is_long(spec, LONG_BODY) else 4 if waits(spec) else 1
     return vector_bytes // widest * (side_by_side if spec.wide else 1)
+
+
+def _is_long(spec: KernelSpec, operations: int) -> bool:
+    """Whether a body has so many operations, or one that is written out."""
+    return len(spec.nodes) >= operations or any(node.emit in WRITTEN_OUT for node in spec.nodes)
 
 
 def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
@@ -137,8 +141,7 @@ class _Emitter(MemoryEmitter):
     def _vectors(self, n: Value, first: Value, body: Callable[[Value, Value], None]) -> None:
         """What is done with each vector of a row, and its mask; a short body is written twice, so that no mask is in
         the way of whole vectors."""
-        short = len(self.spec.nodes) < TWICE and not any(node.emit in WRITTEN_OUT for node in self.spec.nodes)
-        if self.lanes == 1 or not self.spec.wide or not short or self.vector_bytes >= 64:
+        if self.lanes == 1 or not self.spec.wide or _is_long(self.spec, TWICE) or self.vector_bytes >= 64:
             with self.loop(n, self.lanes, first) as i:
                 body(i, self._mask(i, n))
             return
