@@ -84,9 +84,11 @@ def concatenate_rule(arrays: Any, axis: int | None = 0, out: None = None, **opti
 
 
 def _joined(
-    fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any
-) -> None:
-    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them.
+    fn: Callable[..., Any], prepare: Callable[[Any, int], Any], axis_for: Callable[[Sequence[Any]], int], cases: Any,
+    *, rows: bool = False,
+) -> None:  # fmt: skip
+    """A function that reshapes its arrays (``prepare(part, axis)``) and concatenates them; whether they are the
+    ``rows`` of what it gives, where no axis is named.
 
     No composite: there may be thousands of numbers, each of which would be a call.
     """
@@ -101,6 +103,7 @@ def _joined(
 
         return y, back
 
+    rule.rows = rows  # type: ignore[attr-defined]
     rule_of_primitives(fn, cases=cases)(rule)
 
 
@@ -119,6 +122,7 @@ _joined(
         *_mixed_cases(s), case([s(2, 3), s(2, 3)], 1), case([s(2, 3), s(2, 3)], axis=-1), case([s(), s.number(), s()]),
         case([s.number(), s.number()]),
     ],
+    rows=True,
 )  # fmt: skip
 _joined(
     np.vstack,

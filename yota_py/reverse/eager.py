@@ -27,21 +27,53 @@ from ..registry.tangents import MISSING
 from ..tape.recorder import LARGE_BYTES, is_large
 from ..tape.trees import flatten, unflatten
 from ..tracing.operators import Operator, Operators
-from .short import Way, into_view, way_of
+from .short import Slopes, Way, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
 
 _FLOAT = np.dtype(float)
 _NUMBERS = frozenset([float64, float, int, bool, np.int64, np.bool_])
+_REAL = frozenset([float64, float, int])
 _NOTHING: Mapping[str, Any] = {}
 _OPTIONS = frozenset([int, np.int64, bool, type(None), str])  # and tuples of them, as axes and shapes are
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
 
 _ways: dict[Any, Way | None] = {}  # by function; of those without, how a derivative flows is not known
-listeners.append(_ways.clear)
+_slopes: dict[Any, Slopes | None] = {}  # by function; of those without, numbers are treated as all else is
+listeners.extend((_ways.clear, _slopes.clear))
 
 
 class TooMuchError(BaseException):
     """The call needs a trace. Nobody else is to catch it."""
+
+
+def _arithmetic(name: str, fn: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """The methods of an operator: itself, its reflection and its form in place; of two numbers as short as can be."""
+    python = getattr(operator, f"__{name}__")
+
+    def operated(self: Eager, other: Any) -> Any:
+        if type(self._value) is float64:
+            if (cls := type(other)) in _REAL:
+                return self._ledger.of_numbers(fn, python, (self._value, other), self._id, -1)
+            if cls is Eager and type(other._value) is float64 and other._ledger is self._ledger:
+                return self._ledger.of_numbers(fn, python, (self._value, other._value), self._id, other._id)
+        return self._ledger.operation(fn, (self, other), _NOTHING, python)
+
+    def reflected(self: Eager, other: Any) -> Any:
+        if type(self._value) is float64 and type(other) in _REAL:
+            return self._ledger.of_numbers(fn, python, (other, self._value), -1, self._id)
+        return self._ledger.operation(fn, (other, self), _NOTHING, python)
+
+    def in_place(self: Eager, other: Any) -> Any:
+        if type(self._value) is not float64:  # an array may be seen under other names
+            raise TooMuchError
+        return operated(self, other)
+
+    return operated, reflected, in_place
+
+
+def _comparison(python: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that gives plain values."""
+    return lambda self, other: python(self._value, other._value if type(other) is Eager else other)
 
 
 class Eager(Operators):
@@ -60,6 +92,8 @@ class Eager(Operators):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs or method != "__call__":
             raise TooMuchError
+        if type(self._value) is float64 and len(inputs) == 1:
+            return self._ledger.of_numbers(ufunc, ufunc, (self._value,), self._id, -1)
         return self._ledger.operation(ufunc, inputs, _NOTHING)
 
     def __getattr__(self, name: str) -> Any:
@@ -73,7 +107,18 @@ class Eager(Operators):
             return partial(methods[name], self)
         raise TooMuchError
 
+    __add__, __radd__, __iadd__ = _arithmetic("add", np.add)
+    __sub__, __rsub__, __isub__ = _arithmetic("sub", np.subtract)
+    __mul__, __rmul__, __imul__ = _arithmetic("mul", np.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("truediv", np.divide)
+    _power, __rpow__, __ipow__ = _arithmetic("pow", np.power)
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
+
     def __getitem__(self, index: Any) -> Any:
+        if type(index) is int and type(self._value) is ndarray and type(y := self._value[index]) is float64:
+            ledger = self._ledger
+            return ledger.noted((operator.getitem, None, (self._value, index), _NOTHING, ((0, (), self._id),)), y)
         return self._ledger.operation(operator.getitem, (self, index), _NOTHING)
 
     def __len__(self) -> int:
@@ -94,14 +139,16 @@ class Eager(Operators):
 
 
 # An operation: its function, how cotangents come of it, the values of its arguments, keywords and sources.
-_Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], list[Any]]
+_Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], Sequence[Any]]
+# One of numbers: the partial derivatives, the arguments and the sources, of which plain numbers have -1.
+_OfNumbers = tuple[Slopes, tuple[Any, ...], int, int]
 
 
 class Sweep:
     """The operations of a call, in their order, and the way back."""
 
     def __init__(self, *, adds: bool) -> None:
-        self.steps: list[_Step | None] = []
+        self.steps: list[_Step | _OfNumbers | None] = []
         self.values: list[Any] = []
         self.errors: Any = np.geterr()  # what NumPy does where the function is called
         self._warnings: list[tuple[Any, ...]] = []  # the calls of which it would have warned
@@ -112,6 +159,30 @@ class Sweep:
         self.steps.append(None)
         self.values.append(value)
         return Eager(self, value, len(self.values) - 1)
+
+    def noted(self, step: _Step | _OfNumbers, y: Any) -> Eager:
+        """The value of an operation."""
+        self.steps.append(step)
+        self.values.append(y)
+        return Eager(self, y, len(self.values) - 1)
+
+    def of_numbers(
+        self, fn: np.ufunc, call: Callable[..., Any], given: tuple[Any, ...], i: int, j: int
+    ) -> Any:
+        """A function of one or two numbers, which ``call`` computes; -1 stands for a plain one."""
+        slopes = _slopes[fn] if fn in _slopes else _slopes_of(fn)
+        if slopes is None:
+            args = [x if k < 0 else Eager(self, x, k) for x, k in zip(given, (i, j), strict=False)]
+            return self.operation(fn, tuple(args), _NOTHING, call)
+        try:
+            y = call(*given)
+        except FloatingPointError:
+            y = self._warned(call, given, _NOTHING)
+        if type(y) is not float64:
+            raise TooMuchError
+        self.steps.append((slopes, given, i, j))
+        self.values.append(y)
+        return Eager(self, y, len(self.values) - 1)
 
     def operation(
         self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Callable[..., Any] | None = None
@@ -147,10 +218,7 @@ class Sweep:
                 raise TooMuchError
         elif cls is not float64:
             raise TooMuchError
-        steps = self.steps
-        steps.append((fn, way, given, kwargs, sources))
-        self.values.append(y)
-        return Eager(self, y, len(steps) - 1)
+        return self.noted((fn, way, given, kwargs, sources), y)
 
     def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
@@ -229,7 +297,11 @@ class Sweep:
             dy, step = cotangents[i], self.steps[i]
             if step is None or dy is None:
                 continue
+            if len(step) == 4:
+                flow_to_numbers(float(dy), self.values[i], *step, cotangents)
+                continue
             fn, way, given, kwargs, sources = step
+            dy = float64(dy) if type(dy) is float else dy
             cotangents[i] = None
             owned.discard(i)
             if fn is operator.getitem and into_view(given[0], given[1], sources[0][2], dy, cotangents, owned):
@@ -299,6 +371,13 @@ def _way_of(fn: Any) -> Way | None:
     else:
         _ways[fn] = None if fn is operator.getitem else way_of(entry)
     return _ways[fn]
+
+
+def _slopes_of(fn: np.ufunc) -> Slopes | None:
+    """The partial derivatives of a function of numbers, if they are known without the numbers."""
+    way, entry = _way_of(fn), primitive_of(fn)
+    _slopes[fn] = None if way is _nowhere or entry is None else slopes_of(entry)
+    return _slopes[fn]
 
 
 def _nowhere(*given: Any) -> bool:

@@ -25,11 +25,45 @@ FEW = 256  # elements, of which it is soon counted how many are zero
 # False, where values are of other kinds.
 Way: TypeAlias = Callable[[Any, Any, Sequence[Any], Sequence[Any], list[Any]], bool]
 
+# The partial derivative of a function of one or two numbers: constant, or a function ``(y, *args)``, or none.
+Slope: TypeAlias = "float | Callable[..., Any] | None"
+Slopes: TypeAlias = tuple[Slope, Slope]
+
+
+def slopes_of(entry: Primitive) -> Slopes | None:
+    """Those of an elementwise function, of which all formulas are products with ``dy``; of one number, the second is
+    ``None``."""
+    slopes, fn = getattr(entry.rule, "partials", ()), entry.fn
+    if not slopes and isinstance(fn, np.ufunc) and fn.signature is None:
+        vjps = getattr(entry.rule, "vjps", ())
+        slopes = [vjp if vjp in (None, MISSING) else partial(vjp, np.float64(1.0)) for vjp in vjps]
+    if len(slopes) not in (1, 2) or MISSING in slopes:
+        return None
+    first, second = [x if x is None or callable(x) else float(x) for x in (*slopes, None)][:2]
+    return first, second
+
+
+def flow_to_numbers(
+    dy: float, y: Any, slopes: Slopes, args: tuple[Any, ...], i: int, j: int, cotangents: list[Any]
+) -> None:
+    """Add what flows to one or two numbers, ``i`` and ``j``, to their cotangents; to none where the number is -1."""
+    first, second = slopes
+    if i >= 0 and first is not None:
+        if type(first) is not float:
+            first = float(first(y, *args))
+        dx, known = dy * first if dy else 0.0, cotangents[i]
+        cotangents[i] = dx if known is None else known + dx
+    if j >= 0 and second is not None:
+        if type(second) is not float:
+            second = float(second(y, *args))
+        dx, known = dy * second if dy else 0.0, cotangents[j]
+        cotangents[j] = dx if known is None else known + dx
+
 
 def into_view(x: Any, index: Any, j: int, dy: Any, cotangents: list[Any], owned: set[int]) -> bool:
     """Add the cotangent of what an index takes to that of the array, number ``j``; whether both are plain. ``owned``
     are the cotangents that are arrays of our own."""
-    if type(dy) not in _PLAIN or not is_basic(index):
+    if type(dy) not in _PLAIN or not (type(index) is int or is_basic(index)):
         return False
     if type(x) is not ndarray or x.ndim == 0 or x.dtype != np.float64:  # sums of 0-d arrays are numbers
         return False
@@ -50,7 +84,7 @@ def way_of(entry: Primitive) -> Way:
         return partial(_by_partials, partials)
     if (vjps := getattr(rule, "vjps", None)) is not None:
         return partial(_by_vjps, vjps)
-    return _nowhere
+    return _by_rows if getattr(rule, "rows", False) else _nowhere
 
 
 def _nowhere(*given: Any) -> bool:
@@ -139,4 +173,14 @@ def _by_vjps(
         if dx is not None:
             known = cotangents[j]
             cotangents[j] = dx if known is None else known + dx
+    return True
+
+
+def _by_rows(dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]) -> bool:
+    """Of a function of a list, of whose items it makes rows."""
+    if len(args) != 1 or type(args[0]) not in (tuple, list) or type(dy) is not ndarray:
+        return False
+    for _, (i,), j in sources:
+        known = cotangents[j]
+        cotangents[j] = dy[i] if known is None else known + dy[i]
     return True
