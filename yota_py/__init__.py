@@ -13,8 +13,12 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from .base.unwinding import Uncollected as _Uncollected
+
 try:
-    _import_module("yota_py.rules")  # the folder rules beside this one: see pyproject.toml
+    with _Uncollected():  # imports make many objects and no garbage
+        _import_module("yota_py.rules")  # the folder rules beside this one: see pyproject.toml
+        _import_module("yota_py.api")
 except ModuleNotFoundError as _error:
     if _error.name != "yota_py.rules":
         raise
@@ -25,7 +29,6 @@ except ModuleNotFoundError as _error:
 
 from .api import grad, gradient, gradtape, pullback, trace, value_and_grad
 from .base.settings import config
-from .cache.whole import jit
 from .engine.compile import clear_cache
 from .errors import (
     AuditWarning,
@@ -56,6 +59,7 @@ from .tracing.stopping import stop_gradient
 
 if TYPE_CHECKING:
     from .cache.report import explain
+    from .cache.whole import jit
     from .jacobians.forward import pushforward
     from .jacobians.transforms import hessian, hvp, jacobian
     from .loops.batching import vmap
@@ -68,8 +72,8 @@ __version__ = "0.1.0"
 _WHEN_ASKED_FOR = {  # what few programs need
     "Rows": "reverse.rows", "check_cases": "testing", "check_grads": "testing", "check_rrule": "testing",
     "checkpoint": "loops.checkpointing", "explain": "cache.report", "hessian": "jacobians.transforms",
-    "hvp": "jacobians.transforms", "jacobian": "jacobians.transforms", "optim": "optim",
-    "pushforward": "jacobians.forward", "vmap": "loops.batching",
+    "hvp": "jacobians.transforms", "jacobian": "jacobians.transforms", "jit": "cache.whole",
+    "optim": "optim", "pushforward": "jacobians.forward", "vmap": "loops.batching",
 }  # fmt: skip
 
 __all__ = [

@@ -15,7 +15,6 @@ from .base.unwinding import state
 from .cache.compilable import Compilable
 from .cache.functions import FunctionCache, cache_for, caches, known_cache
 from .cache.modes import Gradient, Request
-from .cache.storing import compile_any, with_effects
 from .capture.recording import record_call
 from .errors import ObjectsGivenError, YotaError
 from .passes.roll import roll
@@ -50,14 +49,14 @@ def _compile_grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs:
 
 
 def _compile_call(cache: FunctionCache, call: Request) -> None:
-    """``compile_any``, also where objects and functions are among the arguments."""
+    """``_compile_any``, also where objects and functions are among the arguments."""
     try:
-        compile_any(cache, call)
+        _compile_any(cache, call)
     except ObjectsGivenError:
         cache.objects = True
         assert isinstance(cache.mode, Gradient)
         _, inner, placed = _given(cache.mode, call)
-        compile_any(cache_for(placed.f, inner), placed)
+        _compile_any(cache_for(placed.f, inner), placed)
 
 
 def _compilable_grad(fn: Callable[..., Any]) -> _Grad:
@@ -101,7 +100,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
             cache = _cache_of(f)
         if cache.objects and _GRAD.are_given(f, args, args):
             return _with_objects(cache, _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
-        call = partial(with_effects, cache) if cache.stores else cache
+        call = _with_effects(cache)
         return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
     except ObjectsGivenError:
         return _with_objects(_cache_of(f), _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
@@ -158,7 +157,7 @@ def value_and_grad(
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
             if cache.objects and mode.are_given(f, args, args):
                 return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
-            call = partial(with_effects, cache) if cache.stores else cache
+            call = _with_effects(cache)
             return call(f, args, kwargs, None)  # type: ignore[no-any-return]
         except ObjectsGivenError:
             return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
@@ -185,6 +184,20 @@ def _parameters() -> Any:
     return import_module(".capture.parameters", __package__)
 
 
+def _with_effects(cache: FunctionCache) -> Callable[..., Any]:
+    """What calls a gradient: another cache, if its function stores something."""
+    return partial(_storing().with_effects, cache) if cache.stores else cache
+
+
+def _compile_any(cache: FunctionCache, call: Request) -> None:
+    _storing().compile_any(cache, call)
+
+
+def _storing() -> Any:
+    """The module of functions that store something, which few programs do."""
+    return import_module(".cache.storing", __package__)
+
+
 def _reach() -> Any:
     return import_module(".capture.reach", __package__)
 
@@ -202,7 +215,7 @@ def _with_objects(
         value, (gradients, *found) = inner.interpret(call)
     else:
         cache = cache_for(call.f, inner)
-        value, (gradients, *found) = (partial(with_effects, cache) if cache.stores else cache)(*call)
+        value, (gradients, *found) = _with_effects(cache)(*call)
     complete = [*_complete(args, top, gradients, zip(top.below, found, strict=True))]
     return value, complete[0] if isinstance(mode.argnums, int) else (*complete,)
 
@@ -248,7 +261,7 @@ def _in_parameters(
         return placed, (parameters.read(args)[1], *args), kwargs
 
     of = (f, 0, has_aux)[: 2 if transform is gradient else 3]
-    return Compilable(with_respect_to, both.__yota_cache__, partial(transform, wrt=wrt), of, given, compile_any)
+    return Compilable(with_respect_to, both.__yota_cache__, partial(transform, wrt=wrt), of, given, _compile_any)
 
 
 @folded

@@ -13,9 +13,10 @@ import sys
 import types
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, TypeVar
+
+from .records import record
 
 MAX_KNOWN = 4096  # code objects of which is remembered what was read of each, and which are kept alive
 METHODS = frozenset(["reduce", "accumulate", "reduceat", "outer", "at"])  # of ufuncs
@@ -31,7 +32,7 @@ _SILENT = ("PUSH_NULL", "PRECALL", "KW_NAMES", "CACHE", "NOP", "COPY_FREE_VARS",
 Position = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Step:
     """One step on the way to a value: a name, an attribute, or the item at the value of a way; others are "?"."""
 
@@ -42,7 +43,7 @@ class _Step:
 Way = tuple[_Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Site:
     """What one instruction does: whether it calls something, what, and the part of the source that it belongs to."""
 
@@ -52,7 +53,7 @@ class _Site:
     end: Position
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Mention:
     """A value that a code object loads, and whether it calls it there."""
 
@@ -61,7 +62,7 @@ class _Mention:
     called: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Sites:
     offsets: list[int]
     sites: list[_Site]
@@ -98,7 +99,7 @@ def called_of(frame: FrameType) -> tuple[str, ...] | None:
     return sites.called.get(sites.offsets[bisect_right(sites.offsets, frame.f_lasti) - 1])
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Called:
     """A call that a frame makes: what it calls, under which name, values that stand among the arguments, and what the
     callee is an attribute of (``None`` if it is none)."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dis
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import Any, NamedTuple
 
 from .callsites import by_code
+from .records import record
 
 _PUSHES = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE", "LOAD_SMALL_INT", "PUSH_NULL")
 _OPERANDS = {"LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2, "BUILD_SLICE": 2}
@@ -25,7 +26,7 @@ class Formatted(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class FStrings:
     """Those of a code object, by the offsets of the instructions that format values for them."""
 

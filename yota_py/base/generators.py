@@ -7,12 +7,12 @@ import random
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .impure import Impure
+from .records import record
 from .unwinding import Passing, state
 
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
@@ -138,7 +138,7 @@ class _All(ExitStack):
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Draw(Impure):
     """A method of a generator, or what makes one of a seed, as operations on tapes call it: again, whenever they are
     played. If it is ``of`` nothing, the generator is the first argument; what it gives may be made a number by ``kind``

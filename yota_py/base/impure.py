@@ -6,10 +6,10 @@ import builtins
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any, NamedTuple
 
+from .records import record
 from .unwinding import state
 
 
@@ -39,7 +39,7 @@ class Impure:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Clock(Impure):
     """A function that tells the time. The ``first`` ones of a tape are read before anything is computed; others
     ``after`` what stands before them."""
@@ -55,7 +55,7 @@ class Clock(Impure):
         return self.read()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Output(Impure):
     """A function that is called for what it tells somebody: ``do(of, *args, **kwargs)``, where ``of`` says to whom: a
     name, or an object that is looked up at each call."""
@@ -81,7 +81,7 @@ class Output(Impure):
             self.do(of, *(str(x) if type(x) is Text else x for x in args), **kwargs)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Line:
     """A line of the user's code that logs something: what an ``Output`` does, to a logger or to that of all."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from .records import record
 
 
 class Refusal:
@@ -20,7 +21,7 @@ class Refusal:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Misfit(Refusal):
     """A value has another type, dtype or shape than the program was compiled for."""
 
@@ -33,7 +34,7 @@ class Misfit(Refusal):
 MISFIT = Misfit()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class OutOfBounds(Refusal):
     """An index is out of bounds, and the interpreter says which; or arrays are not as they are written into."""
 
@@ -41,7 +42,7 @@ class OutOfBounds(Refusal):
     reason: ClassVar[str] = "an index is out of bounds, or arrays that are written overlap or are read-only"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Raised(Refusal):
     """A step in Python has raised an exception, which the traced function may catch."""
 
@@ -49,7 +50,7 @@ class Raised(Refusal):
     reason: ClassVar[str] = "a function raised an exception"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Decision(Refusal):
     """The first decision that differs, by its number, and the value that it met; all before it are as traced."""
 
@@ -58,7 +59,7 @@ class Decision(Refusal):
     reason: ClassVar[str] = "another branch is taken"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Due(Refusal):
     """The program has reached its limit of calls, and runs again when it has another one."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from .containers import items_of, keys_of
 from .ownership import is_library
+from .records import record
 
 LARGE = 2.0**53  # whole numbers below it are computed exactly
 Kind = Literal["array", "scalar", "python"]
@@ -22,7 +23,7 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ArrayType:
     """Dtype and shape of an array or number.
 
@@ -66,7 +67,7 @@ class ArrayType:
         return f"{self.name}{dims}"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TupleType:
     """A tuple or list of typed values, such as what ``numpy.split`` returns."""
 
@@ -76,7 +77,7 @@ class TupleType:
         return f"({', '.join(map(str, self.items))})"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StructType:
     """A dict, a dataclass, or what else is a container, of typed values."""
 
@@ -88,7 +89,7 @@ class StructType:
         return f"{self.name}({', '.join(f'{key}: {item}' for key, item in zip(self.keys, self.items, strict=True))})"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class OpaqueType:
     """Anything else: a pullback, ``None``, a string."""
 

@@ -12,7 +12,6 @@ import reprlib
 import threading
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from ..base import locks
 from ..base.generators import Draws
 from ..base.impure import Clock, Text
+from ..base.records import record
 from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
@@ -41,7 +41,7 @@ _PAUSE = 0.005, 0.2  # seconds, at least and at most, in which other threads sho
 _UNJUDGED = (MemoryError, RecursionError, Warning)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Finding:
     """What an audit has found: the result of the call or the exception that it raises, and, if there is one, the fault
     of the program in words."""

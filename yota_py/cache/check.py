@@ -6,13 +6,14 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import items_of, keys_of
+from ..base.records import record
 from ..base.refusal import MISFIT, Refusal
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
@@ -36,7 +37,7 @@ AMPLIFIED = 1000.0  # rounding may do so much more than probes
 MAX_ARRAYS = 100  # of which it is asked whether they share memory
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Difference:
     """Where the program's values differ from the interpreter's, and how. Numbers may differ by rounding: then ``have``
     and ``want`` are known, of the same shape and dtype, and as far apart as ``within`` they are not different."""

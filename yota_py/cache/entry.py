@@ -9,13 +9,13 @@ guards gave them. A gradient is a step that stores nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import optree
 
+from ..base.records import record
 from ..base.refusal import MISFIT, OutOfBounds
 from ..base.types import LARGE
 from ..capture.guards import ids_of
@@ -39,7 +39,7 @@ Compiled: TypeAlias = "tuple[Program, Entry]"
 PLAIN = OutOfBounds()  # the function itself must be called, no other program fits
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Rehearsal:
     """A call that a program could serve, and what it would do.
 
@@ -59,7 +59,7 @@ class Rehearsal:
     times: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Effects:
     """What is done before the result is returned, in text: the arrays that are written into, and with what; holders,
     keys, values and whether they are items; lists, methods and what is appended."""
@@ -197,7 +197,7 @@ def contained(spec: optree.PyTreeSpec, count: int) -> str:
     return repr(tree) if _is_display(tree) else f"unflatten(spec, {(*names,)!r})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record(repr=False)
 class _Name:
     name: str
 

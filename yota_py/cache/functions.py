@@ -26,7 +26,7 @@ from ..base.shelf import Shelf
 from ..base.unwinding import Holding, unwinding
 from ..capture.guards import Changed
 from ..errors import YotaError
-from ..registry.registry import listeners
+from ..registry.registry import listeners, load_pending
 from . import notices
 from .arguments import key_of
 from .background import submit
@@ -233,6 +233,9 @@ class FunctionCache:
             account.computed(perf_counter() - start, found[1])
             if self.mode.effects or not account.due:
                 return found[0]
+        start -= perf_counter()
+        load_pending()  # which takes a while, once in a process, and is no reason to compile
+        start += perf_counter()
         with Draws() as draws:
             recording = self._record(call, draws)
         self.stores |= recording.stores
@@ -258,8 +261,7 @@ class FunctionCache:
                     recording.result()  # raises what there is to be raised
                     if self.problems and not self.varying.will_take_others(call.spec, recording):
                         account.failed()
-                        if not (force or self.stores):
-                            self._say(call)
+                        self._say(call, silent=force or self.stores)
             if (job := account.job) is not None and job.wait():
                 self._settle(account, call)
         return recording.result()
@@ -306,11 +308,9 @@ class FunctionCache:
         except Exception as error:  # any: the result of the call is known, or
             result()  # raises it too
             where = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
-            problem = f"its compilation has failed with {type(error).__name__}: {error}{where}"
-            if not self._said:
-                self._said = True
-                notices.failed(self.mode, call, problem)
-            return [problem]
+            self.problems = [f"its compilation has failed with {type(error).__name__}: {error}{where}"]
+            self._say(call, notices.failed)
+            return self.problems
 
     @unwinding
     def _keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account, later: bool) -> list[str]:
@@ -371,11 +371,11 @@ class FunctionCache:
             if self.problems:
                 raise notices.impossible(call, self.problems)
 
-    def _say(self, call: Request) -> None:
+    def _say(self, call: Request, notice: Any = notices.uncached, *, silent: bool = False) -> None:
         """Once: a function that would have been compiled could not be."""
-        if not self._said:
+        if not (self._said or silent):
             self._said = True
-            notices.uncached(self.mode, call, self.problems[0])
+            notice(self.mode, call, self.problems[0])
 
     # -- giving way
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -12,6 +11,7 @@ import numpy as np
 import optree
 
 from ..base.containers import NUMBERS
+from ..base.records import record
 from ..base.settings import config
 from ..base.unwinding import state, unwinding
 from ..capture import kinds
@@ -83,7 +83,7 @@ class Request:
         return iter((self.f, self.args, self.kwargs, self.seed))
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class TracedCall:
     """A call that was traced: its result, and what a program for other calls is made of (``None`` if that failed).
 
@@ -188,7 +188,7 @@ class Mode(Protocol):
         """What of a result of this call is compared with that of a program."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Gradient:
     """Value and gradients in the positional arguments ``argnums`` (in all, if it is ``None``); with ``by_rows``, those
     of arrays that are read by rows are ``Rows``."""

@@ -7,7 +7,6 @@ is answered with: so that knows nothing of what may have changed since then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +15,7 @@ import optree
 
 from ..base.containers import mapped
 from ..base.dispatch import shadow
+from ..base.records import record
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, Type, is_inexact
 from ..base.unwinding import Quiet, quietly, state, unwinding
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Pulled = tuple[Any, Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Pulling:
     """The value, and a function from a cotangent of it to those of the arguments."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from ..base.impure import Impure
+from ..base.records import record
 from ..base.settings import config
 from ..tape.operations import Call, Site, site_of, user_site
 from ..tape.show import name_of
@@ -17,7 +17,7 @@ from .storing import cache_with_effects
 from .variants import Signature
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Entry:
     """Programs for arguments of the same types, with everything else that the function reads the same.
 
@@ -55,7 +55,7 @@ class Entry:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Explanation:
     """What is cached of one function for one purpose (``grad``, ``value_and_grad``, ``jit``).
 

@@ -7,7 +7,7 @@ tree tells who went on from there, so that no program is tried whose decisions a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import numpy as np
 import optree
 
 from ..base.impure import Impure
+from ..base.records import record
 from ..base.refusal import MISFIT, Decision, Misfit, Refusal
 from ..base.types import Type, native_type
 from ..capture.guards import GuardFunction, Guards, in_words
@@ -37,7 +38,7 @@ def outcome(answer: Any) -> Hashable:
     return (answer.shape, answer.tobytes()) if isinstance(answer, np.ndarray) else repr(answer)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Audits:
     """How often a program was audited, the seconds that it took, in all and last, and those of a call of its own."""
 
@@ -48,7 +49,7 @@ class Audits:
     suspect: frozenset[str] = frozenset()  # where the last one has found differences, perhaps due to other threads
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Fork:
     """A point where paths part: the variant that was right last, and what follows each outcome."""
 
@@ -93,7 +94,7 @@ def refuse(*values: Any) -> Refusal:
     return MISFIT
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NewPath(Refusal):
     """A decision came out as on none of the known paths."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ClassVar
 
+from ..base.records import record
 from ..base.tracebacks import fold, folded
 from ..base.unwinding import state
 from ..capture.effects import perform
@@ -23,7 +23,7 @@ from .modes import Request, TracedCall
 from .step import make_step
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Whole:
     """What the function itself does, and its result."""
 

@@ -11,13 +11,13 @@ import types
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import is_proxy, slots_of
 from ..base.ownership import is_library, is_library_code
+from ..base.records import record
 from ..capture.bytecode import nested
 from ..tracing.stand_ins import MEMO
 
@@ -29,7 +29,7 @@ _FUNCTION = ("__defaults__", "__kwdefaults__")
 Items = dict[Any, Any]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Owner:
     """Something that holds values: how they are read, and what they were."""
 

@@ -11,7 +11,7 @@ import dis
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, EnumMeta, auto
 from inspect import CO_VARARGS, CO_VARKEYWORDS, getattr_static
 from itertools import accumulate
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..base.callsites import by_code
 from ..base.dispatch import is_traced
+from ..base.records import record
 from ..tape.operations import Site, site_of
 from .kinds import problem_of_attribute
 
@@ -112,7 +113,7 @@ def _item(value: Any, key: Any) -> Any:
     return value[key] if is_in else UNKNOWN
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 

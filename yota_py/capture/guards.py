@@ -6,13 +6,13 @@ import reprlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base.records import record
 from ..base.refusal import Refusal
 from ..registry.contents import fingerprint, is_still
 from ..tape.operations import Site
@@ -27,7 +27,7 @@ _NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 _IMMUTABLE = (int, float, complex, str, bytes, tuple, np.generic)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Line:
     """A line of the guard function, which asks a condition of a subject; or the subject is a local variable, and the
     line reads it."""
@@ -46,7 +46,7 @@ class Line:
         return f"if not ({self.condition}): {end} changed({number}, {self.subject})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Changed(Refusal):
     """Something that a trace has read is another now: the line that has found it, if there is one, and what it is."""
 

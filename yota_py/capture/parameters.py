@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ..base import locks
 from ..base.containers import LEAVES, is_proxy, items_of, with_items
 from ..base.dispatch import is_traced, mode_of
+from ..base.records import record
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state
 from ..errors import MutationError, NotDifferentiableError
@@ -160,7 +160,7 @@ class Parameters:
 OTHER = "also "  # before the words for a place of the same array that is no part of wrt
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Fresh:
     """A container in ``wrt`` that stands nowhere, as it was."""
 
@@ -262,14 +262,14 @@ class Standing(Exchanged):
             standing.pop(id(value), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Named:
     """What marks a function that is given parameters, for caches and guards: their words."""
 
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Mark:
     mode: Named
 

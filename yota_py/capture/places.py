@@ -5,17 +5,18 @@ from __future__ import annotations
 import builtins
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any, TypeAlias
 
 from ..base.containers import base_of, refill, slots_of
+from ..base.records import record
 from ..base.unwinding import Passing
 from ..tracing.traces import Trace
 from .slots import Slot
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Item:
     """An item of a list or dict, past what a class of the user's has to say about it."""
 
@@ -34,7 +35,7 @@ class Item:
         set_item(self.holder, self.key, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Attribute:
     """An attribute of an object, a module, a class, a closure's cell or a function."""
 
@@ -51,7 +52,7 @@ class Attribute:
         set_attribute(self.holder, self.key, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Builtin:
     """A global name that is not bound, so that it stands for the builtin."""
 
@@ -122,7 +123,7 @@ def set_attribute(obj: Any, name: str, value: Any) -> None:
         (type.__setattr__ if isinstance(obj, type) else object.__setattr__)(obj, name, value)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Holder:
     """Something whose items the function may replace.
 

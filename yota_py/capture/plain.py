@@ -15,6 +15,7 @@ from ..base import containers
 from ..base.containers import is_proxy, keys_of, with_items
 from ..base.dispatch import is_traced
 from ..base.ownership import is_library
+from ..base.records import record
 from ..errors import UntraceableError
 from ..tape.trees import opened
 from ..tracing.shells import is_recording, real
@@ -29,7 +30,7 @@ WRITABLE = {types.FunctionType: {*_OWN, "__defaults__", "__kwdefaults__"}, types
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # of a class that the function has made
 
 
-@dataclasses.dataclass(slots=True)
+@record(frozen=False)
 class Performance:
     """A call that has been traced and has happened; ``changes`` are the items that it has replaced.
 

@@ -7,7 +7,7 @@ import functools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import field, is_dataclass
 from enum import Enum
 from gc import get_referents
 from itertools import count
@@ -19,6 +19,7 @@ import numpy as np
 from ..base.containers import base_of, held_by, items_of, keys_of, with_items
 from ..base.dispatch import is_traced
 from ..base.ownership import is_library, is_library_code
+from ..base.records import record
 from ..base.types import is_inexact
 from ..base.unwinding import Passing
 from ..tape.operations import user_site
@@ -27,7 +28,7 @@ from .kinds import IMMUTABLE, is_of_library, is_watchable
 from .places import Attribute, Item
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Part:
     """An item of a tuple, which is replaced by another tuple where it stands."""
 
@@ -44,7 +45,7 @@ class Part:
         self.holder.write(with_items(old, [value if k == self.key else x for k, x in enumerate(old)]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Bound:
     """The arguments of a ``functools.partial``: ``"args"`` or ``"keywords"``."""
 
@@ -227,7 +228,7 @@ def is_function(value: Any) -> bool:
 # -- trees, and mirrors of them
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Node:
     """A value, its places and what stands in it: ``below`` has, by their keys, items and attributes. ``words`` are its
     own, and never those of another one."""

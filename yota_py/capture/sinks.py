@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, NoReturn
@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from ..base.containers import items_of, mapped
 from ..base.dispatch import find_held
 from ..base.ownership import is_library_frame, is_ours
+from ..base.records import record
 from ..base.unwinding import state
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
@@ -33,7 +34,7 @@ _GROWING = (*_KINDS, dict, defaultdict)
 Arguments = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]  # a function with what it is called with
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Attempts:
     """How many attempts to trace one call with its effects have failed, and what is known since for the next one; the
     caller's objects are known by identity.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..base.records import record
 from ..tape.operations import Site
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Slot:
     """Something that a trace has read, or knows: ``code`` reads it again, ``words`` are what users call it.
 

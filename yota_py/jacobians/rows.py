@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 
+from ..base.records import record
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Quiet
 from ..cache.pulling import pulled
@@ -92,7 +92,7 @@ def units(z: Any) -> Any:
 # -- rows that are computed together
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Compressed:
     """The elements of a matrix that may differ from zero, by rows, as SciPy has them: ``starts`` of rows, ``columns``
     of elements."""

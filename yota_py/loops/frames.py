@@ -10,7 +10,7 @@ import ctypes
 import dis
 import sys
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.impure import Impure
+from ..base.records import record
 from ..capture.closed import Closing
 from ..passes.dce import dce
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable, operands, renamed
@@ -169,7 +170,7 @@ def _known(value: Any) -> Any:
     return _Same(value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Same:
     """An object that is to be the same one."""
 
@@ -218,7 +219,7 @@ def carried_by(
     return carried
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class View:
     """What a traced view looks at, and how: from there on, step by step."""
 

@@ -9,13 +9,14 @@ import operator
 from collections import deque
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
 from ..base.dispatch import is_traced
 from ..base.iterators import on_stack
+from ..base.records import record
 from ..tracing.tracer import ArrayTracer
 from .frames import depths, is_function
 
@@ -27,7 +28,7 @@ _AWAY = ("RETURN_", "RAISE_", "RERAISE")
 _ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Head:
     """Where a loop begins a turn: the place of its iterator on the stack, and the variable that has the turn's number
     when it ends, if it has. Turns read elements of ``read`` arrays at that position, or so far from it, and assign such
@@ -287,7 +288,7 @@ def alive(code: CodeType) -> dict[int, frozenset[str]]:
 # ------------------------------------------------------------------------------------------------ what they go over
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Over:
     """The iterators that count the turns of a loop, and the ``arrays`` of which it takes a row in each."""
 

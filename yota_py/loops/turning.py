@@ -15,13 +15,14 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
 from ..base.floating import raises_errors
 from ..base.ownership import users_frame
+from ..base.records import record
 from ..base.settings import config
 from ..base.types import ArrayType
 from ..base.unwinding import state
@@ -39,7 +40,7 @@ MAX_KNOWN = 4  # conditions
 MAX_STATES = 1000  # of a frame that are noted at a condition
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Turning:
     """A condition that a trace is asked for: in which ``frame``, the answer, how often it was the same in a row, how
     long the tape was when it was asked ``first`` and last, and what the local variables were."""
@@ -52,7 +53,7 @@ class Turning:
     before: State | None = None
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Asking:
     """A condition that is asked in each turn of a loop: its number for what is noted, how often it was asked, and the
     length of the tape and the state of the frame when it was asked last, if the loop leaves objects as they are."""
@@ -63,7 +64,7 @@ class Asking:
     last: tuple[int, State] | None = None
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Conditions:
     """What is known of conditions in loops: by frame and instruction, the first that were asked; the loops whose turns
     ``decide_otherwise``, by frame and first instruction, with the frames; and whether one is ``ending``, which asks

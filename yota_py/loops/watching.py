@@ -15,7 +15,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..base.dispatch import is_traced
 from ..base.floating import raises_errors
 from ..base.iterators import no_frames
 from ..base.ownership import is_library_frame, is_ours, users_frame
+from ..base.records import record
 from ..base.settings import config
 from ..base.unwinding import state
 from ..capture.closed import OpenError
@@ -98,7 +99,7 @@ def _only_computes(frame: FrameType) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Moment:
     """A turn begins: what the loop goes over, turns that are ``left``, the length of the tape, the frame's state."""
 
@@ -366,7 +367,7 @@ class Positions:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Rows:
     """Elements of an array, one for each turn that is left."""
 

@@ -9,13 +9,14 @@ are made of primitives, the two loops have adjoints as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import find_traced, original, shadow
+from ..base.records import record
 from ..base.types import ArrayType, TupleType, typeof
 from ..base.unwinding import quietly
 from ..errors import YotaError
@@ -82,7 +83,7 @@ def _settled(tape: Tape, loop: Loop) -> Tape:
 # ------------------------------------------------------------------------------------------- the rule
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Pair:
     """A loop that puts by what the other one, its adjoint, reads; which of its carried values and outputs have
     cotangents, of which arguments they are computed, and which of the others the adjoint reads."""
@@ -95,7 +96,7 @@ class _Pair:
     invariants: Sequence[int]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Rule:
     """The rule of a loop; its derivatives are found once for each choice of arguments."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ..base.records import record
 from ..base.types import ArrayType, Type
 from ..tape.loop import as_loop
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
@@ -20,21 +21,21 @@ class UnalignedError(Exception):
     """The turns of a run read what no loop can give them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Static:
     """A leaf that is no variable and is the same in each turn."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Local:
     """The result of an operation of the same turn, by its place in the turn."""
 
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Carried:
     """The result that the operation at a place had ``lag`` turns before; ``firsts`` are what the first turns read, of
     which there is none."""
@@ -44,14 +45,14 @@ class Carried:
     firsts: tuple[Variable, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Invariant:
     """A variable from before the loop."""
 
     var: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Each:
     """Another variable from before the loop, or another number, in each turn."""
 
@@ -66,7 +67,7 @@ class Each:
 Leaf: TypeAlias = Static | Local | Carried | Invariant | Each
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Aligned:
     """A run, with the leaves of each operation of a turn; constants have none."""
 

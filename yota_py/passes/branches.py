@@ -8,11 +8,12 @@ one program serves all paths, and its turns are a loop. Branches that a call has
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, cast
 
 import numpy as np
 
+from ..base.records import record
 from ..base.types import ArrayType, is_basic
 from ..registry.kernels import Concatenate, Index, Map, Reduce, View
 from ..registry.registry import primitive_of
@@ -24,7 +25,7 @@ BOOL = ArrayType(np.dtype(bool), (), "scalar")
 MAX_APART = 200  # operations of two branches
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Step:
     """An operation of merged turns. ``places`` are those that it has in turns of kinds; a decision ``under`` conditions
     is one where all of them are as is said here."""
@@ -36,7 +37,7 @@ class Step:
     under: Under = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Chosen:
     """One of two, by a condition."""
 
@@ -49,7 +50,7 @@ Read: TypeAlias = "Source | Step | Chosen"
 Under: TypeAlias = tuple[tuple[Step, bool], ...]  # conditions, and what they are
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Body:
     """Turns of some kinds as one: the steps, what slots have in the end, and what is given to arrays."""
 

@@ -4,9 +4,10 @@ second reads."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..base.records import record
 from ..base.types import ArrayType, is_basic
 from ..registry import kernels
 from ..registry.registry import primitive_of
@@ -19,7 +20,7 @@ class UncutError(Exception):
     """A tape cannot be cut there; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Halves:
     """Both tapes. Results of the ``first`` are the early ones, then what is ``kept``, by its number, and what outputs
     tell; inputs of the ``second`` are what is kept, and those that the tape was cut at."""

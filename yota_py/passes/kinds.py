@@ -8,13 +8,14 @@ well.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from operator import getitem
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base.records import record
 from ..tape.loop import Noted
 from ..tape.operations import Call, Constant, Guard, Operation, Variable
 from ..tape.tape import Tape
@@ -27,14 +28,14 @@ class UnmergedError(Exception):
     """Turns cannot be told as one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Slot:
     """What a slot has when the turn begins."""
 
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Number:
     """A leaf that is no variable; ``text`` and ``cls`` tell it from others."""
 
@@ -43,7 +44,7 @@ class Number:
     value: Any = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Moving:
     """A position, so far from the turn's."""
 
@@ -53,7 +54,7 @@ class Moving:
 Source: TypeAlias = Local | Slot | Invariant | Number | Moving
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Kind:
     """Turns that consist of the same operations, known by these ``tokens``: what each of them reads, what the slots
     have in the end, and what is given to arrays."""
@@ -65,7 +66,7 @@ class Kind:
     given: list[Source] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Turn:
     """A turn of this kind from ``start`` on, and its slots when it begins."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from ..base.records import record
 from ..base.settings import config
 from ..tape.loop import Noted
 from ..tape.operations import Guard, Variable, renamed, substitute
@@ -18,7 +19,7 @@ from .one_turn import Merging, OneTurn, until
 from .repeats import LEAST_TURNS, tokens_of
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Merged:
     """What was recorded with merged turns; ``free`` are the numbers of decisions that are none any more, each with what
     tells the merged turns from others of the same loop."""

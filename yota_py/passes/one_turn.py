@@ -4,11 +4,12 @@ its own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..base.records import record
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet
 from ..registry.tangents import chosen, getfield
@@ -24,7 +25,7 @@ from .kinds import Chain, Kind, Moving, Number, Slot, Turn, UnmergedError
 from .repeats import is_of_numbers, with_leaves
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Merging:
     """Turns that follow each other, and what they are as one."""
 

@@ -6,12 +6,13 @@ import operator
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import original
+from ..base.records import record
 from ..base.types import ArrayType
 from ..base.unwinding import Quiet
 from ..tape.operations import Call, Guard, Operation, Variable, operands, paths, substitute
@@ -23,7 +24,7 @@ from .repeats import Run
 MAX_SINGLE = 8  # elements of a stack that are read one by one
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Element:
     """One element of a stack, which is taken out if somebody wants it alone."""
 
@@ -31,7 +32,7 @@ class Element:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Elements:
     """Some of a stack, one behind the other, which are taken out if somebody wants them alone."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import getitem
 from typing import Any
 
 import numpy as np
 
+from ..base.records import record
 from ..base.types import ArrayType, Type, is_basic
 from ..base.unwinding import Quiet
 from ..registry.kernels import Map, Unindex
@@ -30,7 +31,7 @@ MAX_MET = 50  # operations of one update
 FEW = 4  # an array has at least so many times more elements than are added: those are added one by one
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Piece:
     """What stands at an index: a variable or number, and what is done with it: functions, each with a factor before or
     behind the operand, if it has one."""
@@ -40,7 +41,7 @@ class _Piece:
     steps: tuple[tuple[Any, Any, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Update:
     """An array and what is added to it."""
 

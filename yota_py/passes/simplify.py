@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.records import record
 from ..base.types import ArrayType
 from ..registry.kernels import Map
 from ..registry.registry import primitive_of
@@ -21,7 +21,7 @@ from ..tape.tape import Tape
 from .rewrite import call, number_of
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Term:
     """A call on the right-hand side of an equation."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record()
 class Case:
     """Arguments with which a rule is tested."""
 

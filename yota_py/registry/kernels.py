@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, count
 from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
 from ..base.ownership import PACKAGE
+from ..base.records import record
 
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
 Routine = Literal["solve", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Map:
     """An elementwise operation; ``emit`` is a method of the maths builder or what ``named`` has given, and writes it.
 
@@ -38,7 +38,7 @@ class Map:
         return 1 if self.light or (self.integers and not self.heavy) else 10
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Reduce:
     """A reduction over ``axis``; "any" and "all" are of truth values, and so is "first", the place of the first that is
     true along the only axis, and any number where none is."""
@@ -46,57 +46,57 @@ class Reduce:
     mode: Reduction
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Scan:
     """A reduction of each element and all before it along ``axis``."""
 
     mode: Literal["cumsum", "cumprod"]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class View:
     """The memory of the first argument, looked at in another way, or a copy of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Index:
     """Elements of the first argument, at the index that is the second: a view or a gather."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Unindex:
     """The adjoint of an index: an array of zeros that the first argument is added into."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Assign:
     """A copy of the first argument, with the third at the index that is the second."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Accumulate:
     """A copy of the second argument, with the fourth added at the index that is the third; the first is ``np.add``, or
     there is no kernel."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Product:
     """A product of matrices, or of a matrix and a vector."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Lapack:
     """What LAPACK does with a matrix or a stack of them; where it fails, the call is interpreted."""
 
     routine: Routine
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Join:
     """Complex numbers of their real and imaginary parts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Concatenate:
     """Arrays behind each other along ``axis``."""
 

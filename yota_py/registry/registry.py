@@ -11,7 +11,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from ..base.containers import only
 from ..base.dispatch import dispatching, original
 from ..base.ownership import is_library, is_ours, named_module
+from ..base.records import record
 from ..base.unwinding import state
 from ..errors import RuleError, RulesWarning
 from ..tape.loop import Loop
@@ -37,7 +38,7 @@ from .tangents import getfield
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Primitive:
     """All that is known of one function.
 
@@ -136,9 +137,15 @@ def on_import(library: str, rules: str, also: Iterable[Callable[..., Any]] = ())
 
 
 def load_pending(fn: Any = None) -> bool:
-    """Import the rules whose library is there by now, and those that ``fn`` waits for; whether there were any."""
+    """Import the rules whose library is there by now, and of which ``fn`` may be, or that it waits for; whether there
+    were any."""
+    module = getattr(fn, "__module__", None)
+    package = module.partition(".")[0] if isinstance(module, str) else ""
     pending = list(_pending.items())  # another thread may take some out
-    ready = [rules for rules, (library, also) in pending if library in sys.modules or fn in also]
+    ready = [
+        rules for rules, (library, also) in pending
+        if fn in also or (library in sys.modules and package in ("", library.partition(".")[0]))
+    ]  # fmt: skip
     for rules in ready:
         state.suspended += 1  # what is imported here is not the traced function's
         try:

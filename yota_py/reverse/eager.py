@@ -9,133 +9,35 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numpy import float64, ndarray
 
+from ..base.containers import only, with_items
 from ..base.dispatch import find_traced
 from ..base.floating import code_of_calls
 from ..base.ownership import users_frame
 from ..base.types import typeof
 from ..capture.computing import instead
-from ..registry.registry import listeners, methods, primitive_of, properties
-from ..registry.tangents import MISSING
-from ..tape.recorder import LARGE_BYTES, is_large
+from ..registry.registry import listeners, primitive_of
+from ..registry.tangents import MISSING, add, getfield
+from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
-from ..tracing.operators import Operator, Operators
+from ..tracing.operators import Operator
+from .active import NOTHING, Eager, TooMuchError
 from .short import Slopes, Way, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
 
 _FLOAT = np.dtype(float)
 _NUMBERS = frozenset([float64, float, int, bool, np.int64, np.bool_])
-_REAL = frozenset([float64, float, int])
-_NOTHING: Mapping[str, Any] = {}
 _OPTIONS = frozenset([int, np.int64, bool, type(None), str])  # and tuples of them, as axes and shapes are
-_OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
 
 _ways: dict[Any, Way | None] = {}  # by function; of those without, how a derivative flows is not known
 _slopes: dict[Any, Slopes | None] = {}  # by function; of those without, numbers are treated as all else is
 listeners.extend((_ways.clear, _slopes.clear))
-
-
-class TooMuchError(BaseException):
-    """The call needs a trace. Nobody else is to catch it."""
-
-
-def _arithmetic(name: str, fn: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """The methods of an operator: itself, its reflection and its form in place; of two numbers as short as can be."""
-    python = getattr(operator, f"__{name}__")
-
-    def operated(self: Eager, other: Any) -> Any:
-        if type(self._value) is float64:
-            if (cls := type(other)) in _REAL:
-                return self._ledger.of_numbers(fn, python, (self._value, other), self._id, -1)
-            if cls is Eager and type(other._value) is float64 and other._ledger is self._ledger:
-                return self._ledger.of_numbers(fn, python, (self._value, other._value), self._id, other._id)
-        return self._ledger.operation(fn, (self, other), _NOTHING, python)
-
-    def reflected(self: Eager, other: Any) -> Any:
-        if type(self._value) is float64 and type(other) in _REAL:
-            return self._ledger.of_numbers(fn, python, (other, self._value), -1, self._id)
-        return self._ledger.operation(fn, (other, self), _NOTHING, python)
-
-    def in_place(self: Eager, other: Any) -> Any:
-        if type(self._value) is not float64:  # an array may be seen under other names
-            raise TooMuchError
-        return operated(self, other)
-
-    return operated, reflected, in_place
-
-
-def _comparison(python: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that gives plain values."""
-    return lambda self, other: python(self._value, other._value if type(other) is Eager else other)
-
-
-class Eager(Operators):
-    """A value that depends on what is differentiated in."""
-
-    __slots__ = ("_id", "_ledger", "_value")
-    __setattr__ = object.__setattr__
-
-    def __init__(self, ledger: Sweep, value: Any, i: int) -> None:
-        self._ledger, self._value, self._id = ledger, value, i
-
-    @property  # type: ignore[misc]  # object's can be assigned, this one only asked
-    def __class__(self) -> Any:
-        return self._value.__class__
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if kwargs or method != "__call__":
-            raise TooMuchError
-        if type(self._value) is float64 and len(inputs) == 1:
-            return self._ledger.of_numbers(ufunc, ufunc, (self._value,), self._id, -1)
-        return self._ledger.operation(ufunc, inputs, _NOTHING)
-
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__":
-            raise AttributeError(name)
-        if name in _OF_SHAPE:
-            return getattr(self._value, name)
-        if name in properties:
-            return properties[name](self)
-        if name in methods:
-            return partial(methods[name], self)
-        raise TooMuchError
-
-    __add__, __radd__, __iadd__ = _arithmetic("add", np.add)
-    __sub__, __rsub__, __isub__ = _arithmetic("sub", np.subtract)
-    __mul__, __rmul__, __imul__ = _arithmetic("mul", np.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("truediv", np.divide)
-    _power, __rpow__, __ipow__ = _arithmetic("pow", np.power)
-    __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
-    __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
-
-    def __getitem__(self, index: Any) -> Any:
-        if type(index) is int and type(self._value) is ndarray and type(y := self._value[index]) is float64:
-            ledger = self._ledger
-            return ledger.noted((operator.getitem, None, (self._value, index), _NOTHING, ((0, (), self._id),)), y)
-        return self._ledger.operation(operator.getitem, (self, index), _NOTHING)
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self._value))])
-
-    def __bool__(self) -> bool:
-        return bool(self._value)
-
-    def _too_much(self, *args: Any, **kwargs: Any) -> Any:
-        raise TooMuchError
-
-    __float__ = __int__ = __index__ = __complex__ = __array__ = __hash__ = __contains__ = __round__ = _too_much
-    __format__ = __repr__ = __str__ = __reduce_ex__ = __copy__ = __deepcopy__ = __setitem__ = __delitem__ = _too_much
-    __trunc__ = __floor__ = __ceil__ = __reversed__ = _too_much
 
 
 # An operation: its function, how cotangents come of it, the values of its arguments, keywords and sources.
@@ -173,11 +75,11 @@ class Sweep:
         slopes = _slopes[fn] if fn in _slopes else _slopes_of(fn)
         if slopes is None:
             args = [x if k < 0 else Eager(self, x, k) for x, k in zip(given, (i, j), strict=False)]
-            return self.operation(fn, tuple(args), _NOTHING, call)
+            return self.operation(fn, tuple(args), NOTHING, call)
         try:
             y = call(*given)
         except FloatingPointError:
-            y = self._warned(call, given, _NOTHING)
+            y = self._warned(call, given, NOTHING)
         if type(y) is not float64:
             raise TooMuchError
         self.steps.append((slopes, given, i, j))
@@ -213,12 +115,15 @@ class Sweep:
             y = self._warned(fn if call is None else call, given, kwargs)
         if way is _nowhere:
             return y
-        if (cls := type(y)) is ndarray:
-            if y.dtype is not _FLOAT or not y.ndim or y.nbytes > LARGE_BYTES:
-                raise TooMuchError
-        elif cls is not float64:
+        step = (fn, way, given, kwargs, sources)
+        if is_active(y):
+            return self.noted(step, y)
+        if not isinstance(y, tuple) or not all(map(is_active, y)):
             raise TooMuchError
-        return self.noted((fn, way, given, kwargs, sources), y)
+        i = self.noted(step, y)._id
+        return with_items(
+            y, [self.noted((getfield, None, (y, k), NOTHING, ((0, (), i),)), x) for k, x in enumerate(y)]
+        )
 
     def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
@@ -238,19 +143,17 @@ class Sweep:
 
     def quickly(self, fn: Any, args: tuple[Any, ...], frame: Any) -> Any:
         """A call without keywords: all are as short as they can be."""
-        return self.operation(fn, args, _NOTHING)
+        return self.operation(fn, args, NOTHING)
 
     def operated(self, op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: Any) -> Any:
         """What an operator gives: of a comparison, plain values."""
-        if op.in_place is None:
-            return op.python(*[x._value if type(x) is Eager else x for x in operands])
-        return self.operation(op.ufunc, operands, _NOTHING, op.python)
+        return self.operation(op.ufunc, operands, NOTHING, op.python)
 
     def in_place(self, op: Operator, x: Eager, other: Any) -> Any:
         """``x += other``, which of an array may be seen under other names."""
         if type(x._value) is not float64:
             raise TooMuchError
-        return self.operation(op.ufunc, (x, other), _NOTHING, op.python)
+        return self.operation(op.ufunc, (x, other), NOTHING, op.python)
 
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a function of NumPy's that is no ufunc."""
@@ -304,6 +207,9 @@ class Sweep:
             dy = float64(dy) if type(dy) is float else dy
             cotangents[i] = None
             owned.discard(i)
+            if fn is getfield:
+                cotangents[sources[0][2]] = add(cotangents[sources[0][2]], only(given[0], given[1], dy))
+                continue
             if fn is operator.getitem and into_view(given[0], given[1], sources[0][2], dy, cotangents, owned):
                 continue
             if kwargs or not (way is not None and way(dy, self.values[i], given, sources, cotangents)):

@@ -49,14 +49,12 @@ def flow_to_numbers(
     """Add what flows to one or two numbers, ``i`` and ``j``, to their cotangents; to none where the number is -1."""
     first, second = slopes
     if i >= 0 and first is not None:
-        if type(first) is not float:
-            first = float(first(y, *args))
-        dx, known = dy * first if dy else 0.0, cotangents[i]
+        slope = float(first(y, *args)) if callable(first) else first
+        dx, known = dy * slope if dy else 0.0, cotangents[i]
         cotangents[i] = dx if known is None else known + dx
     if j >= 0 and second is not None:
-        if type(second) is not float:
-            second = float(second(y, *args))
-        dx, known = dy * second if dy else 0.0, cotangents[j]
+        slope = float(second(y, *args)) if callable(second) else second
+        dx, known = dy * slope if dy else 0.0, cotangents[j]
         cotangents[j] = dx if known is None else known + dx
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -18,6 +18,7 @@ import optree
 
 from ..base.containers import LEAVES, NAMESPACE, NUMBERS, item
 from ..base.impure import Impure
+from ..base.records import record
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
 from ..base.unwinding import quietly
 from ..errors import MissingRuleError, RuleError
@@ -38,7 +39,7 @@ NOTHING: Mapping[Variable, Any] = MappingProxyType({})
 # --------------------------------------------------------------------------------- the three verbs
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class RRule:
     """``(y, pullback)`` of one primitive call: the operation that stands on gradient tapes, under the name ``rrule``.
 
@@ -85,7 +86,7 @@ def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Linearized:
     """A gradient tape in the making: primal variables mapped to its own, and to their pullbacks."""
 

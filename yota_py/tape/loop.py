@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import find_traced, original
+from ..base.records import record
 from ..base.types import ArrayType
 from ..errors import GuardError
 from .operations import Call, Guard, Operation, Variable
@@ -28,7 +28,7 @@ COUNT = ArrayType(np.dtype(np.int64), (), "scalar")  # the type of a number of t
 players: list[Callable[[Loop, Sequence[Any]], tuple[Any, ...] | None]] = []  # what may run a loop faster than NumPy
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Continued:
     """What is before a loop that goes on with it: turns of ``period`` operations each, and then operations for the
     loop itself, ``between`` them. Outputs are of the operations at these ``places`` in a turn."""
@@ -38,7 +38,7 @@ class Continued:
     places: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Noted:
     """A turn of a loop: its operations are those from ``start`` on and before ``stop``.
 
@@ -66,7 +66,7 @@ class Noted:
     shared: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Loop:
     """``loop(*carried, *stacked, *invariants) -> (*carried, *outputs)``.
 

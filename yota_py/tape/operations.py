@@ -17,10 +17,11 @@ import numpy as np
 from ..base.containers import LEAVES, NUMBERS, items_of, keys_of, mapped
 from ..base.dispatch import not_plain, plain
 from ..base.ownership import is_library_frame, users_frame
+from ..base.records import record
 from ..base.types import Order, Type
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Variable:
     """The result of one operation; prints as ``%id``."""
 
@@ -47,7 +48,7 @@ def variable(i: int) -> Variable:
     return known
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Site:
     """A line of the user's code: where an operation was recorded."""
 
@@ -84,7 +85,7 @@ def _site(filename: str, line: int, function: str) -> Site:
     return Site(filename, line, function)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Input:
     """An argument's leaf; ``active`` if its derivative is wanted. ``order`` is that of an array in memory."""
 
@@ -96,7 +97,7 @@ class Input:
     order: Order = "C"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Constant:
     """A value that does not depend on the inputs; ``captured`` numbers those that the function reads from elsewhere,
     the user's own arrays (held by reference, and in this ``order``) and numbers: a compiled tape is given them at each
@@ -141,7 +142,7 @@ class Call:
         return Call, (fn, args, self.kwargs, self.type, self.site, self.note)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _StandIn:
     """A function that has the place of another one on tapes, where a module has that one under its name."""
 
@@ -161,7 +162,7 @@ def _kept(x: Any) -> Any:
 _SETTERS = [vars(Call)[name].__set__ for name in Call.__slots__]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Guard:
     """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``).
 

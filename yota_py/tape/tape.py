@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import optree
 
 from ..base.dispatch import original
+from ..base.records import record
 from ..base.types import ArrayType, Type, typeof
 from ..errors import GuardError
 from .operations import (
@@ -44,7 +45,7 @@ _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 ALL = "all"  # is computed again
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Region:
     """The operations from ``start`` (which counts from 0) to ``stop``: all are computed again, or those of its loops
     but ``every`` so many turns."""
@@ -62,7 +63,7 @@ def turns_of(every: Any, turns: int) -> int:
     return every if every < turns else 0
 
 
-@dataclass(slots=True, repr=False)
+@record(frozen=False, repr=False)
 class Tape:
     """A list of operations, its inputs and its results.
 

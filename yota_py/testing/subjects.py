@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +12,7 @@ import optree
 
 from ..base.containers import item, items_of, keys_of
 from ..base.dispatch import find_traced
+from ..base.records import record
 from ..base.types import ArrayType, is_inexact, typeof
 from ..capture.recording import record_call
 from ..errors import GuardError
@@ -28,7 +28,7 @@ Leaves = Sequence[Any]
 CALLS = 5  # of a pullback, one of which gives again what the first gave
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Checked:
     """Which call is checked: for messages."""
 
@@ -96,7 +96,7 @@ class Checked:
                     self.fail(f"the cotangent of {label} has the wrong {what}", ("expected", b), ("got", a))
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Subject:
     """A function of its leaves: ``call(leaves)`` gives the result's leaves, ``back(leaves, dys)`` the cotangents."""
 

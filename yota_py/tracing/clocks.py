@@ -51,7 +51,7 @@ def _last(trace: Trace) -> list[Variable] | None:
     """What has been computed since a clock was read before, and nobody has used yet; ``None`` if nothing is computed,
     and no clock was read but first ones."""
     used: set[Variable] = set()
-    last = []
+    last = list[Variable]()
     for i in range(len(trace.tape), 0, -1):
         op, var = trace.tape[i], Variable(i)
         if not isinstance(op, Call) or isinstance(op.fn, Impure):

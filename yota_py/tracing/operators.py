@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from sys import _getframe
 from types import FrameType
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import decided, find_traced, shadow
+from ..base.records import record
 from ..base.unwinding import getprofile, setprofile, state
 
 FIRST = 1e9  # a priority above all others: what meets a traced value is its own business
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Operator:
     """``python(x, y)``, and the ufunc that it is for arrays.
 

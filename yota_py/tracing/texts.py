@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,13 +15,14 @@ from ..base.callsites import called_name, called_with
 from ..base.dispatch import original, shadow
 from ..base.formatted import Formatted, f_strings
 from ..base.impure import Text
+from ..base.records import record
 from ..base.unwinding import state
 
 MAX_TEXTS = 64  # of traced values, of which it is asked whether they are printed
 tellers: set[int] = set()  # the identities of functions that print or log what they are given
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Formatting:
     """``format`` with a specification."""
 
@@ -32,7 +32,7 @@ class Formatting:
         return format(value, self.spec)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Piece:
     """What is formatted for an f-string of this code, by the instruction at an offset."""
 

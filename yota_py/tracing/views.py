@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy import ndarray
 
 from ..base.containers import LEAVES, items_of, keys_of, mapped, with_items
 from ..base.dispatch import decided, find_traced, shadow
+from ..base.records import record
 from ..registry.kernels import View
 from ..registry.registry import primitive_of
 from ..registry.tangents import getfield
@@ -22,7 +22,7 @@ from .tracer import Tracer, heed_layout, make_tracer
 MAX_WORK = 100_000  # candidates tried to find an element that two arrays share; more of them count as overlapping
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Part:
     """``fn`` as a function of what stands at ``place`` in its ``(args, kwargs)`` (keys, one after the other), and of
     its result what stands at ``item``. Its other arguments are those of ``fn``, whatever they have at the place."""
@@ -36,7 +36,7 @@ class Part:
         return reduce(getfield, self.item, self.fn(*args, **kwargs))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Look:
     """How a view looks at its parent: ``fn(parent, *args, **kwargs)``."""
 

@@ -15,11 +15,11 @@ import ctypes
 import functools
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...base import locks
+from ...base.records import record
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -55,7 +55,7 @@ def new_module(name: str) -> ir.Module:
     return module
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Code:
     """Machine code: where its functions are in this process, and what another one needs to load it: an object file, and
     the names of the functions elsewhere that it calls."""

@@ -11,8 +11,10 @@ dimension, whose extent is the first word. What it reduces over that dimension i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from typing import Generic, Literal, Self, TypeVar
+
+from ...base.records import record, written
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ DTYPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Window(Generic[T]):
     """Where an operand or output stands in memory: a frame slot with an address, or none if it is in the frame itself;
     from there, in bytes, an offset and strides. Of "pad" and "box" also the ``firsts`` and ``extents`` of the box, of
@@ -56,7 +58,7 @@ class Window(Generic[T]):
         return cls(slot, word(), *([word() for _ in range(n)] for n in counts))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Words(Generic[T]):
     """Words of a call of a library, one for each field."""
 
@@ -67,10 +69,10 @@ class _Words(Generic[T]):
     @classmethod
     def read(cls, word: Callable[[], T]) -> Self:
         """The same from what ``word`` gives, one after the other."""
-        return cls(*(word() for _ in fields(cls)))
+        return cls(*(word() for _ in fields(written(cls))))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Product(_Words[T]):
     """The words of C = op(A) op(B) in Fortran's order: slots, offsets; sizes; leading dimensions; whether A and B are
     transposed; of a stack of them how many, and bytes from one to the next."""
@@ -95,7 +97,7 @@ class Product(_Words[T]):
     c_step: T
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Matrices(_Words[T]):
     """The words of a call of LAPACK on a stack of square matrices, each in Fortran's order: slots and offsets of the
     matrices, of right-hand sides or other results, of pivots; how many matrices, rows, and right-hand sides."""
@@ -111,7 +113,7 @@ class Matrices(_Words[T]):
     k: T
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
     no memory but the mask of a box. One that reads the second elements of pairs may stand ``beside`` an operand that
@@ -125,7 +127,7 @@ class Operand:
     framed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Node:
     """An elementwise operation on values: operands are numbered first, then nodes.
 
@@ -137,7 +139,7 @@ class Node:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Output:
     """A value written to memory, or reduced over the dimensions marked in ``reduced``, or summed up (or multiplied)
     along the one that is marked there, or scatter-added.
@@ -157,7 +159,7 @@ class Output:
     framed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class KernelSpec:
     """The structure of a kernel: its identity in the cache of compiled code. Rows are short unless it is ``wide``."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from ...base.records import record
 from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, Value, Writer, const
@@ -25,7 +25,7 @@ from .ir import DTYPES
 from .reductions import combined, neutral
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Kind:
     """Of a value: a number, or a vector of so many."""
 
@@ -33,7 +33,7 @@ class Kind:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Operation:
     """An elementwise operation, as ``ir.Node``, of operands that are cast to a dtype each; numbers among them stand for
     vectors."""
@@ -43,7 +43,7 @@ class Operation:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Pick:
     """Elements of values, given as (value, element), behind each other; ``None`` is zero."""
 
@@ -51,7 +51,7 @@ class Pick:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Total:
     """For each element of the result, a reduction of elements of a value."""
 
@@ -64,7 +64,7 @@ class Total:
 Node = Operation | Pick | Total
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class RegistersSpec:
     """The structure of such a loop. Values are numbered: what is ``carried``, one element of each stack, what is the
     same in all turns, and nodes; ``results`` are those that are carried on, then outputs; ``checks`` are masks that

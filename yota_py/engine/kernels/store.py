@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...base import locks
+from ...base.records import record
 from ...base.unwinding import Uncollected, go_on
 from ...registry.kernels import Routine, text_of
 from ..maths.builder import is_unchanged
@@ -21,7 +21,7 @@ from .repeat import emit_repeat
 from .small import emit_small_product
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ProductSpec:
     """A product of matrices (or matrix and vector) by BLAS."""
 
@@ -29,7 +29,7 @@ class ProductSpec:
     vector: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SmallProductSpec:
     """Products of a stack of matrices of these sizes (m, n, k), of which the right ones lie ``transposed``."""
 
@@ -38,7 +38,7 @@ class SmallProductSpec:
     transposed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class LapackSpec:
     """A call of LAPACK for a stack of matrices."""
 
@@ -47,7 +47,7 @@ class LapackSpec:
     upper: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class RepeatSpec:
     """A loop over a table of kernels."""
 

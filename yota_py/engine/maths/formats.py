@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import struct
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
 
 from llvmlite import ir
 
+from ...base.records import record
 from .llvm import DOUBLE, FLOAT, I32, I64
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Format:
     """One binary floating-point format: its layout, its thresholds, and polynomials of its precision."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...base.records import record
 from ...base.types import ArrayType
 
 HEAD_SLOT = 0  # the frame itself: numbers that come in, constants, numbers that go out
@@ -24,7 +25,7 @@ def memory_dtype(t: ArrayType) -> str:
     return t.dtype.str if t.dtype.kind in "SUV" else t.name
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Place:
     """A strided array in memory: a frame slot with a pointer, and from there in bytes."""
 
@@ -118,7 +119,7 @@ def order_of(places: Sequence[Place], shape: Sequence[int]) -> tuple[int, ...]:
     return (*(d for d, n in enumerate(shape) if n <= 1), *orders.pop())
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Reference:
     """One memory operand of a loop nest: a stride per dimension, and what must agree where dimensions are merged."""
 

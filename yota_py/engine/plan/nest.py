@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...base.records import record
 from ...registry.kernels import named
 from ...tape.operations import Variable
 from ..kernels.ir import Access, Inner, KernelSpec, Node, Operand, Output, Window, Writing, words_of
@@ -47,7 +48,7 @@ class Locations(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Index:
     """The operands that are indices, and extent and stride of the dimensions that they index."""
 
@@ -59,7 +60,7 @@ class _Index:
 _WITHOUT = _Index()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Window:
     """An operand or output in the making."""
 
@@ -92,7 +93,7 @@ class _Window:
         return Window(slot, r.place.offset, r.strides, firsts, extents, self.index.extents, self.index.strides)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Load(_Window):
     access: Access
 
@@ -107,7 +108,7 @@ class _Load(_Window):
         return -1
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Store(_Window):
     value: int
     mode: Writing

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from ...base.records import record
 from ...base.types import ArrayType, Order
 from ...tape.loop import UnrolledError
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands
@@ -51,7 +52,7 @@ from .overwrite import overwritten
 from .repeat import KernelCall, Turns, repeat
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Plan:
     """A program before its kernels are compiled.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...base.records import record
 from ...base.types import ArrayType
 from ...registry import kernels
 from ...tape.loop import COUNT, END, Loop
@@ -137,7 +138,7 @@ def _room(memory: Planning, step: Repeat) -> list[Place]:
     return places
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Values:
     """The values of a body, by numbers: what it is given, then nodes."""
 

@@ -9,9 +9,10 @@ would be large and nobody wants it, it lies in one place, in which it is added u
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
+from ...base.records import record
 from ...base.types import ArrayType
 from ...registry.kernels import Map
 from ...tape.loop import UnrolledError
@@ -25,7 +26,7 @@ from .registers import Planning, give_results, in_registers
 SMALL_BYTES = 2**18  # of a stack that nobody wants
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Turns:
     """The words of a loop: so many turns; the word of the frame that counts them; the addresses that advance, as their
     kernel wants them; and the calls of kernels in a turn."""

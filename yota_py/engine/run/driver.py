@@ -26,7 +26,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from llvmlite import ir
 
 from ...base import locks
 from ...base.dispatch import original
+from ...base.records import record
 from ...base.types import ArrayType
 from ..kernels import disk
 from ..kernels.codegen import compile_module, new_module
@@ -314,7 +314,7 @@ def _resume() -> Callable[..., Any]:
     return _builtin("resume", None)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Helpers:
     """The functions in Python that the driver calls."""
 

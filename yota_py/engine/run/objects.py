@@ -5,10 +5,9 @@ The layout of ``PyArrayObject``, ``PyFloatObject`` and NumPy's float64 scalar is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
+from ...base.records import record
 from ..maths.llvm import DOUBLE, I32, I64, NULL, PTR, VOID, Value, Writer, const
 
 _HEAD = object.__basicsize__  # of every Python object: reference count and type
@@ -54,7 +53,7 @@ class PythonWriter(Writer):
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Activation:
     """A call of a program in machine code: its table and frame, the values given, room for its output arrays, so many
     of which are ``made``; and a stack of objects with its ``depth``, which the block ``failed`` releases."""

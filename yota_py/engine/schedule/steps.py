@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ...base.records import record
 from ...registry import kernels
 from ...tape.loop import Loop
 from ...tape.operations import Variable
 from ...tape.tape import Tape
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Item:
     """One operation of a cluster; ``reads`` are its operands, each with the dtype it is cast to."""
 
@@ -25,14 +26,14 @@ class Item:
         return [x for x, _ in self.reads if isinstance(x, Variable)]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Map(Item):
     """An elementwise operation; if its ``kernel`` writes nothing, its only operand as another dtype."""
 
     kernel: kernels.Map
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Pad(Item):
     """An operand of this ``shape`` in a ``box``, given as ``(first, extent)`` per dimension, and zero outside.
 
@@ -44,12 +45,12 @@ class Pad(Item):
     inner: tuple[Map, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Gather(Item):
     """Elements of an array: it reads the array, then the indices of its first dimensions."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Scatter(Item):
     """Elements added to an array, or put into it: it reads them, then the indices in its first dimensions.
 
@@ -59,7 +60,7 @@ class Scatter(Item):
     puts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Reduce(Item):
     """An operand reduced over ``axes``."""
 
@@ -67,7 +68,7 @@ class Reduce(Item):
     axes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Scan(Item):
     """An operand summed up, or multiplied, along an axis."""
 
@@ -75,12 +76,12 @@ class Scan(Item):
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Join(Item):
     """Complex numbers: it reads their real and imaginary parts, which are broadcast."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Require(Item):
     """A guard: it reads what was decided on; the mask that ``emit`` writes must be true in all elements."""
 
@@ -90,7 +91,7 @@ class Require(Item):
 Pointwise = Map | Pad | Gather  # items that have a value at each point of the space
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Cluster:
     """Operations that run in one loop nest over ``space``."""
 
@@ -98,7 +99,7 @@ class Cluster:
     items: list[Item] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Matmul:
     """A product of matrices or of a matrix and a vector, for BLAS."""
 
@@ -107,7 +108,7 @@ class Matmul:
     b: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Linear:
     """A call of LAPACK for a matrix, or a stack of them, and perhaps right-hand sides of the same stack."""
 
@@ -118,7 +119,7 @@ class Linear:
     upper: bool = False  # the triangle that is read
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -127,7 +128,7 @@ class Concatenate:
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Assign:
     """A copy of an array with a ``value`` in some places: each is an index, and the row of the value that goes there,
     if it is not all of it."""
@@ -138,7 +139,7 @@ class Assign:
     places: tuple[tuple[Any, int | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Accumulate:
     """A copy of an array with what ``scatter`` reads added, or put, into it."""
 
@@ -147,7 +148,7 @@ class Accumulate:
     scatter: Scatter
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Repeat:
     """A loop: the steps of its body, in each turn."""
 
@@ -157,14 +158,14 @@ class Repeat:
     schedule: Schedule
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Python:
     """An operation that no kernel covers: called as it is."""
 
     var: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class PythonCopy:
     """A copy of values that no kernel handles (complex numbers, text), between two places."""
 
@@ -180,7 +181,7 @@ def written(step: Step) -> list[Variable]:
     return [item.var for item in step.items] if isinstance(step, Cluster) else [step.var]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Schedule:
     """The steps in order; ``views`` maps views, and results of loops, to the variables whose memory they share, their
     first arguments."""
