@@ -1,0 +1,128 @@
+"""Gradients of functions of numbers, which are computed on the shortest way, are those of a trace."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from test_short import assert_same
+
+from yota_py import config, scalar_rule, value_and_grad
+from yota_py.cache.modes import Gradient, Request
+from yota_py.registry.registry import entries
+
+POINTS = np.array([0.0, -0.0, 1.0, -1.0, 0.3, 1.7, -2.5, 1e-320, 1e300, np.inf, -np.inf, np.nan])
+PLAIN: list[Any] = [0, 1, -2, 3, 0.0, 0.5, -1.5, 2.0, np.float64(0.7), np.float64(-3.0), np.inf, np.nan]
+OPERATORS: list[Callable[..., Any]] = [
+    lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x**y
+]  # fmt: skip
+FUNCTIONS = sorted(
+    (fn for fn in entries if isinstance(fn, np.ufunc) and fn.nout == 1 and fn.nin == 1), key=lambda fn: fn.__name__
+)
+
+
+def both(f: Callable[..., Any], *args: Any, argnums: Any = 0) -> bool:
+    """Compare value and gradient with those of a trace; whether there were any."""
+    with np.errstate(all="ignore"):
+        have = Gradient(argnums).at_once(Request(f, args, {}))
+        if have is None:
+            return False
+        want = Gradient(argnums).reference(Request(f, args, {}))[0]
+    assert_same(have[0][0], want[0])
+    for dx, wanted in zip(have[0][1], want[1], strict=True) if isinstance(argnums, tuple) else [(have[0][1], want[1])]:
+        assert type(dx) is type(wanted)
+        np.testing.assert_allclose(dx, wanted, rtol=1e-12, atol=0)
+    return True
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_operators(op: Callable[..., Any]) -> None:
+    for x in POINTS:
+        for other in PLAIN:
+            assert both(op, x, other)
+            assert both(op, other, x, argnums=1)
+        for y in POINTS:
+            assert both(op, x, y, argnums=(0, 1))
+            assert both(lambda x, y: op(y, op(x, y)) - x, x, y, argnums=(0, 1))
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS)
+def test_functions_of_one_number(fn: np.ufunc) -> None:
+    if any(code[0] == "d" and code[-1] == "d" for code in fn.types):
+        for x in POINTS:
+            both(lambda x: fn(x) * 1.0 + x, x)
+
+
+def test_in_place_and_chains() -> None:
+    def f(p: Any) -> Any:
+        total, last = 0.0, p[0] * 1
+        for i in range(3):
+            total += p[i] * last
+            total -= p[-1] / 3
+            last **= 2
+            last *= p[i]
+            last /= 1 + p[1] ** 2
+        return -total + (-last if last > 0 else last) + abs(p[2]) + (p[0] <= p[1])
+
+    for p in (np.array([0.5, -1.0, 2.0]), np.zeros(3), np.ones(3)):
+        assert both(f, p)
+
+
+def test_random_expressions() -> None:
+    for seed in range(150):
+        rng = random.Random(seed)
+        names = ["p[0]", "p[1]", "p[2]", "1.5", "2", "c"]
+        lines = []
+        for i in range(12):
+            text = rng.choice(["{} + {}", "{} - {}", "{} * {}", "{} / (1 + {} ** 2)", "np.tanh({}) * -{}", "max({}, {})"])
+            lines.append(f"x{i} = " + text.format(rng.choice(names), rng.choice(names)))
+            names.append(f"x{i}")
+        space: dict[str, Any] = {"np": np, "c": np.float64(-0.5)}
+        exec("def f(p):\n    " + "\n    ".join(lines) + "\n    return x8 * x9 + (x10 + x11) * p[0]\n", space)
+        assert both(space["f"], np.array([0.3, -0.8, 1.2]) * (1 + seed % 3))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.linalg.slogdet(x @ x.T + np.eye(3))[1],
+        lambda x: np.linalg.slogdet(x @ x.T + np.eye(3))[0] * x[0, 0],
+        lambda x: np.sum(np.linalg.eigh(x @ x.T)[0] ** 2) + np.linalg.eigh(x @ x.T)[1][0, 0] ** 2,
+        lambda x: np.sum(np.abs(np.linalg.qr(x)[1]) * x),
+        lambda x: np.sum(np.linalg.svd(x, full_matrices=False)[1][:2]) + x[0, 0],
+        lambda x: np.sum(np.stack([x[0], x[1] * 2, np.ones(3)]) * x) + np.sum(np.stack([x[0, 0], x[1, 1], 2.0]) ** 2),
+        lambda x: np.sum(np.stack([x[0], x[0]]) * np.stack(x)[:2]) + np.sum(np.stack([x, x], axis=-1)),
+    ],
+)
+def test_several_results_and_rows(f: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        assert both(f, rng.normal(size=(3, 3)))
+
+
+def test_warnings_come_from_the_users_line() -> None:
+    config.compile = "never"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value, dx = value_and_grad(lambda x: x / 0.0 + x**0.5 + 2 * np.log(x * 0))(np.float64(-1.0))
+    assert np.isnan(value)
+    assert np.isnan(dx)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert [str(warning.message)[:6] for warning in caught] == ["divide", "invali", "divide"]
+
+
+def test_rules_that_are_replaced_are_heeded() -> None:
+    config.compile = "never"
+    old = entries[np.cbrt]
+    f = value_and_grad(lambda x: np.cbrt(x) * x)
+    try:
+        assert f(np.float64(8.0)) == (16.0, pytest.approx(8 / 3))
+        scalar_rule(np.cbrt, lambda y, x: 100.0)
+        assert f(np.float64(8.0)) == (16.0, 802.0)
+    finally:
+        entries[np.cbrt] = old
+    assert Gradient(0).at_once(Request(lambda x: x * 2.0, (np.float64(1.0),), {})) is not None
