@@ -261,7 +261,7 @@ def _alters(code: CodeType) -> bool:
 
 
 def _made(code: CodeType, steps: Sequence[tuple[Any, bool]], kind: str) -> set[str]:
-    """The local names under which there is nothing but sums that begin as numbers, or new lists."""
+    """The local names under which there is nothing but numbers and what operators give, or new lists."""
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     names, others, stack = set[str](), {*code.co_varnames[:arguments], *code.co_cellvars}, list[str]()
     for step, target in steps:
@@ -278,8 +278,12 @@ def _made(code: CodeType, steps: Sequence[tuple[Any, bool]], kind: str) -> set[s
             stack[-1:] = [_kind_of(x) for x in reversed(constant)]
         elif step.opname == "BUILD_LIST":
             stack = [*(stack if step.arg == 0 else ()), "list"]
+        elif step.opname in ("LOAD_FAST", "LOAD_DEREF"):
+            stack.append("")
+        elif step.opname in ("BINARY_OP", "BINARY_SUBSCR"):
+            stack[-2:] = ["number" if _is_operator(step) else ""]
         else:
-            stack = ["number"] if _is_in_place(step) else []
+            stack = ["number"] if _is_operator(step) else []
     return names - others
 
 
@@ -294,6 +298,11 @@ def _is_of_method(step: Any) -> bool:
 
 def _is_of_data(name: str) -> bool:
     return name in _OF_ARRAYS or name in properties
+
+
+def _is_operator(step: Any) -> bool:
+    """Whether what an instruction gives is new, or is changed in place."""
+    return bool(step.opname == "UNARY_NEGATIVE" or (step.opname == "BINARY_OP" and step.argrepr != "[]"))
 
 
 def _is_in_place(step: Any) -> bool:

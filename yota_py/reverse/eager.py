@@ -68,9 +68,7 @@ class Sweep:
         self.values.append(y)
         return Eager(self, y, len(self.values) - 1)
 
-    def of_numbers(
-        self, fn: np.ufunc, call: Callable[..., Any], given: tuple[Any, ...], i: int, j: int
-    ) -> Any:
+    def of_numbers(self, fn: np.ufunc, call: Callable[..., Any], given: tuple[Any, ...], i: int, j: int) -> Any:
         """A function of one or two numbers, which ``call`` computes; -1 stands for a plain one."""
         slopes = _slopes[fn] if fn in _slopes else _slopes_of(fn)
         if slopes is None:
@@ -121,9 +119,7 @@ class Sweep:
         if not isinstance(y, tuple) or not all(map(is_active, y)):
             raise TooMuchError
         i = self.noted(step, y)._id
-        return with_items(
-            y, [self.noted((getfield, None, (y, k), NOTHING, ((0, (), i),)), x) for k, x in enumerate(y)]
-        )
+        return with_items(y, [self.noted((getfield, None, (y, k), NOTHING, ((0, (), i),)), x) for k, x in enumerate(y)])
 
     def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
