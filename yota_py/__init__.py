@@ -13,12 +13,8 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from .base.unwinding import Uncollected as _Uncollected
-
 try:
-    with _Uncollected():  # imports make many objects and no garbage
-        _import_module("yota_py.rules")  # the folder rules beside this one: see pyproject.toml
-        _import_module("yota_py.api")
+    _import_module("yota_py.rules")  # the folder rules beside this one: see pyproject.toml
 except ModuleNotFoundError as _error:
     if _error.name != "yota_py.rules":
         raise

@@ -32,7 +32,7 @@ def f(x: Any) -> Any:
 
 @pytest.mark.default_policy
 def test_compiled_when_interpreting_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy.price, "of", lambda operations: 10.0)
+    monkeypatch.setattr(policy.price, "of", lambda operations: 5.0)
     seconds = iter(range(100))
     monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
     for i in range(5):
@@ -63,7 +63,7 @@ def test_each_new_path_has_to_pay_for_itself(monkeypatch: pytest.MonkeyPatch, in
             x = x * 1.5
         return x
 
-    monkeypatch.setattr(policy.price, "of", lambda operations: 3.0)
+    monkeypatch.setattr(policy.price, "of", lambda operations: 1.5)
     seconds = iter(range(1000))
     monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
     monkeypatch.setattr(policy, "perf_counter", iter(range(0, 30000, 3)).__next__)

@@ -233,9 +233,8 @@ class FunctionCache:
             account.computed(perf_counter() - start, found[1])
             if self.mode.effects or not account.due:
                 return found[0]
-        start -= perf_counter()
-        load_pending()  # which takes a while, once in a process, and is no reason to compile
-        start += perf_counter()
+        if load_pending():  # it takes a while, once in a process, and is no reason to compile
+            start = perf_counter()
         with Draws() as draws:
             recording = self._record(call, draws)
         self.stores |= recording.stores

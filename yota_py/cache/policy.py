@@ -1,9 +1,7 @@
 """When to compile: the ski rental rule.
 
 Interpreting is rent, compiling is buying. Who buys when the rent that was paid reaches the price pays at most twice of
-what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching"). Where it
-reaches half of it, that is at most three times; but gradients that have been asked for a few times are mostly asked for
-ten times more, by an optimiser, and then it is less.
+what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching").
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 from .background import Job
 
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.25, 0.12  # the first program of a process: loading the compiler, or from disk
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.4, 0.25  # the first program of a process: loading the compiler, or from disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
-RENT = 0.5  # of the price, when it is time to buy
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS, MAX_IDLE = 16, 12
@@ -126,7 +123,7 @@ class Account:
     def price(self) -> float:
         """For how much interpreting a program is made, in seconds; each one that was made in vain makes it dearer."""
         seconds = price.of(self.operations) + (TRACING * self.untraced if self.length is None else 0.0)
-        return RENT * seconds * 2.0 ** min(self.idle, MAX_IDLE)
+        return seconds * 2.0 ** min(self.idle, MAX_IDLE)
 
 
 class Accounts(dict[Hashable, Account]):
