@@ -12,10 +12,11 @@ import inspect
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
+from .instructions import instructions_of
 from .records import record
 
 MAX_KNOWN = 4096  # code objects of which is remembered what was read of each, and which are kept alive
@@ -287,7 +288,7 @@ def _read(code: CodeType) -> _Sites:
     A call and the expression that it calls begin at the same position in the source, and the expression ends before
     the call does; so do an attribute and what it is an attribute of.
     """
-    instructions = list(dis.get_instructions(code))
+    instructions = instructions_of(code)
     beginnings: dict[Position, dict[Position, _Step]] = {}
     for start, end, step in _steps(instructions):
         at = beginnings.setdefault(start, {})
@@ -315,7 +316,7 @@ def _read(code: CodeType) -> _Sites:
 
 
 def _called_later(
-    instructions: list[dis.Instruction], mentions: list[_Mention], sites: list[_Site]
+    instructions: Sequence[dis.Instruction], mentions: list[_Mention], sites: list[_Site]
 ) -> Iterator[int]:
     """The offsets of loads and imports of what is kept under a local name that is only called, or handed to ``map``."""
     mapping = [site for site in sites if site.is_call and site.callee == (_Step("global", "map"),)]
@@ -336,7 +337,7 @@ def _attributes_of(steps: Way) -> tuple[str, ...] | None:
     return tuple(step.name for step in steps) if all(step.kind == "attribute" for step in steps) else None
 
 
-def _steps(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:
+def _steps(instructions: Sequence[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:
     """The parts of expressions with their beginnings and ends."""
     before: list[_Step] = []
     for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
@@ -352,7 +353,7 @@ def _steps(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Posi
         before = [_Step("constant", instruction.argval)] if instruction.opname in _CONSTANTS else names
 
 
-def _ways(instructions: list[dis.Instruction]) -> Iterator[tuple[Position, Way]]:
+def _ways(instructions: Sequence[dis.Instruction]) -> Iterator[tuple[Position, Way]]:
     """The values that are loaded by names and attributes of these, with their beginnings."""
     start: Position = _NOWHERE
     way: list[_Step] = []

@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .callsites import by_code
+from .instructions import instructions_of
 from .records import record
 
 _PUSHES = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE", "LOAD_SMALL_INT", "PUSH_NULL")
@@ -56,7 +57,7 @@ class _Format(NamedTuple):
 
 def _read(code: CodeType) -> FStrings:
     """Follow what is on the stack, from one instruction to the next, as far as that is certain."""
-    instructions = list(dis.get_instructions(code))
+    instructions = instructions_of(code)
     found = FStrings([instruction.offset for instruction in instructions])
     stack: list[Any] = []  # texts, formats, tuples of these; None for all else
     keywords = 0

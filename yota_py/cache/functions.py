@@ -23,7 +23,7 @@ from ..base.generators import Draws
 from ..base.refusal import MISFIT, Due, Misfit, Refusal
 from ..base.settings import config, reference
 from ..base.shelf import Shelf
-from ..base.unwinding import Holding, unwinding
+from ..base.unwinding import Holding, Uncollected, unwinding
 from ..capture.guards import Changed
 from ..errors import YotaError
 from ..registry.registry import listeners, load_pending
@@ -318,10 +318,11 @@ class FunctionCache:
         if isinstance(made, list):
             return made
         finish = partial(self._finish, key, call, recording, account, *made, self._cleared)
-        if later:
-            account.job = submit(finish)
-            return []
-        return finish()
+        if not later:
+            with Uncollected():  # it makes many objects and no garbage
+                return finish()
+        account.job = submit(finish)
+        return []
 
     def _finish(
         self, key: Hashable, call: Request, recording: TracedCall, account: Account, signature: Signature,

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..base.callsites import by_code
 from ..base.dispatch import is_traced
+from ..base.instructions import instructions_of
 from ..base.records import record
 from ..tape.operations import Site, site_of
 from .kinds import problem_of_attribute
@@ -155,7 +156,7 @@ def names_of(code: CodeType) -> Names:
 
 def steps_of(code: CodeType) -> Iterator[dis.Instruction]:
     """The instructions; those that load or store two local variables (from Python 3.13 on) as two."""
-    for instruction in dis.get_instructions(code):
+    for instruction in instructions_of(code):
         if "FAST" in instruction.opname and isinstance(instruction.argval, tuple):
             for kind, name in zip(_FAST.findall(instruction.opname), instruction.argval, strict=True):
                 instruction = instruction._replace(opname=kind, opcode=dis.opmap[kind], argval=name)

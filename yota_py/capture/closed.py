@@ -8,7 +8,6 @@ turn.
 from __future__ import annotations
 
 import builtins
-import dis
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -19,6 +18,7 @@ import numpy as np
 
 from ..base.containers import items_of, keys_of, with_items
 from ..base.dispatch import is_traced, original
+from ..base.instructions import instructions_of
 from ..base.ownership import is_known_ufunc, is_library, named_module
 from ..registry.patches import patched
 from ..registry.registry import primitive_of
@@ -297,7 +297,7 @@ def _attributes(code: CodeType) -> frozenset[str]:
     """The names of attributes that code reads. Raises ``OpenError`` for statements that reach too far."""
     found = set()
     for part in _codes(code):
-        for step in dis.get_instructions(part):
+        for step in instructions_of(part):
             name = step.opname
             if name in _FORBIDDEN or (name in _GENERATING and part.co_name != "<genexpr>"):
                 raise OpenError
@@ -315,7 +315,7 @@ def reads_of(code: CodeType) -> list[tuple[bool, str, list[str]]]:
     """Names that code reads: whether it is a global one or that of a cell, and which attributes are read of it."""
     out = []
     for part in _codes(code):
-        steps = [*dis.get_instructions(part)]
+        steps = instructions_of(part)
         for i, step in enumerate(steps):
             if step.opname not in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
                 continue

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
 from ..base.impure import Impure
+from ..base.instructions import instructions_of
 from ..base.records import record
 from ..capture.closed import Closing
 from ..passes.dce import dce
@@ -357,7 +358,7 @@ def is_function(code: CodeType) -> bool:
 @lru_cache(maxsize=1024)
 def depths(code: CodeType) -> dict[int, int]:
     """How much is on the interpreter's stack at the instructions of code, but for those that handle exceptions."""
-    steps = {step.offset: step for step in dis.get_instructions(code)}
+    steps = {step.offset: step for step in instructions_of(code)}
     following = dict(zip(steps, [*steps][1:], strict=False))
     found, pending = dict[int, int](), [(min(steps), 0)]
     while pending:

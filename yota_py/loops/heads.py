@@ -15,6 +15,7 @@ from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
 from ..base.dispatch import is_traced
+from ..base.instructions import instructions_of
 from ..base.iterators import on_stack
 from ..base.records import record
 from ..tracing.tracer import ArrayTracer
@@ -202,7 +203,7 @@ def lines_of_heads(code: CodeType) -> frozenset[int | None]:
 def steps_of(code: CodeType) -> list[Step]:
     """Instructions, one for each variable."""
     out = []
-    for step in dis.get_instructions(code):
+    for step in instructions_of(code):
         names = step.argval if isinstance(step.argval, tuple) and "_FAST" in step.opname else None
         if names is None:
             value = step.argrepr if step.opname == "BINARY_OP" else step.argval

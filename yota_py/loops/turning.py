@@ -12,7 +12,6 @@ through, as that of the steps of scans is (``closed.py``), and what it holds is 
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -21,6 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..base.floating import raises_errors
+from ..base.instructions import instructions_of
 from ..base.ownership import users_frame
 from ..base.records import record
 from ..base.settings import config
@@ -162,7 +162,7 @@ def _stands_alone(code: CodeType, instruction: int) -> bool:
     """Whether there is nothing on the interpreter's stack at an instruction but the condition that it asks."""
     if not is_function(code) or code.co_exceptiontable:
         return False
-    steps = [*dis.get_instructions(code)]
+    steps = instructions_of(code)
     at = next((i for i, step in enumerate(steps) if step.offset == instruction), None)
     if at is None:
         return False
