@@ -22,7 +22,7 @@ MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a mul
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
 MAX_RESTS, MAX_IDLE = 16, 12
 MANY_OPERATIONS = 300  # some of which are likely to be turns of loops
-TRACING = 5e-5  # seconds an operation takes to be traced, and to be looked at for loops
+TRACING = 1e-4  # seconds an operation takes to be traced, and to be looked at for loops
 _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
