@@ -14,8 +14,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...base import locks
@@ -130,7 +134,7 @@ def _link(name: str) -> bool:
         binding.add_symbol(name, _COMPILED[name])
         return True
     module, _, function = name.partition(":")
-    capsule = getattr(import_module(module), "__pyx_capi__", {}).get(function) if function else None
+    capsule = getattr(_extension(module), "__pyx_capi__", {}).get(function) if function else None
     if capsule is None:
         return False
     named, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -138,6 +142,22 @@ def _link(name: str) -> bool:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     binding.add_symbol(name, pointer(capsule, named(capsule)))
     return True
+
+
+def _extension(name: str) -> ModuleType:
+    """A module in C, without the package around it, whose import may take a quarter of a second (``scipy.linalg``)."""
+    package, *folders, _ = name.split(".")
+    root = None if name in sys.modules else find_spec(package)
+    places = root.submodule_search_locations if root is not None else None
+    found = PathFinder.find_spec(name, [os.path.join(place, *folders) for place in places or ()])
+    if found is None or not isinstance(found.loader, ExtensionFileLoader):
+        return import_module(name)
+    try:
+        module = module_from_spec(found)
+        found.loader.exec_module(module)
+    except ImportError:  # it needs the package
+        return import_module(name)
+    return module
 
 
 @functools.cache
