@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import threading
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
@@ -49,6 +50,7 @@ class NeverMade:
 class Usual:
     x: float
     y: float = 0.0
+    names: list[str] = field(default_factory=list)
 
 
 def test_they_are_dataclasses() -> None:
@@ -64,7 +66,8 @@ def test_they_are_dataclasses() -> None:
     assert not hasattr(point, "__dict__")
     assert hash(Labelled(1.0, names=(), label="a")) == hash(Labelled(1.0, names=(), label="a"))  # type: ignore[arg-type]
     assert repr(Labelled(1.0, label="a")) == "Labelled(x=1.0, y=0.0, names=[], label='a')"
-    assert hash(Usual(1.0, 2.0)) == hash((1.0, 2.0))
+    assert {Labelled(1.0, names=()): 3}[Labelled(1.0, names=())] == 3  # type: ignore[arg-type]
+    assert [*inspect.signature(Point).parameters] == [*inspect.signature(Usual).parameters]
     assert repr(Loose(1)) == "loose"
     assert Loose(1) != Loose(1)
 
