@@ -46,8 +46,7 @@ class _Lowering(Trace):
     """
 
     __slots__ = ("closed", "decision", "exact", "unknown")
-    keeps_loops = True
-    quick = False
+    keeps_loops = opens = True
 
     def __init__(self, tape: Tape, *, exact: bool, closed: bool) -> None:
         super().__init__(tape)

@@ -68,9 +68,11 @@ def quickly(fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> 
             values.append(x)
         else:
             return None
-    if trace is None or not trace.quick or not trace.alive or trace.sets_errors or trace.thread != get_ident():
+    if trace is None or not trace.alive or trace.sets_errors or trace.thread != get_ident():
         return None
     if entry.unasked and np.float64 not in map(type, values):
+        return None
+    if trace.opens and (entry.lowering is not None or trace.unknown):
         return None
     return _recorded(trace, fn, tuple(names), values, status, frame)
 
@@ -84,7 +86,7 @@ def taken(x: Any, index: Any, frame: FrameType) -> Any:
         return None
     if type(index) is not int and not _is_fixed(index):
         return None
-    if not trace.quick or not trace.alive or trace.sets_errors or trace.thread != get_ident():
+    if trace.opens or not trace.alive or trace.sets_errors or trace.thread != get_ident():
         return None
     y = _recorded(trace, operator.getitem, (x._var, index), (value, index), trace.status(x._var), frame)
     if type(y) is _ARRAYS:
@@ -111,24 +113,30 @@ def is_stale(view: Tracer) -> bool:
 
 def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: Any, frame: FrameType) -> Any:
     """The tracer of a result, whose computation is recorded."""
-    spot = _spots.get((id(frame.f_code), frame.f_lasti))
-    if spot is None or spot[1] != id(frame.f_globals):
-        users = users_frame(frame)
-        if users is None:
-            return None
-        spot, frame = _spot_of(users), users
+    spot, site = None, trace.site if trace.opens else None
+    if site is None:
+        spot = _spots.get((id(frame.f_code), frame.f_lasti))
+        if spot is None or spot[1] != id(frame.f_globals):
+            users = users_frame(frame)
+            if users is None:
+                return None
+            spot, frame = _spot_of(users), users
+        site = trace.site or spot[3]
     try:
-        traces = state.traces
-        outermost = traces and traces[0] is trace
-        value = FunctionType(spot[2], frame.f_globals)(fn, values, {}) if outermost else fn(*values)
+        if spot is not None and (traces := state.traces) and traces[0] is trace:
+            value = FunctionType(spot[2], frame.f_globals)(fn, values, {})
+        else:
+            value = fn(*values)
     except Exception:  # any: it is raised again on the long way
         return None
     if (cls := type(value)) is ndarray:
+        if trace.opens and is_large(value):  # of which the trace keeps no memory
+            return None
         if value.dtype.kind != "f" or (value.base is not None and (fn is not operator.getitem or not value.size)):
             return None
     elif cls not in _RESULTS:
         return None
-    op = Call(fn, names, {}, typeof(value), trace.site or spot[3])
+    op = Call(fn, names, {}, typeof(value), site)
     with locks.tables:
         ops = trace.tape.ops
         ops.append(op)

@@ -72,7 +72,7 @@ class Trace(Recorder):
         "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch", "writes",
     )  # fmt: skip
 
-    quick: ClassVar[bool] = True  # whether all is recorded as it comes (``quick.py``)
+    opens: ClassVar[bool] = False  # whether what has a ``lowering`` is written out
 
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
     operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
