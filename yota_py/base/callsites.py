@@ -14,7 +14,7 @@ import types
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .instructions import instructions_of
 from .records import record
@@ -33,8 +33,7 @@ _SILENT = ("PUSH_NULL", "PRECALL", "KW_NAMES", "CACHE", "NOP", "COPY_FREE_VARS",
 Position = tuple[int, int]
 
 
-@record()
-class _Step:
+class _Step(NamedTuple):
     """One step on the way to a value: a name, an attribute, or the item at the value of a way; others are "?"."""
 
     kind: str
@@ -44,8 +43,7 @@ class _Step:
 Way = tuple[_Step, ...]
 
 
-@record()
-class _Site:
+class _Site(NamedTuple):
     """What one instruction does: whether it calls something, what, and the part of the source that it belongs to."""
 
     is_call: bool
@@ -54,8 +52,7 @@ class _Site:
     end: Position
 
 
-@record()
-class _Mention:
+class _Mention(NamedTuple):
     """A value that a code object loads, and whether it calls it there."""
 
     start: Position

@@ -47,6 +47,8 @@ class Place:
 
     def broadcast(self, shape: Sequence[int]) -> Place:
         """The same memory seen in a larger shape: stride 0 along new and repeated dimensions."""
+        if shape == self.shape:
+            return self
         lead = len(shape) - len(self.shape)
         strides = tuple(
             0 if d < lead or (self.shape[d - lead] == 1 and n != 1) else self.strides[d - lead]
@@ -110,11 +112,11 @@ def order_of(places: Sequence[Place], shape: Sequence[int]) -> tuple[int, ...]:
     of the operands where they have one in common, and of C where they do not."""
     dims = [d for d, n in enumerate(shape) if n > 1]
     orders = set()
-    for place in places:
+    for place in places if len(dims) > 1 else ():
         strides = place.broadcast(shape).strides
         if all(strides[d] for d in dims):
             orders.add(tuple(sorted(dims, key=lambda d: -abs(strides[d]))))
-    if len(dims) < 2 or len(orders) != 1:
+    if len(orders) != 1:
         return tuple(range(len(shape)))
     return (*(d for d, n in enumerate(shape) if n <= 1), *orders.pop())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,21 @@ def _loop_dtypes(op: Call, types: list[ArrayType]) -> list[str] | None:
     entry = primitive_of(op.fn)
     ufunc = op.fn if entry is None else entry.fn  # np.less for operator.lt
     if isinstance(ufunc, np.ufunc):
-        try:
-            *dtypes, result = ufunc.resolve_dtypes((*map(_weakly, types), None))
-        except TypeError:
-            return None
-        return [d.name for d in dtypes] if result == op.type.dtype else None
+        dtypes, result = _resolved(ufunc, tuple([_weakly(t) for t in types]))
+        return list(dtypes) if result == op.type.dtype else None
     if op.fn is original(np.where) or op.fn is chosen:
         return ["bool", op.type.name, op.type.name] if len(types) == 3 else None
     return [t.name if op.type.dtype.kind == "b" else op.type.name for t in types]
+
+
+@lru_cache(maxsize=1024)
+def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> tuple[tuple[str, ...], Any]:
+    """The dtypes of the operands of NumPy's loop, and of its result, which is ``None`` if there is no such loop."""
+    try:
+        *dtypes, result = ufunc.resolve_dtypes((*given, None))
+    except TypeError:
+        return (), None
+    return tuple([d.name for d in dtypes]), result
 
 
 def _weakly(t: ArrayType) -> Any:
