@@ -224,6 +224,15 @@ def renamed(op: Operation, names: Mapping[Variable, Any]) -> Operation:
     return replace(op, var=names[op.var]) if isinstance(op, Guard) else op
 
 
+def renumbered(op: Operation, values: Sequence[Any]) -> Operation:
+    """``renamed``, where what is read instead of a variable stands at its number."""
+    if isinstance(op, Call):
+        fn = values[op.fn.id] if isinstance(op.fn, Variable) else op.fn
+        kwargs = substitute(dict(op.kwargs), lambda var: values[var.id]) if op.kwargs else {}
+        return Call(fn, arguments(op.args, values), kwargs, op.type, op.site, op.note)
+    return replace(op, var=values[op.var.id]) if isinstance(op, Guard) else op
+
+
 def operands(op: Operation) -> Iterator[Variable]:
     """The variables that an operation reads."""
     if isinstance(op, Call):

@@ -31,6 +31,7 @@ from .operations import (
     operands,
     paths,
     renamed,
+    renumbered,
     same,
     substitute,
     variable,
@@ -174,19 +175,21 @@ class Tape:
         np.float64(2.0)
         """
         out = Tape(self.name, self.site, in_spec=self.in_spec, out_spec=self.out_spec)
-        env: dict[Variable, Any] = {}
-        for var, op in self:
-            if isinstance(op, Guard) and not isinstance(env[op.var], Variable):
-                continue  # a decision on a number that is known is always the same
-            env[var] = visit(out, renamed(op, env))
-            if isinstance(op, Input) and not isinstance(env[var], Variable):
-                raise TypeError(f"{self.name}: visit gave {env[var]!r} for the input {var}; return new.append(op)")
-        return self._finish(out, env)
+        new: list[Any] = [None]  # by number
+        for op in self.ops:
+            if isinstance(op, Guard) and not isinstance(new[op.var.id], Variable):
+                new.append(None)  # a decision on a number that is known is always the same
+                continue
+            new.append(visit(out, renumbered(op, new)))
+            if isinstance(op, Input) and not isinstance(new[-1], Variable):
+                at = f"{new[-1]!r} for the input %{len(new) - 1}"
+                raise TypeError(f"{self.name}: visit gave {at}; return new.append(op)")
+        return self._finish(out, lambda var: new[var.id])
 
-    def _finish(self, out: Tape, env: Mapping[Variable, Any]) -> Tape:
+    def _finish(self, out: Tape, new: Callable[[Variable], Any]) -> Tape:
         """A new tape with what this one has besides operations."""
-        out.leaves = [substitute(leaf, env.__getitem__) for leaf in self.leaves]
-        out.results = [substitute(result, env.__getitem__) for result in self.results]
+        out.leaves = [substitute(leaf, new) for leaf in self.leaves]
+        out.results = [substitute(result, new) for result in self.results]
         return out
 
     def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Variable:
@@ -251,7 +254,7 @@ class Tape:
         ops = [op if i < n or not isinstance(op, Call | Guard) else renamed(op, names) for i, op in enumerate(ops, 1)]
         both = ((names[x], names[dx]) for x, dx in self.cotangents.items())
         kept = {x: dx for x, dx in both if isinstance(x, Variable) and isinstance(dx, Variable)}
-        return self._finish(replace(self, ops=ops, regions=[], cotangents=kept), names)
+        return self._finish(replace(self, ops=ops, regions=[], cotangents=kept), names.__getitem__)
 
     def returning(self, *results: Variable | int) -> Tape:
         """A new tape that returns other variables: one, or a tuple of several."""
