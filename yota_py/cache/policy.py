@@ -16,7 +16,7 @@ from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 from .background import Job
 
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.4, 0.25  # the first program of a process: loading the compiler, or from disk
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.35, 0.12  # the first program of a process: loading the compiler, or from disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
