@@ -17,6 +17,7 @@ from .support import (
     axis_of,
     count_along,
     dtype_of,
+    ndim_of,
     operand,
     shape_of,
     strong,
@@ -46,7 +47,7 @@ def _scaled(a: Any, b: Any) -> Any:
 
 def _left(dy: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of ``a`` in ``a @ b``, of vectors, matrices and stacks (Giles 2008, section 2.2.1)."""
-    na, nb = len(shape_of(a)), len(shape_of(b))
+    na, nb = ndim_of(a), ndim_of(b)
     if na == nb == 1:
         return strong_multiply(dy, conj(b))
     if nb == 1:
@@ -60,7 +61,7 @@ def _left(dy: Any, y: Any, a: Any, b: Any) -> Any:
 
 def _right(dy: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of ``b`` likewise."""
-    na, nb = len(shape_of(a)), len(shape_of(b))
+    na, nb = ndim_of(a), ndim_of(b)
     if na == nb == 1:
         return strong_multiply(dy, conj(a))
     if na == 1:

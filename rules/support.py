@@ -67,6 +67,11 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return t.shape if isinstance(t, ArrayType) else np.shape(operand(x))
 
 
+def ndim_of(x: Any) -> int:
+    """How many dimensions it has."""
+    return x.ndim if type(x) is np.ndarray else len(shape_of(x))
+
+
 def dtype_of(x: Any) -> np.dtype[Any]:
     """The dtype of an array, number, traced value or plain list."""
     t = typeof(x)

@@ -19,6 +19,7 @@ from ..registry.tangents import MISSING, fitted_to, outline, unbroadcast
 NUMBERS = frozenset([np.float64, float])
 _ARGUMENTS = NUMBERS | {int}
 _PLAIN = NUMBERS | {ndarray}
+_FLOAT = np.dtype(float)
 FEW = 256  # elements, of which it is soon counted how many are zero
 
 # ``(dy, y, args, sources, cotangents)`` adds what flows to each source to its cotangent; or it does nothing and returns
@@ -96,7 +97,7 @@ def _by_partials(
     numbers = True
     for x in args:
         if (cls := type(x)) is ndarray:
-            if x.dtype.kind != "f":
+            if x.dtype is not _FLOAT and x.dtype.kind != "f":
                 return False
             numbers = False
         elif cls not in _ARGUMENTS:
@@ -156,7 +157,7 @@ def _by_vjps(
         return False
     for x in args:
         if type(x) is ndarray:
-            if x.dtype.kind != "f":
+            if x.dtype is not _FLOAT and x.dtype.kind != "f":
                 return False
         elif type(x) not in _ARGUMENTS:
             return False
