@@ -31,6 +31,7 @@ _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SILENT = ("PUSH_NULL", "PRECALL", "KW_NAMES", "CACHE", "NOP", "COPY_FREE_VARS", "EXTENDED_ARG", "RESUME")
 
 Position = tuple[int, int]
+Span = tuple[Position, Position]
 
 
 class _Step(NamedTuple):
@@ -286,14 +287,15 @@ def _read(code: CodeType) -> _Sites:
     the call does; so do an attribute and what it is an attribute of.
     """
     instructions = instructions_of(code)
+    spans, names = [*map(_span, instructions)], [*map(_names, instructions)]
     beginnings: dict[Position, dict[Position, _Step]] = {}
-    for start, end, step in _steps(instructions):
+    for start, end, step in _steps(instructions, spans, names):
         at = beginnings.setdefault(start, {})
         at[end] = step if at.get(end, step) == step else _ANYTHING
     callees: dict[tuple[Position, Position], tuple[str, ...] | None] = {}
     sites, called = [], set()
-    for instruction in instructions:
-        (start, end), kind = _span(instruction), instruction.opname
+    for instruction, (start, end) in zip(instructions, spans, strict=True):
+        kind = instruction.opname
         callee: Way = ()
         is_call = kind.startswith(("CALL", "PRECALL")) and not kind.startswith("CALL_INTRINSIC")
         if is_call:
@@ -304,9 +306,9 @@ def _read(code: CodeType) -> _Sites:
                 if callees.get((start, e)) is None:  # of f(x).g(y), f is called first
                     callees[start, e] = _attributes_of(callee[i + 1 :])
         sites.append(_Site(is_call, callee, start, end))
-    mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions)]
+    mentions = [_Mention(start, way, (start, way) in called) for start, way in _ways(instructions, spans, names)]
     attributes = {i.offset: i.argval for i in instructions if i.opname in _ATTRIBUTES}
-    ways = {i.offset: callees.get(_span(i)) for i in instructions if i.offset in attributes}
+    ways = {i.offset: callees.get(at) for i, at in zip(instructions, spans, strict=True) if i.offset in attributes}
     only = {offset: way for offset, way in ways.items() if way is not None}
     only.update(dict.fromkeys(_called_later(instructions, mentions, sites), ()))
     return _Sites([instruction.offset for instruction in instructions], sites, mentions, attributes, only)
@@ -334,11 +336,13 @@ def _attributes_of(steps: Way) -> tuple[str, ...] | None:
     return tuple(step.name for step in steps) if all(step.kind == "attribute" for step in steps) else None
 
 
-def _steps(instructions: Sequence[dis.Instruction]) -> Iterator[tuple[Position, Position, _Step]]:
+def _steps(
+    instructions: Sequence[dis.Instruction], spans: Sequence[Span], loaded: Sequence[list[_Step]]
+) -> Iterator[tuple[Position, Position, _Step]]:
     """The parts of expressions with their beginnings and ends."""
     before: list[_Step] = []
-    for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
-        (start, end), names = _span(instruction), _names(instruction)
+    behind = [*instructions[1:], None]
+    for instruction, (start, end), names, following in zip(instructions, spans, loaded, behind, strict=True):
         if isinstance(instruction.argval, tuple) and following is not None and following.opname == "PUSH_NULL":
             yield *_span(following), names[-1]  # of two variables the second is called; this stands in its place
         if names:
@@ -350,18 +354,19 @@ def _steps(instructions: Sequence[dis.Instruction]) -> Iterator[tuple[Position, 
         before = [_Step("constant", instruction.argval)] if instruction.opname in _CONSTANTS else names
 
 
-def _ways(instructions: Sequence[dis.Instruction]) -> Iterator[tuple[Position, Way]]:
+def _ways(
+    instructions: Sequence[dis.Instruction], spans: Sequence[Span], loaded: Sequence[list[_Step]]
+) -> Iterator[tuple[Position, Way]]:
     """The values that are loaded by names and attributes of these, with their beginnings."""
     start: Position = _NOWHERE
     way: list[_Step] = []
-    for instruction in instructions:
-        names = _names(instruction)
+    for instruction, (here, _), names in zip(instructions, spans, loaded, strict=True):
         if names and names[0].kind == "attribute" and way:
-            way += names
+            way = [*way, *names]
         elif instruction.opname not in _SILENT:
             if way:
                 yield start, tuple(way)
-            start, way = _span(instruction)[0], [step for step in names[-1:] if step.kind != "attribute"]
+            start, way = here, [step for step in names[-1:] if step.kind != "attribute"]
             if len(names) == 2:
                 yield start, (names[0],)
 
@@ -382,7 +387,7 @@ def _names(instruction: dis.Instruction) -> list[_Step]:
     return [_Step("local", each) for each in (name if isinstance(name, tuple) else (name,))]
 
 
-def _span(instruction: dis.Instruction) -> tuple[Position, Position]:
+def _span(instruction: dis.Instruction) -> Span:
     at = instruction.positions
     if at is None or at.lineno is None:
         return _NOWHERE, _NOWHERE

@@ -43,7 +43,7 @@ entered: list[Callable[[Trace, types.FrameType], None]] = []  # are told of func
 def watched(captures: Captures, call: Callable[[], R]) -> R:
     """Call a function, and follow what it reads while it is traced."""
     try:
-        with _Restored(captures), _Tool() as tool:
+        with Uncollected(), _Restored(captures), _Tool() as tool:
             hearing = Hearing()
             busy = tool is None and sys.getprofile() is not None
             if busy:
@@ -57,7 +57,7 @@ def watched(captures: Captures, call: Callable[[], R]) -> R:
             )
             before = _Libraries(captures.trace)
             try:
-                with Uncollected(), hearing, hook:
+                with hearing, hook:
                     result = call()
                 if captures.given_up:  # and the function has gone on
                     raise YotaError(captures.problems[-1])
