@@ -48,6 +48,9 @@ def test_operators(op: Callable[..., Any]) -> None:
         for y in POINTS:
             assert both(op, x, y, argnums=(0, 1))
             assert both(lambda x, y: op(y, op(x, y)) - x, x, y, argnums=(0, 1))
+        for far in (0.0, 1e300, -np.inf, np.nan):  # of which a slope of zero makes NaN, and no slope zero
+            for other in PLAIN:
+                assert both(lambda x, c=other, d=np.float64(far): np.exp(op(x, c) * d) * d + op(c, x) / d, x)
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS)

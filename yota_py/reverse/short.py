@@ -26,37 +26,43 @@ FEW = 256  # elements, of which it is soon counted how many are zero
 # False, where values are of other kinds.
 Way: TypeAlias = Callable[[Any, Any, Sequence[Any], Sequence[Any], list[Any]], bool]
 
-# The partial derivative of a function of one or two numbers: constant, or a function ``(y, *args)``, or none.
+# What flows to one of a function's one or two numbers: a constant times ``dy``, a function ``(y, *args)`` times ``dy``,
+# or nothing; or a function ``(dy, y, *args)``, as the third item tells.
 Slope: TypeAlias = "float | Callable[..., Any] | None"
-Slopes: TypeAlias = tuple[Slope, Slope]
+Slopes: TypeAlias = tuple[Slope, Slope, bool]
 
 
 def slopes_of(entry: Primitive) -> Slopes | None:
-    """Those of an elementwise function, of which all formulas are products with ``dy``; of one number, the second is
-    ``None``."""
-    slopes, fn = getattr(entry.rule, "partials", ()), entry.fn
+    """Those of an elementwise function; of one number, the second is ``None``."""
+    slopes, fn, of_dy = getattr(entry.rule, "partials", ()), entry.fn, False
     if not slopes and isinstance(fn, np.ufunc) and fn.signature is None:
-        vjps = getattr(entry.rule, "vjps", ())
-        slopes = [vjp if vjp in (None, MISSING) else partial(vjp, np.float64(1.0)) for vjp in vjps]
+        slopes, of_dy = getattr(entry.rule, "vjps", ()), True
     if len(slopes) not in (1, 2) or MISSING in slopes:
         return None
     first, second = [x if x is None or callable(x) else float(x) for x in (*slopes, None)][:2]
-    return first, second
+    return first, second, of_dy
 
 
 def flow_to_numbers(
     dy: float, y: Any, slopes: Slopes, args: tuple[Any, ...], i: int, j: int, cotangents: list[Any]
 ) -> None:
     """Add what flows to one or two numbers, ``i`` and ``j``, to their cotangents; to none where the number is -1."""
-    first, second = slopes
+    first, second, of_dy = slopes
     if i >= 0 and first is not None:
-        slope = float(first(y, *args)) if callable(first) else first
-        dx, known = dy * slope if dy else 0.0, cotangents[i]
+        dx, known = _times(dy, y, first, args, of_dy), cotangents[i]
         cotangents[i] = dx if known is None else known + dx
     if j >= 0 and second is not None:
-        slope = float(second(y, *args)) if callable(second) else second
-        dx, known = dy * slope if dy else 0.0, cotangents[j]
+        dx, known = _times(dy, y, second, args, of_dy), cotangents[j]
         cotangents[j] = dx if known is None else known + dx
+
+
+def _times(dy: float, y: Any, slope: Any, args: tuple[Any, ...], of_dy: bool) -> float:
+    """``dy`` times a slope; a ``dy`` of zero gives zero, as with ``strong_multiply``."""
+    if of_dy:
+        return float(slope(np.float64(dy), y, *args))
+    if not dy:
+        return 0.0
+    return dy * (slope if type(slope) is float else float(slope(y, *args)))
 
 
 def into_view(x: Any, index: Any, j: int, dy: Any, cotangents: list[Any], owned: set[int]) -> bool:
