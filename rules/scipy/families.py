@@ -55,6 +55,12 @@ def signed(x: Any) -> Any:
     return astype(x, np.dtype(np.int64)) if dtype_of(x).kind in "bu" else x
 
 
+def whole(x: Any) -> Any:
+    """Orders as functions of whole ones take them: without what stands behind the point."""
+    x = signed(x)
+    return np.trunc(x) if dtype_of(x).kind == "f" else x
+
+
 def of_arrays(formula: Callable[..., Any]) -> Callable[..., Any]:
     """A formula of ``vjps`` that is given arrays where its function takes lists."""
 

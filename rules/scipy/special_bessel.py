@@ -15,7 +15,7 @@ from yota_py.registry.tangents import MISSING, conj, strong_multiply
 
 from ..python_math import SQRT_PI
 from ..support import dtype_of
-from .families import ORDER, POSITIVE, REAL, chained, families, family, scaled, signed
+from .families import ORDER, POSITIVE, REAL, chained, families, family, scaled, signed, whole
 
 Slope = Callable[..., Any]
 
@@ -31,8 +31,8 @@ family(special.jv, MISSING, _middle(special.jv, -1), on=[ORDER, REAL], complex=T
 family(special.iv, MISSING, _middle(special.iv, 1), on=[ORDER, REAL], complex=True)
 family(special.yv, MISSING, _middle(special.yv, -1), on=[ORDER, POSITIVE], complex=True)
 family(special.kv, MISSING, _middle(special.kv, 1, -0.5), on=[ORDER, POSITIVE], complex=True)
-family(special.yn, None, _middle(special.yn, -1), on=[ORDER, POSITIVE])
-family(special.kn, None, lambda y, n, x: -0.5 * (special.kn(abs(n - 1), x) + special.kn(n + 1, x)),
+family(special.yn, None, lambda y, n, x: _middle(special.yn, -1)(y, whole(n), x), on=[ORDER, POSITIVE])
+family(special.kn, None, lambda y, n, x: -0.5 * (special.kn(abs(whole(n) - 1), x) + special.kn(whole(n) + 1, x)),
        on=[ORDER, POSITIVE])  # fmt: skip
 family(special.hankel1, MISSING, _middle(special.hankel1, -1), on=[ORDER, POSITIVE], complex=True)
 family(special.hankel2, MISSING, _middle(special.hankel2, -1), on=[ORDER, POSITIVE], complex=True)
@@ -127,7 +127,7 @@ for _name, _down, _up in [
 
     def _slope(dy: Any, y: Any, n: Any, z: Any, derivative: bool = False, fn: Any = _sphere, down: int = _down,
                up: int = _up) -> Any:  # fmt: skip
-        n = signed(n)
+        n = whole(n)
         lower = fn(np.maximum(n - 1, 0), z, derivative)
         return strong_multiply(dy, conj((down * n * lower + up * (n + 1) * fn(n + 1, z, derivative)) / (2 * n + 1)))
 

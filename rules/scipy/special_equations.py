@@ -103,9 +103,9 @@ for _kind, _sign in (("pro", 1), ("obl", -1)):
 # ---------------------------------------------------------------------------- functions that give several orders
 
 
-def _orders(name: str, first: Range, slope: Callable[..., Any]) -> None:
+def _orders(name: str, first: Range, slope: Callable[..., Any], in_order: Any = MISSING) -> None:
     """A function of an order and a number that gives two arrays: of the orders up to this one and their derivatives."""
-    vjps(patch(special, name), None, lambda dy, y, v, x: _summed(chained(dy, slope(y, _counted(y, v), x))),
+    vjps(patch(special, name), in_order, lambda dy, y, v, x: _summed(chained(dy, slope(y, _counted(y, v), x))),
          cases=lambda s: [case(3, s.number(*first)), case(1, s.number(*first)), case(0, s.number(*first))])  # fmt: skip
 
 
@@ -128,8 +128,8 @@ def _lmbda(y: Any, v: Any, x: Any) -> Any:
     return y[1], -y[0] - (2 * v + 1) * ratio
 
 
-_orders("riccati_jn", POSITIVE, _riccati)
-_orders("riccati_yn", POSITIVE, _riccati)
+_orders("riccati_jn", POSITIVE, _riccati, None)
+_orders("riccati_yn", POSITIVE, _riccati, None)
 _orders("lmbda", POSITIVE, _lmbda)
 _orders("pbdv_seq", REAL, _weber)
 _orders("pbvv_seq", REAL, _weber)

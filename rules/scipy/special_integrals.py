@@ -13,7 +13,7 @@ from yota_py.registry.tangents import MISSING, conj, strong_multiply
 
 from ..python_math import SQRT_PI
 from ..support import dtype_of
-from .families import ORDER, POSITIVE, REAL, family
+from .families import ORDER, POSITIVE, REAL, family, whole
 
 # ------------------------------------------------------------- exponential and trigonometric integrals (6.2, 8.19)
 
@@ -23,6 +23,7 @@ family(special.exp1, lambda y, x: np.divide(-np.exp(-x), x), on=[POSITIVE], comp
 
 def _expn(y: Any, n: Any, x: Any) -> Any:
     """-E_{n-1} (8.19.13), and of E_0 = exp(-x) / x, which SciPy does not count down from, in closed form."""
+    n = whole(n)
     first = np.equal(n, 0)
     return -np.where(first, y * np.divide(1 + x, x), special.expn(np.where(first, 0, n - 1), x))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 from test_short import assert_same
 
 from yota_py import config, scalar_rule, value_and_grad
@@ -48,9 +50,9 @@ def test_operators(op: Callable[..., Any]) -> None:
         for y in POINTS:
             assert both(op, x, y, argnums=(0, 1))
             assert both(lambda x, y: op(y, op(x, y)) - x, x, y, argnums=(0, 1))
-        for far in (0.0, 1e300, -np.inf, np.nan):  # of which a slope of zero makes NaN, and no slope zero
+        for far in np.array([0.0, 1e300, -np.inf, np.nan]):  # of which a slope of zero makes NaN, and no slope zero
             for other in PLAIN:
-                assert both(lambda x, c=other, d=np.float64(far): np.exp(op(x, c) * d) * d + op(c, x) / d, x)
+                assert both(lambda x, c=other, d=far: np.exp(op(x, c) * d) * d + op(c, x) / d, x)
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS)
@@ -174,3 +176,68 @@ def test_what_is_changed_in_place(f: Any) -> None:
         want = [(f(x + step) - f(x - step)) / 2e-6 for step in steps]
         np.testing.assert_allclose(dx, want, rtol=1e-6)
         np.testing.assert_array_equal(TABLE, table)
+
+
+def caught_in(f: Callable[..., Any], *args: Any, how: str = "always") -> list[tuple[str, str, int]]:
+    """The warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(how)  # type: ignore[arg-type]
+        f(*args)
+    return [(str(x.message).replace("scalar ", ""), x.filename, x.lineno) for x in caught]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[0] / 0.0 + np.prod(x) + np.log(x[1] * 0),
+        lambda x: scipy.special.kn(x[0] * 4, x[1]),
+        lambda x: np.array([x[0] / 0.0, 1.0])[0] + np.sum(np.log(np.array([x[0], 0.0]))),
+        lambda x: np.mean(x[:0]) + np.sum(x),
+    ],
+)
+def test_warnings_are_those_of_a_plain_call(f: Callable[..., Any]) -> None:
+    config.compile = "never"
+    x = np.array([0.6, 1.3])
+    want = caught_in(f, x)
+    assert want
+    have = caught_in(value_and_grad(f), x)
+    assert [*dict.fromkeys(have)] == [*dict.fromkeys(want)]
+    if "kn" not in f.__code__.co_names:  # whose formula calls it again
+        assert len(have) == len(want)
+
+
+def test_warnings_come_once_from_each_line() -> None:
+    config.compile = "never"
+
+    def f(x: Any) -> Any:
+        return np.array([x[0] / 0.0, 1.0])[0]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for i in range(4):
+            value_and_grad(f)(np.array([2.0, 3.0]) + i)
+            f(np.array([2.0, 3.0]))
+    assert len(caught) == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals")
+def test_what_the_handler_of_a_signal_raises_is_raised() -> None:
+    def on_time(*given: Any) -> None:
+        raise TimeoutError("enough")
+
+    def slow(x: Any) -> Any:
+        y, n = x * 1, 0
+        while n < 10**8:
+            y *= 1.0
+            n += 1
+        return y
+
+    config.compile = "never"
+    before = signal.signal(signal.SIGALRM, on_time)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(TimeoutError, match="enough"):
+            value_and_grad(slow)(np.float64(1.0))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -252,7 +252,9 @@ class Gradient:
         if len(failures) >= MAX_FAILURES:
             return None
         argnums, _ = self._settled(call)
-        found: tuple[Any, int] | None = eagerly(known.called or f, args, kwargs, argnums, adds=known.adds)
+        found: tuple[Any, int] | None = eagerly(
+            known.called or f, args, kwargs, argnums, adds=known.adds, codes=known.running_codes
+        )
         failures += [] if found is not None else ["it needed a trace"]
         return found
 

@@ -43,6 +43,7 @@ _OF_SHAPES = frozenset(["reshape", "transpose", "swapaxes", "get"])  # methods t
 _TAKING = frozenset(["conj", "conjugate"])  # such that take one first
 _METHODS_MARKED = sys.version_info >= (3, 12)  # in the arguments of instructions
 _ABSENT = object()
+COPIED = "__yota_copied__"  # the global name of a copy's original: ``ref(f)``
 # What is called in the place of functions of NumPy's that look for no values but their own.
 instead: dict[Callable[..., Any], Callable[..., Any]] = {}
 
@@ -96,6 +97,7 @@ class Computing(Closing):
         self._own: list[tuple[ref[Any], list[Any], list[tuple[str, Any]]]] = []  # functions, parts, global names
         self._others: list[tuple[Mapping[str, Any], str, Any]] = []  # attributes of modules, names of builtins
         self.adds = False  # whether it adds in place
+        self.running_codes: set[int] = set()  # the identities of all that may run, besides libraries
         self._numpy = SimpleNamespace()  # what it reads of NumPy, with what is called instead
         self._replaces = False
         copy = self.function(fn)
@@ -156,12 +158,14 @@ class Computing(Closing):
         if any(callable(x) and type(x) is not FunctionType and not isinstance(x, type) for x in held[1:]):
             raise OpenError  # what is called under a local name may be given something to write into
         self.adds |= any(map(_adds, parts))
+        self.running_codes.update(map(id, parts))
         reads = dict.fromkeys(name for is_global, name, _ in reads_of(code) if is_global)
         self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, _ABSENT))) for x in reads]))
         self._others += [(vars(builtins), x, vars(builtins).get(x, _ABSENT)) for x in reads if x not in space]
         copy = super()._closed(fn, depth)
         for name, value in copy.__globals__.items():
             copy.__globals__[name] = self._numpy if value is np else value
+        copy.__globals__[COPIED] = ref(fn)
         for cell in copy.__closure__ or ():
             cell.cell_contents = self._numpy if cell.cell_contents is np else cell.cell_contents
         return copy

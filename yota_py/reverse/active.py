@@ -17,6 +17,7 @@ from ..registry.registry import methods, properties
 from ..tracing.operators import Operators
 
 NOTHING: Mapping[str, Any] = {}
+_NUMPYS = frozenset(fn for fn in vars(np).values() if isinstance(fn, np.ufunc))
 _REAL = frozenset([float64, float, int])
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
 
@@ -71,6 +72,8 @@ class Eager(Operators):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs or method != "__call__":
             raise TooMuchError
+        if ufunc not in _NUMPYS:
+            return self._ledger.function(ufunc, (), inputs, NOTHING)
         if type(self._value) is float64 and len(inputs) == 1:
             return self._ledger.of_numbers(ufunc, ufunc, (self._value,), self._id, -1)
         return self._ledger.operation(ufunc, inputs, NOTHING)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from numpy import float64, ndarray
 from ..base.containers import only, with_items
 from ..base.dispatch import find_traced
 from ..base.floating import code_of_calls
-from ..base.ownership import users_frame
+from ..base.ownership import is_library_frame, is_ours, users_frame
 from ..base.types import typeof
-from ..capture.computing import instead
+from ..capture.computing import COPIED, instead
 from ..registry.registry import listeners, primitive_of
 from ..registry.tangents import MISSING, add, getfield
 from ..tape.recorder import is_large
@@ -124,10 +124,9 @@ class Sweep:
     def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
         needed."""
-        frame = users_frame(sys._getframe(1))
-        if frame is None or not {*self.errors.values()} <= {"warn", "ignore"}:
+        if not {*self.errors.values()} <= {"warn", "ignore"}:
             raise TooMuchError
-        self._warnings.append((FunctionType(code_of_calls(frame), frame.f_globals), call, given, kwargs))
+        self._warnings.append((_line(sys._getframe(1)), call, given, kwargs))
         with np.errstate(all="ignore"):
             return call(*given, **kwargs)
 
@@ -152,14 +151,11 @@ class Sweep:
         return self.operation(op.ufunc, (x, other), NOTHING, op.python)
 
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call of a function of NumPy's that is no ufunc."""
+        """A call of a function that is no ufunc of NumPy's, and may warn of other things than these do."""
         for x in kwargs.values():
             if not _is_option(x):
                 raise TooMuchError
-        frame = users_frame(sys._getframe(1))
-        if frame is None:
-            raise TooMuchError
-        line = FunctionType(code_of_calls(frame), frame.f_globals)  # from where it warns
+        line = _line(sys._getframe(1))
 
         def call(*args: Any, **kwargs: Any) -> Any:
             with np.errstate(**self.errors):
@@ -231,6 +227,25 @@ class Sweep:
                 cotangents[j] = dx if known is None else known + dx
 
 
+def _line(frame: FrameType) -> FunctionType:
+    """What makes a call where the user's code is, so that it warns from there, once or always as plain calls do."""
+    users = users_frame(frame)
+    if users is None:
+        raise TooMuchError
+    space = users.f_globals
+    fn = space[COPIED]() if COPIED in space else None
+    return FunctionType(code_of_calls(users), space if fn is None else fn.__globals__)
+
+
+def _is_from_elsewhere(error: BaseException, codes: Collection[int]) -> bool:
+    """Whether code has raised an exception that the function does not call: the handler of a signal."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame = None if traceback is None else traceback.tb_frame
+    return frame is not None and not (id(frame.f_code) in codes or is_ours(frame) or is_library_frame(frame))
+
+
 def array(x: Any, dtype: Any = None, **options: Any) -> Any:
     """``np.array`` and ``np.asarray``, which ask lists for nothing but plain numbers and arrays."""
     if find_traced((x,)) is None:
@@ -294,12 +309,12 @@ def is_active(x: Any) -> bool:
 
 def eagerly(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], argnums: int | tuple[int, ...] | None, *,
-    adds: bool,
+    adds: bool, codes: Collection[int],
 ) -> Any:  # fmt: skip
     """``(value, gradients)`` of a function that does nothing but compute, and how many operations it has; ``None`` if
     the call needs a trace.
 
-    ``adds`` tells whether it may add in place to arrays that it has made.
+    ``adds`` tells whether it may add in place to arrays that it has made; ``codes`` are the identities of what it runs.
     """
     sweep, given, n = Sweep(adds=adds), list(args), 0
     errors: Any = {key: said if said == "ignore" else "raise" for key, said in sweep.errors.items()}
@@ -320,7 +335,9 @@ def eagerly(
             return None
         with np.errstate(all="ignore"):
             cotangents = sweep.back(z._id, float64(1.0))
-    except (TooMuchError, Exception):  # any: with a trace it is raised again
+    except (TooMuchError, Exception) as error:  # any: with a trace it is raised again
+        if type(error) is not TooMuchError and _is_from_elsewhere(error, codes):
+            raise
         return None
     sweep.warn()
 
