@@ -288,6 +288,17 @@ def test_numbers_that_compute_in_their_own_way() -> None:
     with pytest.raises(TypeError, match=r"a Percent, whose arithmetic differs from a number's; pass float\(...\)"):
         grad(lambda x: x * 2, rate)
 
+    class OfNumPys(np.float64):
+        def __mul__(self, other: Any) -> Any:
+            return 100.0
+
+    class Same(np.float64):
+        pass
+
+    with pytest.raises(TypeError, match=r"a OfNumPys, whose arithmetic differs from a number's; pass float\(...\)"):
+        grad(lambda x: x * 2, OfNumPys(3.0))
+    assert grad(lambda x: x * 2, Same(3.0)) == (6.0, (2.0,))
+
 
 def test_a_library_that_wants_plain_numbers_gets_them_also_when_they_change() -> None:
     items = [1.0, 2.0]

@@ -21,8 +21,9 @@ _unwritten: dict[type, Callable[[], None]] = {}  # what writes their methods
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(*, frozen: bool = True, eq: bool = True, repr: bool = True) -> Callable[[T], T]:
-    """``dataclass(slots=True)`` of a class whose base classes, if it has any, are records or have no fields.
+def record(*, frozen: bool = True, eq: bool = True, repr: bool = True, at_once: bool = False) -> Callable[[T], T]:
+    """``dataclass(slots=True)`` of a class whose base classes, if it has any, are records or have no fields; written
+    ``at_once`` if users see it.
 
     >>> @record()
     ... class Point:
@@ -33,7 +34,9 @@ def record(*, frozen: bool = True, eq: bool = True, repr: bool = True) -> Callab
     """
 
     def decorate(cls: T) -> T:
-        own = tuple([name for name, said in get_annotations(cls).items() if not str(said).startswith("ClassVar")])
+        own = tuple(
+            [name for name, said in get_annotations(cls).items() if "ClassVar" not in str(said).partition("[")[0]]
+        )
         whole = {name: x for name, x in vars(cls).items() if name not in ("__dict__", "__weakref__")}
         without = {name: x for name, x in whole.items() if name not in own}  # values by default
         made: Any = type(cls)(cls.__name__, cls.__bases__, {**without, "__slots__": own})
@@ -59,7 +62,7 @@ def record(*, frozen: bool = True, eq: bool = True, repr: bool = True) -> Callab
         if frozen:
             made.__setattr__, made.__delattr__ = _refuse, _refuse
         _unwritten[made] = write
-        return made  # type: ignore[no-any-return]
+        return written(made) if at_once else made  # type: ignore[no-any-return]
 
     return decorate
 

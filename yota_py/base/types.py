@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -195,10 +196,10 @@ ARITHMETIC = tuple(f"__{r}{name}__" for r in ("", "r") for name in _OPERATORS)
 
 
 def overrides(cls: type, *names: str) -> bool:
-    """Whether a class derived from one of Python's numbers has one of these methods of its own."""
-    if cls in _PYTHON or not issubclass(cls, int | float | complex) or issubclass(cls, np.generic):
+    """Whether a class derived from one of Python's or NumPy's numbers has one of these methods of its own."""
+    if cls in _PYTHON or not issubclass(cls, int | float | complex | np.generic):
         return False
-    own = cls.__mro__[: min(cls.__mro__.index(number) for number in _PYTHON if number in cls.__mro__)]
+    own = takewhile(lambda base: base not in _PYTHON and base.__module__ != "numpy", cls.__mro__)
     return any(name in vars(base) for base in own for name in names)
 
 

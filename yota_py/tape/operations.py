@@ -21,7 +21,7 @@ from ..base.records import record
 from ..base.types import Order, Type
 
 
-@record()
+@record(at_once=True)
 class Variable:
     """The result of one operation; prints as ``%id``."""
 
@@ -48,7 +48,7 @@ def variable(i: int) -> Variable:
     return known
 
 
-@record()
+@record(at_once=True)
 class Site:
     """A line of the user's code: where an operation was recorded."""
 
@@ -85,7 +85,7 @@ def _site(filename: str, line: int, function: str) -> Site:
     return Site(filename, line, function)
 
 
-@record()
+@record(at_once=True)
 class Input:
     """An argument's leaf; ``active`` if its derivative is wanted. ``order`` is that of an array in memory."""
 
@@ -97,7 +97,7 @@ class Input:
     order: Order = "C"
 
 
-@record()
+@record(at_once=True)
 class Constant:
     """A value that does not depend on the inputs; ``captured`` numbers those that the function reads from elsewhere,
     the user's own arrays (held by reference, and in this ``order``) and numbers: a compiled tape is given them at each
@@ -162,7 +162,7 @@ def _kept(x: Any) -> Any:
 _SETTERS = [vars(Call)[name].__set__ for name in Call.__slots__]
 
 
-@record()
+@record(at_once=True)
 class Guard:
     """A decision that Python took on a traced value: ``var`` was ``expected`` (under ``test``).
 

@@ -64,7 +64,7 @@ def turns_of(every: Any, turns: int) -> int:
     return every if every < turns else 0
 
 
-@record(frozen=False, repr=False)
+@record(frozen=False, repr=False, at_once=True)
 class Tape:
     """A list of operations, its inputs and its results.
 
