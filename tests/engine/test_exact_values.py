@@ -107,3 +107,23 @@ def test_nothing_flows(call: str) -> None:
         value, (dx,) = grad(f, X + k)
         assert value == f(X + k)
         assert_array_equal(dx, np.zeros(3))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("f", [np.exp, np.exp2, np.sinh, np.cosh, np.expm1, lambda x: np.power(2.5, x)])
+def test_what_overflows_meets_infinities(f: Any) -> None:
+    """Nothing is added to a part of an exponential."""
+
+    def g(x: Any, y: Any) -> Any:
+        return f(x) + y, f(x) - y
+
+    x, y = np.array([2000.0, 2000.0, 3.0, 710.0]), np.array([-np.inf, np.inf, 1.0, -np.inf])
+    compiled = jit(g)
+    with np.errstate(all="ignore"):
+        compiled.compile(x, y)
+        compiled.compile(x[0], y[0])
+        for _ in range(3):
+            for have, want in zip(compiled(x, y), g(x, y), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-14)
+            for a, b in zip(x, y, strict=True):
+                np.testing.assert_allclose(compiled(a, b), g(a, b), rtol=1e-14)

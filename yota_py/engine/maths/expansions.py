@@ -38,13 +38,14 @@ def power_of_two(k: Arithmetic, n: Value) -> Value:
 
 
 def scaled(k: Arithmetic, p: Value, n: Value, shift: int) -> Value:
-    """(1 + p) * 2^(n + shift) in two steps, of which only the second can leave the normal numbers."""
+    """(1 + p) * 2^(n + shift) in two steps, of which only the second can leave the normal numbers; what is added to it
+    is added to that, an infinity too, so that they are not contracted."""
     half = k.builder.ashr(n, k.const(1, n))
     rest = k.builder.sub(n, half)
     if shift:
         rest = k.builder.add(rest, k.const(shift, n))
     s = power_of_two(k, half)
-    return k.mul(k.fma(p, s, s), power_of_two(k, rest))
+    return k.builder.fmul(k.fma(p, s, s), power_of_two(k, rest))
 
 
 def split_exponent(k: Arithmetic, x: Value) -> tuple[Value, Value]:
