@@ -88,7 +88,7 @@ def test_compiled_when_calls_have_cost_as_much(monkeypatch: pytest.MonkeyPatch) 
         x *= 2.0
         return np.sum(x)
 
-    monkeypatch.setattr(policy.price, "of", lambda operations: 8.0)
+    monkeypatch.setattr(policy.price, "of", lambda operations: 4.0)
     seconds = iter(range(1000))
     monkeypatch.setattr(cache, "perf_counter", lambda: next(seconds))
     for i in range(10):

@@ -20,7 +20,7 @@ from ..tape.show import name_of
 from .applied import apply_rule
 from .partials import Pullback, Wanted
 from .registry import open_body, opened, primitive_of, rrule
-from .tangents import MISSING, add
+from .tangents import MISSING, add, operand
 
 B = TypeVar("B", bound=Callable[..., Any])
 Cotangents: TypeAlias = dict[int, Any]  # by the number of the part
@@ -65,6 +65,8 @@ def rule_of_body(
     calls: list[Callable[[Cotangents], None]] = []
     parts = [_part(x, calls, active=wanted is None or i in wanted) for i, x in enumerate(args)]
     result = body(*parts, **{key: _part(x, calls, active=False) for key, x in kwargs.items()})
+    if _holds_objects(result) and any(isinstance(x, list | tuple) for x in args):
+        return rule_of_body(body, [*map(operand, args)], kwargs, wanted)  # NumPy finds nobody in lists to ask
 
     def pullback(dy: Any) -> Sequence[Any]:
         known: Cotangents = {}
@@ -163,6 +165,13 @@ def _value(x: Any) -> Any:
     if type(x) is Part:
         return x.value
     return slice(_value(x.start), _value(x.stop), _value(x.step)) if type(x) is slice else mapped(_value, x)
+
+
+def _holds_objects(result: Any) -> bool:
+    """Whether NumPy has made an array of parts, as if they were no numbers."""
+    if isinstance(result, np.ndarray):
+        return bool(result.dtype.hasobject)
+    return any(map(_holds_objects, items_of(result) or ()))
 
 
 def _is_active(x: Any) -> bool:
