@@ -7,6 +7,7 @@ what would have been best in hindsight (Karlin, Manasse, Rudolph, Sleator 1988, 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -16,6 +17,7 @@ from ..base.settings import config
 from ..engine.kernels.disk import is_filled
 from .background import Job
 
+TURNS, TURNS_SECONDS = 5000, 1.65e-4  # of a loop, and how long it took where the seconds below were measured
 STARTUP_SECONDS, STARTUP_FROM_DISK = 0.35, 0.12  # the first program of a process: loading the compiler, or from disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
@@ -27,17 +29,31 @@ _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
 
+def _slowness() -> float:
+    """How many times slower than elsewhere this machine is at the moment."""
+    seconds = []
+    for _ in range(3):
+        start, x = time.perf_counter(), 0
+        for i in range(TURNS):
+            x += i
+        seconds.append(time.perf_counter() - start)
+    return min(max(min(seconds) / TURNS_SECONDS, 0.25), 4.0)
+
+
 class _Price:
     """What compiling is expected to cost, learned from what it has cost in this process."""
 
     def __init__(self) -> None:
+        self.slowness: float | None = None
         self.seconds, self.per_operation = 0.03, 0.001
 
     def of(self, operations: int) -> float:
         """Seconds for a function of so many operations."""
         startup = 0.0
+        if self.slowness is None:
+            self.slowness = _slowness()
         if "llvmlite" not in sys.modules:
-            startup = STARTUP_FROM_DISK if is_filled(config.cache_dir) else STARTUP_SECONDS
+            startup = self.slowness * (STARTUP_FROM_DISK if is_filled(config.cache_dir) else STARTUP_SECONDS)
         return startup + self.seconds + self.per_operation * _counted(operations)
 
     def learn(self, seconds: float, operations: int) -> None:
@@ -122,7 +138,9 @@ class Account:
     @property
     def price(self) -> float:
         """For how much interpreting a program is made, in seconds; each one that was made in vain makes it dearer."""
-        seconds = price.of(self.operations) + (TRACING * self.untraced if self.length is None else 0.0)
+        seconds = price.of(self.operations)
+        if self.length is None:
+            seconds += TRACING * self.untraced * (price.slowness or 1.0)
         return seconds * 2.0 ** min(self.idle, MAX_IDLE)
 
 
