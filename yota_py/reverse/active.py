@@ -105,7 +105,9 @@ class Eager(Operators):
     def __getitem__(self, index: Any) -> Any:
         if type(index) is int and type(self._value) is ndarray and type(y := self._value[index]) is float64:
             ledger = self._ledger
-            return ledger.noted((operator.getitem, None, (self._value, index), NOTHING, ((0, (), self._id),)), y)
+            ledger.steps.append((self._value, index, self._id))
+            ledger.values.append(y)
+            return Eager(ledger, y, len(ledger.values) - 1)
         return self._ledger.operation(operator.getitem, (self, index), NOTHING)
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
 from ..tracing.operators import Operator
 from .active import NOTHING, Eager, TooMuchError
-from .short import Slopes, Way, flow_to_numbers, into_view, slopes_of, way_of
+from .short import Slopes, Way, by_rows, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
 
 _FLOAT = np.dtype(float)
@@ -44,13 +44,14 @@ listeners.extend((_ways.clear, _slopes.clear))
 _Step = tuple[Any, Way | None, Sequence[Any], Mapping[str, Any], Sequence[Any]]
 # One of numbers: the partial derivatives, the arguments and the sources, of which plain numbers have -1.
 _OfNumbers = tuple[Slopes, tuple[Any, ...], int, int]
+_Item = tuple[ndarray, int, int]  # of a vector: the vector, the index and the source
 
 
 class Sweep:
     """The operations of a call, in their order, and the way back."""
 
     def __init__(self, *, adds: bool) -> None:
-        self.steps: list[_Step | _OfNumbers | None] = []
+        self.steps: list[_Step | _OfNumbers | _Item | None] = []
         self.values: list[Any] = []
         self.errors: Any = np.geterr()  # what NumPy does where the function is called
         self._warnings: list[tuple[Any, ...]] = []  # the calls of which it would have warned
@@ -62,7 +63,7 @@ class Sweep:
         self.values.append(value)
         return Eager(self, value, len(self.values) - 1)
 
-    def noted(self, step: _Step | _OfNumbers, y: Any) -> Eager:
+    def noted(self, step: _Step, y: Any) -> Eager:
         """The value of an operation."""
         self.steps.append(step)
         self.values.append(y)
@@ -155,6 +156,8 @@ class Sweep:
         for x in kwargs.values():
             if not _is_option(x):
                 raise TooMuchError
+        if _ways.get(fn) is by_rows:  # of which NumPy does not warn
+            return self.operation(fn, args, kwargs)
         line = _line(sys._getframe(1))
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -194,6 +197,14 @@ class Sweep:
                 continue
             if len(step) == 4:
                 flow_to_numbers(float(dy), self.values[i], *step, cotangents)
+                continue
+            if len(step) == 3:
+                x, index, j = step
+                known = cotangents[j]
+                if j not in owned:
+                    known = cotangents[j] = np.zeros(x.shape) if known is None else np.array(known)
+                    owned.add(j)
+                known[index] += dy
                 continue
             fn, way, given, kwargs, sources = step
             dy = float64(dy) if type(dy) is float else dy

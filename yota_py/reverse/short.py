@@ -89,7 +89,7 @@ def way_of(entry: Primitive) -> Way:
         return partial(_by_partials, partials)
     if (vjps := getattr(rule, "vjps", None)) is not None:
         return partial(_by_vjps, vjps)
-    return _by_rows if getattr(rule, "rows", False) else _nowhere
+    return by_rows if getattr(rule, "rows", False) else _nowhere
 
 
 def _nowhere(*given: Any) -> bool:
@@ -181,7 +181,7 @@ def _by_vjps(
     return True
 
 
-def _by_rows(dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]) -> bool:
+def by_rows(dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]) -> bool:
     """Of a function of a list, of whose items it makes rows."""
     if len(args) != 1 or type(args[0]) not in (tuple, list) or type(dy) is not ndarray:
         return False
