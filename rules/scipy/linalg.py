@@ -133,6 +133,7 @@ def inv(
 @ruled("solve", cases=lambda s: [
     case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
     case(well_conditioned(s, 1, 1), s(1)), case(well_conditioned(s, 1, 1), s(3)), case(s.number(0.5), s(3)),
+    case(well_conditioned(s, 2, 1, 1), s(1)), case(well_conditioned(s, 1, 1, 1), s(3)),
     case(well_conditioned(s, 2, 3, 3), s(3)),
     case(well_conditioned(s, 2, 3, 3), s(3, 2)),
     case(well_conditioned(s, 3, 3), s(2, 3, 1)), case(well_conditioned(s, 3, 3), s(3), transposed=True),
@@ -161,8 +162,8 @@ def solve(
 
     def pullback(dx: Any) -> tuple[Any, ...]:
         if shape_of(a)[-1:] in ((), (1,)) and len(shape_of(b)) == 1:  # SciPy divides a row by one number
-            da, db = system_cotangents(solve_adjoint, x[None, :], dx[None, :], b[None, :])
-            db = db[0]
+            da, db = system_cotangents(solve_adjoint, x[..., None, :], dx[..., None, :], b[None, :])
+            db = db[..., 0, :]
         else:
             da, db = system_cotangents(solve_adjoint, x, dx, b)
         return _read(of_transposed(da, 1) if transposed else da, assume_a, lower), db
