@@ -180,8 +180,7 @@ class FunctionCache:
         for signature in dict.fromkeys([*asked, *self.signatures.get(key, ())]):
             if config.audits_all:
                 signature.all_due()
-            answer = asked[signature] if signature in asked else signature.run(*call)
-            result = self._audited(signature, call, answer)
+            result = self._audited(signature, call, asked[signature] if signature in asked else signature.run(*call))
             if not issubclass(type(result), Refusal):
                 self._prefer(signature)
                 return result
@@ -260,7 +259,8 @@ class FunctionCache:
                     recording.result()  # raises what there is to be raised
                     if self.problems and not self.varying.will_take_others(call.spec, recording):
                         account.failed()
-                        self._say(call, silent=force or self.stores)
+                        if not (force or self.stores):
+                            self._say(call)
             if (job := account.job) is not None and job.wait():
                 self._settle(account, call)
         return recording.result()
@@ -371,9 +371,9 @@ class FunctionCache:
             if self.problems:
                 raise notices.impossible(call, self.problems)
 
-    def _say(self, call: Request, notice: Any = notices.uncached, *, silent: bool = False) -> None:
+    def _say(self, call: Request, notice: Callable[[Mode, Request, str], None] = notices.uncached) -> None:
         """Once: a function that would have been compiled could not be."""
-        if not (self._said or silent):
+        if not self._said:
             self._said = True
             notice(self.mode, call, self.problems[0])
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from time import perf_counter
 from typing import Protocol
 
@@ -29,29 +30,26 @@ _UNKNOWN = 50  # operations of a function that has not been traced
 _LEARNING = 0.3  # the weight of the latest observation
 
 
-def _slowness() -> float:
-    """How many times slower than elsewhere this machine is at the moment."""
-    seconds = []
-    for _ in range(3):
-        start, x = time.perf_counter(), 0
-        for i in range(TURNS):
-            x += i
-        seconds.append(time.perf_counter() - start)
-    return min(max(min(seconds) / TURNS_SECONDS, 0.25), 4.0)
-
-
 class _Price:
     """What compiling is expected to cost, learned from what it has cost in this process."""
 
     def __init__(self) -> None:
-        self.slowness: float | None = None
         self.seconds, self.per_operation = 0.03, 0.001
+
+    @cached_property
+    def slowness(self) -> float:
+        """How many times slower than elsewhere this machine is at the moment."""
+        seconds = []
+        for _ in range(3):
+            start, x = time.perf_counter(), 0
+            for i in range(TURNS):
+                x += i
+            seconds.append(time.perf_counter() - start)
+        return min(max(min(seconds) / TURNS_SECONDS, 0.25), 4.0)
 
     def of(self, operations: int) -> float:
         """Seconds for a function of so many operations."""
         startup = 0.0
-        if self.slowness is None:
-            self.slowness = _slowness()
         if "llvmlite" not in sys.modules:
             startup = self.slowness * (STARTUP_FROM_DISK if is_filled(config.cache_dir) else STARTUP_SECONDS)
         return startup + self.seconds + self.per_operation * _counted(operations)
@@ -140,7 +138,7 @@ class Account:
         """For how much interpreting a program is made, in seconds; each one that was made in vain makes it dearer."""
         seconds = price.of(self.operations)
         if self.length is None:
-            seconds += TRACING * self.untraced * (price.slowness or 1.0)
+            seconds += TRACING * self.untraced * price.slowness
         return seconds * 2.0 ** min(self.idle, MAX_IDLE)
 
 
