@@ -31,7 +31,7 @@ def _is_number(p: Any) -> bool:
 
 
 def _base(dy: Any, y: Any, x: Any, p: Any) -> Any:
-    if _is_number(p) and p == 2 and type(x) is np.float64:  # as below
+    if _is_number(p) and p == 2 and type(x) is np.float64:  # as below, sooner: no power is asked for more
         return strong_multiply(dy, 2 * x)
     if np.iscomplexobj(y) and not np.iscomplexobj(x):  # Python's (-2.0) ** 0.5
         partial = p * y / x

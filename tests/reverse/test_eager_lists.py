@@ -59,10 +59,17 @@ def test_as_traced(entry: Primitive) -> None:
                     np.testing.assert_allclose(have, want, rtol=1e-10, atol=1e-14)
 
 
-def test_grids() -> None:
-    def f(x: Any) -> Any:
-        return np.sum(np.meshgrid([x[0], x[1]], x)[0] * 2) + np.sum(np.broadcast_to([x[1], x[0]], (2, 2)))
-
-    found = Gradient(0).at_once(Request(f, (np.array([1.0, 2.0]),), {}))
-    if found is not None:
-        np.testing.assert_array_equal(found[0][1], [6.0, 6.0])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.meshgrid([x[0], x[1]], x)[0] * 2), lambda x: np.sum(np.kron([x[0], x[1]], x)),
+        lambda x: np.sum(np.append([x[0], x[1]], x) ** 2), lambda x: np.sum(np.outer([x[0], x[1]], x)),
+        lambda x: np.dot([x[0], x[1]], x), lambda x: np.sum(np.convolve([x[0], x[1]], x) ** 2),
+        lambda x: np.einsum("i,i", [x[0], x[1]], x), lambda x: np.sum(np.logspace([x[0], 1.0], x, 3)),
+    ],
+)  # fmt: skip
+def test_these_need_no_trace(f: Any) -> None:
+    for x in (np.array([1.0, 2.0]), np.array([0.3, -0.7])):
+        found = Gradient(0).at_once(Request(f, (x,), {}))
+        assert found is not None
+        np.testing.assert_allclose(found[0][1], Gradient(0).reference(Request(f, (x,), {}))[0][1], rtol=1e-12)

@@ -56,6 +56,10 @@ def _comparison(python: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: python(self._value, other._value if type(other) is Eager else other)
 
 
+def _too_much(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise TooMuchError
+
+
 class Eager(Operators):
     """A value that depends on what is differentiated in."""
 
@@ -93,7 +97,12 @@ class Eager(Operators):
     __sub__, __rsub__, __isub__ = _arithmetic("sub", np.subtract)
     __mul__, __rmul__, __imul__ = _arithmetic("mul", np.multiply)
     __truediv__, __rtruediv__, __itruediv__ = _arithmetic("truediv", np.divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _arithmetic("floordiv", np.floor_divide)
+    __mod__, __rmod__, __imod__ = _arithmetic("mod", np.remainder)
+    __matmul__, __rmatmul__, __imatmul__ = _arithmetic("matmul", np.matmul)
     _power, __rpow__, __ipow__ = _arithmetic("pow", np.power)
+    __and__ = __or__ = __xor__ = __invert__ = __lshift__ = __rshift__ = _too_much  # of whole numbers
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _too_much
     __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
 
@@ -118,9 +127,6 @@ class Eager(Operators):
 
     def __bool__(self) -> bool:
         return bool(self._value)
-
-    def _too_much(self, *args: Any, **kwargs: Any) -> Any:
-        raise TooMuchError
 
     __float__ = __int__ = __index__ = __complex__ = __array__ = __hash__ = __contains__ = __round__ = _too_much
     __format__ = __repr__ = __str__ = __reduce_ex__ = __copy__ = __deepcopy__ = __setitem__ = __delitem__ = _too_much

@@ -26,7 +26,6 @@ from ..registry.registry import listeners, primitive_of
 from ..registry.tangents import MISSING, add, getfield
 from ..tape.recorder import is_large
 from ..tape.trees import flatten, unflatten
-from ..tracing.operators import Operator
 from .active import NOTHING, Eager, TooMuchError
 from .short import Slopes, Way, by_rows, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
@@ -140,16 +139,6 @@ class Sweep:
     def quickly(self, fn: Any, args: tuple[Any, ...], frame: Any) -> Any:
         """A call without keywords: all are as short as they can be."""
         return self.operation(fn, args, NOTHING)
-
-    def operated(self, op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: Any) -> Any:
-        """What an operator gives: of a comparison, plain values."""
-        return self.operation(op.ufunc, operands, NOTHING, op.python)
-
-    def in_place(self, op: Operator, x: Eager, other: Any) -> Any:
-        """``x += other``, which of an array may be seen under other names."""
-        if type(x._value) is not float64:
-            raise TooMuchError
-        return self.operation(op.ufunc, (x, other), NOTHING, op.python)
 
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a function that is no ufunc of NumPy's, and may warn of other things than these do."""

@@ -48,18 +48,19 @@ def flow_to_numbers(
 ) -> None:
     """Add what flows to one or two numbers, ``i`` and ``j``, to their cotangents; to none where the number is -1."""
     first, second, of_dy = slopes
-    if i >= 0 and first is not None:
-        dx, known = _times(dy, y, first, args, of_dy), cotangents[i]
+    if i >= 0 and first is not None and (dx := _times(dy, y, first, args, of_dy)) is not None:
+        known = cotangents[i]
         cotangents[i] = dx if known is None else known + dx
-    if j >= 0 and second is not None:
-        dx, known = _times(dy, y, second, args, of_dy), cotangents[j]
+    if j >= 0 and second is not None and (dx := _times(dy, y, second, args, of_dy)) is not None:
+        known = cotangents[j]
         cotangents[j] = dx if known is None else known + dx
 
 
-def _times(dy: float, y: Any, slope: Any, args: tuple[Any, ...], of_dy: bool) -> float:
-    """``dy`` times a slope; a ``dy`` of zero gives zero, as with ``strong_multiply``."""
+def _times(dy: float, y: Any, slope: Any, args: tuple[Any, ...], of_dy: bool) -> float | None:
+    """``dy`` times a slope, if there is one; a ``dy`` of zero gives zero, as with ``strong_multiply``."""
     if of_dy:
-        return float(slope(np.float64(dy), y, *args))
+        dx = slope(np.float64(dy), y, *args)
+        return None if dx is None else float(dx)
     if not dy:
         return 0.0
     return dy * (slope if type(slope) is float else float(slope(y, *args)))
