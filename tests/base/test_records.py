@@ -129,6 +129,12 @@ def test_first_instances_of_many_threads() -> None:
         assert made == [Fresh(5)] * 4
 
 
+def test_one_that_holds_itself_is_written_out() -> None:
+    point = Point(1.0, names=[])
+    point.names.append(point)  # type: ignore[arg-type]
+    assert repr(point) == "Point(x=1.0, y=0.0, names=[...])"
+
+
 def test_an_interrupt_while_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     @record()
     class Fresh:

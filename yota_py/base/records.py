@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from inspect import get_annotations
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform
 
 from . import locks
@@ -114,6 +115,7 @@ def _add_comparison(made: Any, whole: Mapping[str, Any], *, frozen: bool) -> Non
         made.__hash__ = (lambda self: hash((made, compared(self)))) if frozen else None
 
 
+@recursive_repr()
 def _repr(self: Any) -> str:
     said = ", ".join(f"{x.name}={getattr(self, x.name)!r}" for x in fields(self) if x.repr)
     return f"{type(self).__qualname__}({said})"
