@@ -63,7 +63,7 @@ def lowered(f: Callable[..., Any], n: int) -> Tape:
 
 
 def instructions(run: Callable[[], Any]) -> int:
-    """How many of Python's instructions are executed."""
+    """How many of Python's instructions are executed, when all that is kept from a first time is known."""
     count = 0
 
     def local(frame: FrameType, event: str, arg: Any) -> Any:
@@ -78,6 +78,8 @@ def instructions(run: Callable[[], Any]) -> int:
     before = sys.gettrace()
     sys.settrace(entered)
     try:
+        run()
+        count = 0
         run()
     finally:
         sys.settrace(before)
