@@ -103,6 +103,9 @@ def sum_rule(
     return y, pullback
 
 
+sum_rule.vjps = (lambda dy, y, a, axis=None: spread(dy, shape_of(a), axis),)  # type: ignore[attr-defined]
+
+
 # ------------------------------------------------------------------------------------------- extrema
 
 

@@ -21,7 +21,7 @@ _kept: list[str] = []  # the directory that this process has made
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sets", type=int, help="run each test with so many of its sets of parameters, drawn by its name "
-                                              "and the version of Python; in tests/rules with all of them")
+                                              "and the version of Python; in tests/rules with all of them, once each")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,9 +35,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     taken: set[pytest.Item] = set()
     for name, its in by_test.items():
         drawn = random.Random(f"{name} {sys.version_info[:2]}")
-        taken.update(its if len(its) <= count or name.startswith("tests/rules") else drawn.sample(its, count))
+        if name.startswith("tests/rules"):
+            drawn.shuffle(its)
+            taken.update({_without_seed(item): item for item in its}.values())
+        else:
+            taken.update(its if len(its) <= count else drawn.sample(its, count))
     config.hook.pytest_deselected(items=[item for item in items if item not in taken])
     items[:] = [item for item in items if item in taken]
+
+
+def _without_seed(item: pytest.Item) -> str:
+    """The name of a test and its parameters, but for the number of a draw."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return item.nodeid.rpartition("-")[0] if "seed" in parameters else item.nodeid
 
 
 def pytest_configure() -> None:

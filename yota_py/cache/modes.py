@@ -231,7 +231,7 @@ class Gradient:
 
     def _settled(self, call: Request) -> tuple[int | tuple[int, ...] | None, Sequence[int]]:
         """``wanted``; raises ``ObjectsGivenError`` where the call is to be made in another way."""
-        if self.are_given(call.f, call.args, call.leaves):
+        if not NUMBERS.issuperset(map(type, call.args)) and self.are_given(call.f, call.args, call.leaves):
             raise ObjectsGivenError
         return self.wanted(len(call.args))
 

@@ -24,7 +24,7 @@ from ..base.types import typeof
 from ..capture.computing import COPIED, instead
 from ..registry.registry import listeners, primitive_of
 from ..registry.tangents import MISSING, add, getfield
-from ..tape.recorder import is_large
+from ..tape.recorder import LARGE_BYTES
 from ..tape.trees import flatten, unflatten
 from .active import NOTHING, Eager, TooMuchError
 from .short import Slopes, Way, by_rows, flow_to_numbers, into_view, slopes_of, way_of
@@ -114,8 +114,10 @@ class Sweep:
         if way is _nowhere:
             return y
         step = (fn, way, given, kwargs, sources)
-        if is_active(y):
-            return self.noted(step, y)
+        if (type(y) is ndarray and y.dtype is _FLOAT and y.ndim and y.nbytes <= LARGE_BYTES) or type(y) is float64:
+            self.steps.append(step)
+            self.values.append(y)
+            return Eager(self, y, len(self.values) - 1)
         if not isinstance(y, tuple) or not all(map(is_active, y)):
             raise TooMuchError
         i = self.noted(step, y)._id
@@ -303,8 +305,8 @@ def _nowhere(*given: Any) -> bool:
 
 
 def is_active(x: Any) -> bool:
-    """Whether this is what can be differentiated in here."""
-    return type(x) is float64 or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and not is_large(x))
+    """Whether this is what can be differentiated in here; ``Sweep.operation`` asks the same by itself."""
+    return type(x) is float64 or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
 
 
 def eagerly(

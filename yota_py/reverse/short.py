@@ -89,7 +89,7 @@ def way_of(entry: Primitive) -> Way:
     if (partials := getattr(rule, "partials", None)) is not None:
         return partial(_by_partials, partials)
     if (vjps := getattr(rule, "vjps", None)) is not None:
-        return partial(_by_vjps, vjps)
+        return partial(_by_vjps, vjps[: vjps.index(MISSING)] if MISSING in vjps else vjps)
     return by_rows if getattr(rule, "rows", False) else _nowhere
 
 
@@ -123,7 +123,7 @@ def _by_partials(
         else:
             dx = dy if slope == 1 else -dy if slope == -1 else _scaled(dy, slope)
         x = args[k]
-        if type(x) is not ndarray or dx.shape != x.shape or dx.dtype != x.dtype:
+        if type(x) is not ndarray or dx.shape != x.shape or dx.dtype is not x.dtype:
             dx = unbroadcast(dx, x)
         known = cotangents[j]
         cotangents[j] = dx if known is None else known + dx
@@ -160,7 +160,7 @@ def _by_vjps(
     vjps: Sequence[Any], dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]
 ) -> bool:
     """Of a function with a formula per argument."""
-    if type(y) is not ndarray and type(y) not in NUMBERS:
+    if sources[-1][0] >= len(vjps) or (type(y) is not ndarray and type(y) not in NUMBERS):
         return False
     for x in args:
         if type(x) is ndarray:
@@ -168,13 +168,11 @@ def _by_vjps(
                 return False
         elif type(x) not in _ARGUMENTS:
             return False
-    for k, _, _ in sources:
-        if k >= len(vjps) or vjps[k] is MISSING:
-            return False
     for k, _, j in sources:
-        vjp, x = vjps[k], args[k]
-        dx = None if vjp is None else vjp(dy, y, *args)
-        if type(dx) is not ndarray or type(x) is not ndarray or dx.shape != x.shape or dx.dtype != x.dtype:
+        if (vjp := vjps[k]) is None:
+            continue
+        dx, x = vjp(dy, y, *args), args[k]
+        if type(dx) is not ndarray or type(x) is not ndarray or dx.shape != x.shape or dx.dtype is not x.dtype:
             dx = fitted_to(dx, outline(x))
         if dx is not None:
             known = cotangents[j]
