@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import count_nonzero
 
 from ..base import types
 from ..base.containers import item, items_of, keys_of, with_items
@@ -37,6 +38,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+FEW = 256  # elements, of which it is soon counted how many are zero
 
 
 @dispatching
@@ -48,7 +50,18 @@ def strong_multiply(dy: Any, partial: Any) -> Any:
     if type(dy) is np.float64 and type(partial) in (np.float64, float):  # as below, without arrays
         return np.float64(0.0 if dy == 0 else float(dy) * float(partial))
     with np.errstate(all="ignore"):
+        if type(dy) is np.ndarray and dy.ndim:
+            return scaled(dy, partial)
         return np.where(np.equal(dy, 0), 0, np.multiply(dy, partial))[()]
+
+
+def scaled(dy: np.ndarray, partial: Any) -> Any:
+    """``strong_multiply`` of an array that has dimensions, where NumPy does not warn."""
+    dx = np.multiply(dy, partial)
+    if dy.size <= FEW:
+        return dx if count_nonzero(dy) == dy.size else np.where(np.equal(dy, 0), 0, dx)
+    zeros = np.equal(dy, 0)
+    return np.where(zeros, 0, dx) if zeros.any() else dx
 
 
 @dispatching

@@ -10,17 +10,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy import count_nonzero, ndarray
+from numpy import ndarray
 
 from ..base.types import is_basic
 from ..registry.registry import Primitive
-from ..registry.tangents import MISSING, fitted_to, outline, unbroadcast
+from ..registry.tangents import MISSING, fitted_to, outline, scaled, unbroadcast
 
 NUMBERS = frozenset([np.float64, float])
 _ARGUMENTS = NUMBERS | {int}
 _PLAIN = NUMBERS | {ndarray}
 _FLOAT = np.dtype(float)
-FEW = 256  # elements, of which it is soon counted how many are zero
 
 # ``(dy, y, args, sources, cotangents)`` adds what flows to each source to its cotangent; or it does nothing and returns
 # False, where values are of other kinds.
@@ -119,24 +118,15 @@ def _by_partials(
         if (slope := partials[k]) is None:
             continue
         if callable(slope):
-            dx = _scaled(dy, slope(y, *args))
+            dx = scaled(dy, slope(y, *args))
         else:
-            dx = dy if slope == 1 else -dy if slope == -1 else _scaled(dy, slope)
+            dx = dy if slope == 1 else -dy if slope == -1 else scaled(dy, slope)
         x = args[k]
         if type(x) is not ndarray or dx.shape != x.shape or dx.dtype is not x.dtype:
             dx = unbroadcast(dx, x)
         known = cotangents[j]
         cotangents[j] = dx if known is None else known + dx
     return True
-
-
-def _scaled(dy: np.ndarray, slope: Any) -> Any:
-    """``strong_multiply`` of arrays."""
-    dx = dy * slope
-    if dy.size <= FEW:
-        return dx if count_nonzero(dy) == dy.size else np.where(dy == 0, 0, dx)
-    zeros = dy == 0
-    return np.where(zeros, 0, dx) if zeros.any() else dx
 
 
 def _of_numbers(

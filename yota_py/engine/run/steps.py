@@ -108,7 +108,7 @@ class _Maker:
         fn, store = self._found(plain(op.fn)), self._storing(var)
         args = [self._found(arg) for arg in op.args]
         kwargs = {key: self._found(arg) for key, arg in op.kwargs.items()}
-        own = None if isinstance(op.fn, Variable) else plain(op.fn)
+        own: Any = None if isinstance(op.fn, Variable) else plain(op.fn)
 
         def step(call: _Call) -> int:
             try:
