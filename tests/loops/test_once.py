@@ -490,7 +490,8 @@ def test_what_is_the_same_in_all_turns_stands_before_the_loop(name: str) -> None
     def loss(a: Any, xs: Any) -> Any:
         return np.sum(np.sin(f(a, xs)))
 
-    for a in (np.eye(3) + 0.1, 2 * np.eye(3) - 0.2, np.diag([1.0, 2.0, 3.0]) + 0.3):
+    inputs = (np.eye(3) + 0.1, 2 * np.eye(3) - 0.2, np.diag([1.0, 2.0, 3.0]) + 0.3)
+    for a in inputs[:1] if name == "a long chain" else inputs:  # of which the length alone is tested
         config.roll = False
         want = f(a, XS)
         config.roll = True

@@ -91,8 +91,9 @@ def places(*further: Path) -> dict[str, set[str]]:
     told = json.loads(run.stdout.splitlines()[-1])
     assert len(told) > 300, "nothing is watched"
     for name, number, path, line, _ in told:
-        lines = known.setdefault(path, statements(Path(path)))
-        found[name, number].add(f"{Path(path).name}:{lines[line]}")
+        if path not in known:
+            known[path] = statements(Path(path))
+        found[name, number].add(f"{Path(path).name}:{known[path][line]}")
     return {name: each for (name, _), each in found.items() if len(each) > 1}
 
 
