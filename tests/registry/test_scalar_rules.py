@@ -102,3 +102,20 @@ def test_products_of_numbers_are_those_of_arrays() -> None:
             want = strong_multiply(np.array([dy]), np.array([partial]))[0]
             assert type(have) is np.float64
             assert have.tobytes() == want.tobytes() or (np.isnan(have) and np.isnan(want)), (dy, partial)
+
+
+def test_a_cotangent_of_zero_gives_zero() -> None:
+    rng = np.random.default_rng(0)
+    values = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324])
+    shapes = [(3,), (300,), (1, 300), (2, 1), (0,), (2, 3), ()]
+    for dtype, other in itertools.product("fdDi", "fdDi"):
+        for shape, partner in itertools.product(shapes, shapes):
+            if shape and partner and shape[-1] != partner[-1] and 1 not in (shape[-1], partner[-1]):
+                continue
+            with np.errstate(all="ignore"):
+                dy = rng.choice(values[:: rng.integers(1, 3)], shape).astype(dtype)
+                partial = rng.choice(values, partner).astype(other)
+                want = np.where(dy == 0, 0, dy * partial)[()]
+            have = strong_multiply(dy, partial)
+            assert type(have) is type(want) and have.dtype == want.dtype
+            np.testing.assert_array_equal(have, want)
