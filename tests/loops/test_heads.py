@@ -935,12 +935,13 @@ ENDS = ["", "        if np.sum(x) > 1e3: break\n", "    else:\n        x = 1.1 *
 def program(seed: int) -> Callable[..., Any]:
     rng = random.Random(seed)
     body = "".join(f"        {line.strip()}\n" for line in rng.sample(STATEMENTS, rng.randint(1, 4)))
+    turns = 70 if "range(60)" in body else rng.choice([70, 130, 300])
     text = f"""def f(x, a):
     x, v, t, kept, table, buffer = x.copy(), 0.5 * x, 0.1, [], dict(), np.zeros(2) + 0.0 * x[0]
     p, q, r, s, out, hist, y, i = 0.1 * x, x, x, x, [x, x, x], (x, x), np.arange(5.0) + a, 0
     def helper(z):
         return np.cos(z) * t
-    {rng.choice(HEADS).format(rng.choice([70, 130, 300]))}:
+    {rng.choice(HEADS).format(turns)}:
 {body}{rng.choice(ENDS)}    some = (kept[-1] + len(kept) if kept else 0.0) + (np.sum(table["k"]) if table else 0.0)
     return np.sum(x + v + p + out[1] + hist[1]) + t + np.sum(buffer) + some + 0.01 * i
 """
