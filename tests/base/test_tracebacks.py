@@ -211,7 +211,7 @@ def test_code_without_lines(name: str) -> None:
         return y
 
     bare = types.FunctionType(f.__code__.replace(co_linetable=b""), globals())
-    assert raised(bare, 1.0).__traceback__.tb_next.tb_lineno is None  # type: ignore[union-attr, unreachable]
+    assert raised(bare, 1.0).__traceback__.tb_next.tb_lineno in (None, -1)  # type: ignore[union-attr, unreachable]
     error = raised(TRANSFORMS[name], bare, 1.0)
     assert str(error) == "here"
     assert isinstance(error, RuntimeError)
