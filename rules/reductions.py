@@ -103,6 +103,7 @@ def sum_rule(
     return y, pullback
 
 
+# For sums without keywords, where gradients need no pullback.
 sum_rule.vjps = (lambda dy, y, a, axis=None: spread(dy, shape_of(a), axis),)  # type: ignore[attr-defined]
 
 

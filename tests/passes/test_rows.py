@@ -44,7 +44,7 @@ def compared(f: Callable[..., Any], *calls: list[Any]) -> list[str]:
             want, have = f(*plain), step(*args)
             error = 16 * np.finfo(args[0].dtype).eps if args[0].dtype.kind == "f" else 0
             assert_allclose(args[0], plain[0], rtol=error, atol=error)
-            assert want is None or assert_allclose(have, want, rtol=1e-6, atol=3 * N * error) is None  # sums of rows
+            assert want is None or assert_allclose(have, want, rtol=1e-6, atol=3 * N * error / 16) is None
     signatures = [signature for each in step.__yota_cache__.signatures.values() for signature in each]
     tape = signatures[-1].variants[-1].program.tape
     return [getattr(op.fn, "__name__", str(op.fn)) for op in tape.ops if isinstance(op, Call)]

@@ -135,6 +135,22 @@ def test_warnings_come_from_the_users_line() -> None:
     assert [str(warning.message)[:6] for warning in caught] == ["divide", "invali", "divide"]
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0, 3), (1, 1), (2, 1, 3)])
+def test_sums(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(size=shape)
+    for given in [(), *((axis,) for axis in range(-len(shape), len(shape)))]:
+        rest = np.ones(np.shape(np.sum(x, *given)))
+        f = lambda x, given=given, rest=rest: np.sum(np.sin(np.sum(x, *given)) * rest) + np.sum(x[0:1] * 2)  # noqa: E731
+        found = eagerly(f, (x,), {}, 0, adds=False, codes=())
+        assert found is not None
+        value, dx = found[0]
+        assert value == f(x)
+        slope = np.cos(np.sum(x, *given))
+        want = np.broadcast_to(np.expand_dims(slope, given) if given else slope, shape).copy()
+        want[0:1] += 2
+        np.testing.assert_allclose(dx, want, rtol=1e-14)
+
+
 def test_rules_that_are_replaced_are_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
     config.compile = "never"
     monkeypatch.setitem(entries, np.cbrt, copy.copy(entries[np.cbrt]))  # registering changes the entry itself

@@ -114,10 +114,8 @@ class Sweep:
         if way is _nowhere:
             return y
         step = (fn, way, given, kwargs, sources)
-        if (type(y) is ndarray and y.dtype is _FLOAT and y.ndim and y.nbytes <= LARGE_BYTES) or type(y) is float64:
-            self.steps.append(step)
-            self.values.append(y)
-            return Eager(self, y, len(self.values) - 1)
+        if is_active(y):
+            return self.noted(step, y)
         if not isinstance(y, tuple) or not all(map(is_active, y)):
             raise TooMuchError
         i = self.noted(step, y)._id
@@ -305,7 +303,7 @@ def _nowhere(*given: Any) -> bool:
 
 
 def is_active(x: Any) -> bool:
-    """Whether this is what can be differentiated in here; ``Sweep.operation`` asks the same by itself."""
+    """Whether this is what can be differentiated in here."""
     return type(x) is float64 or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
 
 

@@ -108,23 +108,16 @@ class _Maker:
         fn, store = self._found(plain(op.fn)), self._storing(var)
         args = [self._found(arg) for arg in op.args]
         kwargs = {key: self._found(arg) for key, arg in op.kwargs.items()}
-        own: Any = None if isinstance(op.fn, Variable) else plain(op.fn)
 
         def step(call: _Call) -> int:
             try:
                 given = [find(call) for find in args]
-                named = {key: find(call) for key, find in kwargs.items()}
+                named = {key: find(call) for key, find in kwargs.items()} if kwargs else {}
                 return store(call, fn(call)(*given, **named))
             except Exception:  # any: the traced function may catch it, and goes another way then
                 return RAISED
 
-        def quick(call: _Call) -> int:
-            try:
-                return store(call, own(*[find(call) for find in args]))
-            except Exception:
-                return RAISED
-
-        return step if kwargs or own is None else quick
+        return step
 
     def _storing(self, var: Variable) -> Callable[[_Call, Any], int]:
         """What puts a step's result into its place; it returns a fault, or 0."""
@@ -142,7 +135,7 @@ class _Maker:
             have = result if type(result) is np.ndarray else typeof(result)
             if have is not result and not isinstance(have, ArrayType):
                 return MISFIT
-            if have.shape != shape or (have.dtype is not dtype and have.dtype != dtype):
+            if have.dtype != dtype or have.shape != shape:
                 return MISFIT
             if find is not None:
                 find(call)[...] = result
