@@ -7,13 +7,14 @@ becomes part of the program.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ..base.ownership import is_library, is_library_code
+from ..base.ownership import is_library, is_library_code, named_module
 from ..registry.registry import primitive_of
 from ..tape.operations import Call
 from ..tape.tape import Tape
@@ -53,6 +54,8 @@ class _Rules:
         if isinstance(fn, functools.partial):
             self.fixed((fn.func, *fn.args, *fn.keywords.values()), "an argument of a partial")
         if not isinstance(fn, types.FunctionType):
+            return
+        if is_of_library(fn):
             return
         for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             if cell != types.CellType():
@@ -96,6 +99,12 @@ class _Rules:
             self.fixed(value, words)
         elif isinstance(value, types.FunctionType | functools.partial) and primitive_of(value) is None:
             self._function(value, guards.constant(value))
+
+
+def is_of_library(fn: types.FunctionType) -> bool:
+    """Whether a function is a library's own, which holds nothing of the user's."""
+    module = named_module(fn)
+    return is_library(module) and getattr(sys.modules.get(module), fn.__name__, None) is fn
 
 
 def _is_users(value: Any) -> bool:

@@ -161,13 +161,19 @@ def load_pending(fn: Any = None) -> bool:
 
 
 def _entry(fn: Callable[..., Any], aliases: Sequence[Callable[..., Any]] = ()) -> Primitive:
-    fn = original(_function(fn, "what is to get a rule"))
+    fn = _recorded(_function(fn, "what is to get a rule"))
     users = _is_users(fn)
     entry = entries.get(fn) or Primitive(fn, fails=users, users=users, known=_is_declared_here())
     entry.quick = None
-    for name in (fn, *map(original, aliases)):
+    for name in (fn, *map(_recorded, aliases)):
         entries[name] = entry
     return entry
+
+
+def _recorded(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands on tapes where a function is called."""
+    here = _is_declared_here()
+    return original(fn) if here else importlib.import_module(".noticing", __package__).recorded(fn)  # type: ignore[no-any-return]
 
 
 def _function(fn: F, what: str) -> F:
@@ -179,7 +185,7 @@ def _function(fn: F, what: str) -> F:
 
 def _is_declared_here() -> bool:
     frame = sys._getframe(2)
-    while frame.f_globals is globals() and frame.f_back is not None:
+    while frame.f_globals is globals() and frame.f_code.co_name != "<module>" and frame.f_back is not None:
         frame = frame.f_back
     return is_ours(frame)
 
@@ -280,7 +286,8 @@ def rrule(fn: Callable[..., Any], *, selective: bool = False, **options: Any) ->
     is needed. Of a result with several parts, those that nothing depends on have cotangents of zero. A rule may return
     ``NotImplemented``: then the derivative is that of the function's body, if it is a ``primitive``.
 
-    ``rrule.of(fn)`` is the rule of a function, to be called.
+    ``rrule.of(fn)`` is the rule of a function, to be called. Raises TypeError for a plain function of the user's, whose
+    calls are followed: make it a ``primitive``.
 
     >>> @primitive
     ... def cube(x):
@@ -313,7 +320,7 @@ def _replacing(entry: Primitive) -> None:
 def opened(fn: Callable[..., Any], body: Callable[..., Any], **options: Any) -> bool:
     """Let a ``body`` be traced where ``fn`` is called, if it is a user's; whether it is."""
     if users := _is_users(_function(body, f"the body of {name_of(fn)}")):
-        open_body(fn, body, **options)
+        open_body(importlib.import_module(".noticing", __package__).recorded(fn), body, **options)
     return users
 
 
@@ -339,7 +346,7 @@ def scalar_rule(fn: Callable[..., Any], *partials: Any, **options: Any) -> None:
     _replacing(entry)
     entry.rule, entry.nondiff, entry.selective = rule_of_partials(entry.fn, partials), False, True
     entry.users_rule = any(map(_is_users, partials))
-    for alias in map(original, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
+    for alias in map(_recorded, options.get("aliases", ())):  # math.sin computes with itself: a Python float stays one
         entries[alias] = replace(entry, fn=alias, rule=rule_of_partials(alias, partials), cases=[])
 
 
@@ -351,7 +358,7 @@ def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
     check_vjps(_function(fn, "what is to get a rule"), each)
     users = any(map(_is_users, (fn, *each)))
     rrule(fn, selective=True, **options)(rule_of_vjps(fn, each, users=users))
-    entries[original(fn)].users_rule = users
+    describe(fn).users_rule = users
 
 
 def nondiff(fn: F, *, immediate: bool = False, of_layout: bool = False, **options: Any) -> F:

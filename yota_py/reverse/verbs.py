@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
@@ -17,6 +18,7 @@ import numpy as np
 import optree
 
 from ..base.containers import LEAVES, NAMESPACE, NUMBERS, item
+from ..base.dispatch import find_traced
 from ..base.impure import Impure
 from ..base.records import record
 from ..base.types import ArrayType, StructType, TupleType, Type, typeof
@@ -35,6 +37,7 @@ from ..tape.trees import flatten, unflatten
 from .seeds import differentiated, seed_variables
 
 NOTHING: Mapping[Variable, Any] = MappingProxyType({})
+STANDING = "yota_py.capture.standing"  # few have rules of their own
 
 # --------------------------------------------------------------------------------- the three verbs
 
@@ -66,8 +69,8 @@ def linearize(
         return fn(*args, **kwargs), partial(_refuse, fn, site)
     if entry is None or not entry.users_rule:
         return apply_rule(fn, args, kwargs, None, wanted)
-    y, pullback = _guarded(f"the rule of {entry.name}", apply_rule, fn, args, kwargs, None, wanted)
-    return y, lambda dy: _guarded(f"the pullback of {entry.name}", pullback, as_constants(dy))
+    y, pullback = _guarded(f"the rule of {entry.name}", entry.rule, apply_rule, fn, args, kwargs, None, wanted)
+    return y, lambda dy: _guarded(f"the pullback of {entry.name}", entry.rule, pullback, as_constants(dy))
 
 
 def _refuse(fn: Callable[..., Any], site: Site | None, dy: Any) -> Any:
@@ -75,11 +78,12 @@ def _refuse(fn: Callable[..., Any], site: Site | None, dy: Any) -> Any:
     raise missing_rule(fn, site)
 
 
-def _guarded(name: str, fn: Callable[..., Any], *args: Any) -> Any:
-    """A call of a user's function, which may not write into what others hold as well."""
+def _guarded(name: str, rule: Any, fn: Callable[..., Any], *args: Any) -> Any:
+    """A call of a user's rule or its pullback, which may not write into what others hold as well."""
     locked = ReadOnly()
     try:
-        return locked.undone(fn(*locked.of(args)))
+        with nullcontext() if find_traced(args) is None else import_module(STANDING).standing_in(rule, args):
+            return locked.undone(fn(*locked.of(args)))
     except ValueError as error:
         if "read-only" in str(error):
             raise written_into(name, users=True) from None

@@ -1,0 +1,135 @@
+"""Users' rules that call what does not notice traced values: functions of SciPy and of `math`, under any name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from math import cos
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.testing import assert_allclose
+from scipy.linalg import solve
+from scipy.special import logsumexp
+
+import yota_py
+from yota_py import explain, gradient, primitive, rrule
+from yota_py.registry.registry import vjps
+from yota_py.tracing.stand_ins import Installed
+
+A = np.array([[3.0, 1.0], [0.5, 2.0]])
+
+
+def _helped(a: Any, dy: Any) -> Any:
+    return solve(a.T, dy)
+
+
+def _inside(a: Any, dy: Any) -> Any:
+    from scipy.linalg import solve as own
+
+    return own(a.T, dy)
+
+
+def _in_closure() -> Callable[..., Any]:
+    own = solve
+    return lambda a, dy: own(a.T, dy)
+
+
+SOLVED: dict[str, Callable[..., Any]] = {
+    "of a module": lambda a, dy: scipy.linalg.solve(a.T, dy),
+    "by name": lambda a, dy: solve(a.T, dy),
+    "of a helper": lambda a, dy: _helped(a, dy),
+    "imported when it is called": _inside,
+    "in a closure": _in_closure(),
+    "in a partial": partial(lambda own, a, dy: own(a.T, dy), lambda a, b: solve(a, b)),
+}
+
+
+def matrix_loss(way: Callable[..., Any]) -> Callable[..., Any]:
+    @primitive
+    def inverse(a: Any) -> Any:
+        return np.linalg.inv(a)
+
+    @rrule(inverse)
+    def _(a: Any) -> Any:
+        y = inverse(a)
+        return y, lambda dy: (-way(a, dy) @ y.T,)
+
+    return lambda a: np.sum(inverse(a) ** 2)
+
+
+def check(df: Callable[..., Any], want: Callable[..., Any], given: list[Any]) -> None:
+    for x in given:
+        assert_allclose(df(x), want(x), rtol=1e-9)
+    assert explain(df)[0].calls >= len(given) - 1
+    assert not Installed._users
+    assert (globals()["solve"], globals()["cos"], globals()["logsumexp"]) == KEPT
+
+
+KEPT = solve, cos, logsumexp
+
+
+@pytest.mark.parametrize("way", SOLVED)
+def test_functions_of_scipy(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yota_py.config, "compile", "always")
+    df, want = gradient(matrix_loss(SOLVED[way])), gradient(lambda a: np.sum(np.linalg.inv(a) ** 2))
+    check(df, want, [A, A + 1.0, 2 * A, A.T])
+
+
+@pytest.mark.parametrize("sine", [math.sin, np.sin])
+@pytest.mark.parametrize("derivative", [lambda x: math.cos(x), lambda x: cos(x)])
+def test_functions_of_math(sine: Any, derivative: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yota_py.config, "compile", "always")
+
+    @primitive
+    def wave(x: float) -> Any:
+        return sine(x)
+
+    rrule(wave)(lambda x: (wave(x), lambda dy: (dy * derivative(x),)))
+    check(gradient(lambda x: wave(x) * x), lambda x: math.cos(x) * x + math.sin(x), [0.5, 1.0, 2.0, -1.0])
+    assert gradient(gradient(wave))(0.5) == pytest.approx(-math.sin(0.5))
+
+
+def test_one_formula_per_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yota_py.config, "compile", "always")
+
+    @primitive
+    def smooth(x: Any) -> Any:
+        return np.log(np.sum(np.exp(x)))
+
+    vjps(smooth, lambda dy, y, x: dy * np.exp(x - logsumexp(x)))
+    given = [np.arange(3.0), np.ones(3), np.array([1.0, -2.0, 0.5])]
+    check(gradient(lambda x: smooth(x) ** 2), gradient(lambda x: np.log(np.sum(np.exp(x))) ** 2), given)
+
+
+def test_names_are_put_back_when_a_rule_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yota_py.config, "compile", "always")
+
+    @primitive
+    def failing(x: Any) -> Any:
+        return np.sin(x)
+
+    @rrule(failing)
+    def _(x: Any) -> Any:
+        assert solve is globals()["solve"]
+        raise ArithmeticError("of its own")
+
+    with pytest.raises(ArithmeticError, match="of its own"):
+        gradient(failing)(1.0)
+    assert (globals()["solve"], globals()["cos"], globals()["logsumexp"]) == KEPT
+    assert not Installed._users
+
+
+def test_a_name_that_stands_for_another_function_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yota_py.config, "compile", "always")
+    df = gradient(matrix_loss(SOLVED["by name"]))
+    want = df(A)
+    assert_allclose(df(A), want)
+    monkeypatch.setitem(globals(), "solve", lambda a, b: 2.0 * scipy.linalg.solve(a, b))
+    for _ in range(3):
+        assert_allclose(df(A), 2 * want)
+    monkeypatch.undo()
+    assert_allclose(df(A), want)
