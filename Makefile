@@ -11,13 +11,13 @@ INTERRUPTS = tests/whole/test_interrupts.py
 STRESS = $(filter-out $(INTERRUPTS),$(shell grep -rl --include='test_*.py' YOTA_SEQUENCES tests))
 
 # Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported; those
-# of torch for other Pythons bring GBs of CUDA). Of each test two sets of parameters run there, others in each version; of
+# of torch for other Pythons bring GBs of CUDA). Of each test one set of parameters runs there, another in each version; of
 # those in tests/rules all, but one draw of each.
 LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
 	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
 	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py))
 WITH_TORCH = $(shell grep -rlE --include='test_*.py' '^import torch' tests)
-SHORT = $(BIN)/python -m pytest -n $(WORKERS) --sets 2 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
+SHORT = $(BIN)/python -m pytest -n $(WORKERS) --sets 1 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
 
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
 find-python = $(firstword $(foreach version,$(1),$(or \

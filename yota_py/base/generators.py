@@ -10,12 +10,13 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import numpy as np
+from numpy.random import MT19937, Generator, RandomState
 
 from .impure import Impure
 from .records import record
 from .unwinding import Passing, state
 
-GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+GENERATORS = (Generator, RandomState, random.Random)
 NUMPYS: Any = vars(np.random.mtrand)["_rand"]  # that of ``np.random.normal`` and its like
 PYTHONS: Any = vars(random)["_inst"]  # that of ``random.random``
 
@@ -29,11 +30,11 @@ _BYTES = 4 * 625  # of the Mersenne Twister: its words, and the position among t
 def state_of(generator: Any, *, methods: Collection[str] = ("normal",)) -> Any:
     """The state of a generator, a copy; all of it that these ``methods`` change."""
     bits = getattr(generator, "_bit_generator", None)
-    if type(bits) is np.random.MT19937 and WITHOUT_NORMALS.issuperset(methods):  # the rest takes long to read
+    if type(bits) is MT19937 and WITHOUT_NORMALS.issuperset(methods):  # the rest takes long to read
         return ctypes.string_at(bits.ctypes.state_address, _BYTES)
-    if isinstance(generator, np.random.Generator):
+    if isinstance(generator, Generator):
         return generator.bit_generator.state
-    if isinstance(generator, np.random.RandomState):
+    if isinstance(generator, RandomState):
         return generator.get_state(legacy=False)  # with a second normal deviate, which may be there
     return generator.getstate()
 
@@ -44,9 +45,9 @@ def put_back(generator: Any, known: Any) -> None:
         return
     if type(known) is bytes:
         ctypes.memmove(generator._bit_generator.ctypes.state_address, known, _BYTES)
-    elif isinstance(generator, np.random.Generator):
+    elif isinstance(generator, Generator):
         generator.bit_generator.state = known
-    elif isinstance(generator, np.random.RandomState):
+    elif isinstance(generator, RandomState):
         generator.set_state(known)
     else:
         generator.setstate(known)
@@ -120,7 +121,7 @@ def lock_of(*generators: Any) -> AbstractContextManager[Any]:
 def _lock(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return _own
-    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator._bit_generator
+    bits = generator.bit_generator if isinstance(generator, Generator) else generator._bit_generator
     return bits.lock if type(bits.lock) is type(_own) else _own  # it is another one before NumPy 2.4
 
 

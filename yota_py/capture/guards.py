@@ -11,6 +11,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy import inexact, number
 
 from ..base.records import record
 from ..base.refusal import Refusal
@@ -153,13 +154,13 @@ class Guards:
 
     def require_equal(self, slot: Slot, value: Any, *, kind: type | None) -> None:
         """``require_is``, or an equal number or string of the same type; NaN and ±0.0 equal by their digits only."""
-        if isinstance(value, int | float | complex | np.number):
+        if isinstance(value, int | float | complex | number):
             self.numbers[slot] = value
         constant, cls = self.constant(value), self.constant(type(value))
         condition = f"{slot} is {constant}"
-        if isinstance(value, int | str | bytes | float | np.number):
+        if isinstance(value, int | str | bytes | float | number):
             condition += f" or (type({slot}) is {cls} and {slot} == {constant})"
-        if isinstance(value, float | complex | np.inexact) and (value != value or value == 0):
+        if isinstance(value, float | complex | inexact) and (value != value or value == 0):
             digits = self.constant(repr(value))
             condition = f"type({slot}) is {cls} and repr({slot}) == {digits}"
         self.require(condition, slot, reprlib.repr(value), kind=kind)

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
+from numpy import ndarray
 
 from ..base.containers import is_proxy
 from ..base.dispatch import is_traced, mode_of, original
@@ -306,7 +306,7 @@ class Captures:
             if not self.captured.again(value, slot):
                 self.problems.append("it reads a traced value of an enclosing differentiation")
             return value
-        if isinstance(value, np.ndarray):
+        if isinstance(value, ndarray):
             return self.captured.array(value, slot)
         if (sink := self.sinks.stand_in(value, slot, name)) is not None:
             return sink

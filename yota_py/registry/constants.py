@@ -46,8 +46,8 @@ class CalledUfunc:
         """What the short way gives; ``None`` if that is not to be gone."""
         if self._call is self._ufunc and len(args) <= self._nin:
             for x in args:
-                if (quickly := getattr(type(x), "__yota_quickly__", None)) is not None:
-                    return quickly(x, self._ufunc, args, frame)
+                if getattr(type(x), "__yota_tracer__", None) is not None:
+                    return x._ledger.quickly(self._ufunc, args, frame)
         return None
 
     def of_others(self, *args: Any, **kwargs: Any) -> Any:

@@ -91,7 +91,7 @@ def _unary(python: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
         return python if is_python(x) else ufunc
 
     return _method(
-        lambda frame, x: x.__yota_quickly__(of(x), (x,), frame), lambda x: x.__yota_record__(of(x), (x,), {})
+        lambda frame, x: x._ledger.quickly(of(x), (x,), frame), lambda x: x.__yota_record__(of(x), (x,), {})
     )
 
 
@@ -110,10 +110,6 @@ class Operators:
 
     def __yota_record__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return self._ledger.operation(fn, args, kwargs)
-
-    def __yota_quickly__(self, fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> Any:
-        """What a call gives on the short way; ``None`` if that is not to be gone."""
-        return self._ledger.quickly(fn, args, frame)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return self._ledger.ufunc(ufunc, method, inputs, kwargs)
