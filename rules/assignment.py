@@ -28,7 +28,7 @@ def _setitem_cases(s: Sample) -> Iterable[Case]:
         case(s(4), np.array([1, 1, 1]), s(3)), case(s(4), s.mask(4), s.number()),
         case(s(3, 4), (np.array([0, 2]), slice(1, 3)), s(2, 2)), case(s(3, 4), (0, None), s(1, 4)),
         case(s(3, dtype=np.float32), slice(0, 2), s(2)), case(s(3, dtype=complex), 1, s.number()),
-        case(s(3), slice(1, 1), s(0)),
+        case(s(3), slice(1, 1), s(0)), case(s(), (), s()), case(s(), ..., s.number()),
     ]  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def _lowered_setitem(x: Any, index: Any, value: Any) -> Any:
         return _spread(x, index, value)
     empty = np.empty(np.shape(x))
     taken = empty[index]
-    if taken.shape == empty.shape and is_basic(index) and _where(taken) == _where(empty):
+    is_whole = taken.shape == empty.shape and is_basic(index)
+    if is_whole and (not taken.ndim or _where(taken) == _where(empty)):  # of x[()] NumPy makes a number
         return like(_fitted(value, taken.shape), x)
     if _FEW * taken.size < np.size(x):
         return NotImplemented

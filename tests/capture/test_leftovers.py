@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections import deque
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,25 @@ def test_values_of_a_differentiation_inside_another_one() -> None:
         grad(lambda x: np.sum(grad(inner, x)[1][0] * x), x_of(i))
         assert left_behind() == []
         assert_array_equal(box.seen[0], x_of(i) * 2.0)
+
+
+def test_partials_and_methods() -> None:
+    kept: list[Any] = []
+
+    def f(x: Any) -> Any:
+        kept[:] = [partial(np.add, x), partial(np.sum, axis=None, where=x > 0), x.sum]
+        kept.extend([partial(partial(np.multiply, x), x), partial(max, [x, x], key=np.sum)])
+        return np.sum(x)
+
+    for i in range(3):
+        x = x_of(i)
+        grad(f, x)
+        assert left_behind() == []
+        assert_array_equal(kept[0](1.0), x + 1.0)
+        assert kept[1](x) == np.sum(x[x > 0])
+        assert kept[2]() == np.sum(x)
+        assert_array_equal(kept[3](), x * x)
+        assert_array_equal(kept[4](), x)
 
 
 def test_each_object_of_a_chain_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,8 +177,10 @@ class Writer:
 
     def _memory(self) -> Iterator[str]:
         """Arrays that are written into share no memory with others."""
-        if written := [self.roots[var] for var in self.trace.written]:
-            yield f"if not ({' and '.join(f'{name}.flags.writeable' for name in written)}): return PLAIN"
+        written = [self.roots[var] for var in self.trace.written]
+        if needed := dict.fromkeys([*written, *(self.roots[var] for var in self.trace.writeable)]):
+            yield f"if not ({' and '.join(f'{name}.flags.writeable' for name in needed)}): return PLAIN"
+        if written:
             names = self.arrays.values()
             own = " is ".join(f"{name}.base" for name in names)
             both = f"({_listed(written)}), ({_listed(name for name in names if name not in written)})"

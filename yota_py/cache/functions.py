@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from math import inf
@@ -30,8 +29,8 @@ from ..registry.registry import listeners, load_pending
 from . import notices
 from .arguments import key_of
 from .background import submit
-from .making import WAIT_SECONDS, prepared
-from .modes import Mode, Request, TracedCall, record_to_the_end
+from .making import WAIT_SECONDS, prepared, recorded
+from .modes import Mode, Request, TracedCall
 from .policy import MUCH_MEMORY, Account, Accounts
 from .variants import Signature, Variant
 from .varying import Varying
@@ -118,6 +117,7 @@ class FunctionCache:
         self._shelf: Shelf[Signature] = Shelf(lambda signature: 1, lambda: MAX_SIGNATURES, lambda s: s.drop())
         self._cleared = 0  # so many times
         self._said = self.stores = False  # it stores: the function has effects that its programs have not
+        self._repeatable = False  # whether it is known to have done nothing but compute, draw and print
         self.objects = False  # whether it has been given objects in which derivatives are wanted
         self.distrusted = ""  # why its programs are used no more
 
@@ -235,7 +235,7 @@ class FunctionCache:
         if load_pending():  # it takes a while, once in a process, and is no reason to compile
             start = perf_counter()
         with Draws() as draws:
-            recording = self._record(call, draws)
+            recording, self._repeatable = recorded(self.mode, self.varying, call, draws, repeatable=self._repeatable)
         self.stores |= recording.stores
         # What is large is computed by a program at once, where that costs less time or much less memory; loops as well.
         dear = recording.nbytes > MUCH_MEMORY or (recording.is_long and not self.mode.effects)
@@ -251,6 +251,7 @@ class FunctionCache:
                     later = config.later and not (force or at_once or self.mode.effects)
                     keep = partial(self._keep, key, call, recording, account, later)
                     self.problems = self._tried(keep, call, recording.result)
+                    self._repeatable = self._repeatable or not self.problems
                     if at_once and not self.problems:
                         draws.take_back()
                         if not issubclass(type(result := self._find(key, call)), Refusal):
@@ -264,17 +265,6 @@ class FunctionCache:
             if (job := account.job) is not None and job.wait():
                 self._settle(account, call)
         return recording.result()
-
-    def _record(self, call: Request, draws: Draws) -> TracedCall:
-        """The traced call. To a library that does not know it if it is traced, a number is a constant."""
-        if not (inputs := self.varying.inputs(call.spec)) or self.mode.effects:
-            return self.mode.record(call, inputs)
-        with suppress(Exception):  # any: the function's own come again
-            return record_to_the_end(self.mode, call, inputs)
-        draws.take_back()
-        recording = self.mode.record(call, frozenset())
-        self.varying.give_up()
-        return recording
 
     def _open(self, key: Hashable, call: Request) -> Account:
         """A new account; said once, if there are more and more of them that never come to a program."""

@@ -3,18 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 from ..base import locks
+from ..base.generators import Draws
 from ..base.types import native_type
 from ..base.unwinding import Holding
-from ..capture.guards import Changed
+from ..capture.guards import Changed, GuardFunction, Guards
 from .arguments import Structure
-from .modes import Mode, Request, TracedCall
+from .modes import Mode, Request, TracedCall, record_to_the_end
 from .variants import MAX_VARIANTS, Signature, Variant
 from .varying import Varying
 
 FEW_VARIANTS = 16  # of functions that draw, that are compiled even if none has served a call
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
+
+
+def _read_again(call: Request, guards: Guards) -> tuple[GuardFunction, Any]:
+    """The guard function of a trace that has ended, and what it says of the call."""
+    guard = guards.function()
+    with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
+        return guard, guard(call.f, call.args, call.kwargs)
+
+
+def recorded(
+    mode: Mode, varying: Varying, call: Request, draws: Draws, *, repeatable: bool
+) -> tuple[TracedCall, bool]:  # fmt: skip
+    """The traced call, and whether the function is known to be ``repeatable``.
+
+    To a library that does not know it if it is traced, a number is a constant: then the function is called again. So
+    numbers are inputs only if the function has done nothing that would be done twice.
+    """
+    inputs = varying.inputs(call.spec)
+    if not inputs or mode.effects:
+        return mode.record(call, inputs), repeatable
+    if not repeatable:
+        recording = mode.record(call, frozenset())
+        if not _is_repeatable(call, recording):
+            return recording, False
+        draws.take_back()
+    with suppress(Exception):  # any: the function's own come again
+        return record_to_the_end(mode, call, inputs), True
+    draws.take_back()
+    recording = mode.record(call, frozenset())
+    varying.give_up()
+    return recording, True
+
+
+def _is_repeatable(call: Request, recording: TracedCall) -> bool:
+    """Whether the function has done nothing but compute, draw and print."""
+    if recording.problems or recording.captures is None:
+        return False
+    return not isinstance(_read_again(call, recording.captures.guards)[1], Changed)
 
 
 def prepared(
@@ -28,9 +69,7 @@ def prepared(
     assert captures is not None and recording.source is not None and recording.compile is not None
     varying.holders |= captures.instances.paths
     guards = captures.guards
-    guard = guards.function()
-    with Holding(locks.tracing, WAIT_SECONDS):  # tracers of other threads stand nowhere
-        values = guard(call.f, call.args, call.kwargs)
+    guard, values = _read_again(call, guards)
     if isinstance(values, Changed):
         varying.changed(guards.changed_numbers(*call), itself=True)
         if not mode.effects:

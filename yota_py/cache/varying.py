@@ -109,8 +109,7 @@ class Varying:
     def give_up(self, *, whole: bool = False) -> bool:
         """Take no more (whole) numbers as inputs; tells whether there were any."""
         given = (len(x) >= OFTEN for known in self._seen.values() for (_, number), x in known.items() if number)
-        taken = self._whole or (self._takes_whole and any(given)) if whole else self.paths
-        if not taken:
+        if not ((self._whole if whole else self.paths) or (self._takes_whole and any(given))):
             return False
         self._takes_whole, self._takes_any = False, self._takes_any and whole
         self.paths = self.paths - self._whole if whole else frozenset()

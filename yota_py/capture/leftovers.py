@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 from collections.abc import Iterable, Iterator
@@ -70,6 +71,11 @@ class Leftovers:
                     replace_in(cell, self.plain)
             elif isinstance(value, types.MethodType):
                 self.plain(value.__self__)
+            elif isinstance(value, functools.partial):  # which may be a method of a traced array
+                state = self.plain(value.func), self.plain(value.args), value.keywords, vars(value)
+                if state[0] is not value.func or state[1] is not value.args:
+                    functools.partial.__setstate__(value, state)  # type: ignore[attr-defined]
+                self.plain(value.keywords)
             elif isinstance(value, BaseException):
                 self.plain((value.__cause__, value.__context__))
             elif isinstance(value, Iterator):  # of a list, perhaps; what is in frames stays

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..base.dispatch import find_held, find_traced
+from ..base.dispatch import decided, find_held, find_traced, is_traced
 from ..base.unwinding import state
 from ..tracing.stand_ins import suspended
 from ..tracing.traces import Trace
@@ -36,6 +36,10 @@ class Memos:
         name = getattr(memo, "__name__", "a function")
 
         def remembered(*args: Any, **kwargs: Any) -> Any:
+            traced = [x for x in (*args, *kwargs.values()) if is_traced(x)]
+            if traced and not self._trace.effects and all(isinstance(x, int) for x in traced):  # they are looked up
+                args = tuple([decided(x) if is_traced(x) else x for x in args])
+                kwargs = {key: decided(x) if is_traced(x) else x for key, x in kwargs.items()}
             if find_traced((args, kwargs)) is not None or find_held((*args, *kwargs.values())) is not None:
                 if self._trace.effects:
                     self._give_up(f"it calls {name} with values that vary, and {name} remembers what it gives")

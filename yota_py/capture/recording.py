@@ -87,6 +87,7 @@ def record_watched(
             return record_watched(f, args, kwargs, active, inputs, derived=derived, labels=labels)
     if tracing():  # what is uncertain in here is so for the function around it
         state.traces[-1].problems += recording.trace.problems
+        state.traces[-1].writeable |= recording.written_outside(state.traces[-1])
     if (shared := recording.shared_memory()) is not None:
         raise MutationError(f"{user_site()}: {name_of(f)} writes into {shared[0]}, which shares memory with "
                             f"{shared[1]}. Pass a copy of one of them: x.copy()")
@@ -208,6 +209,12 @@ class Recording:
             assert op.captured is not None
             return self.captures.captured.values[op.captured]
         return self.leaves[self.positions[var]]
+
+    def written_outside(self, outer: Trace) -> set[Variable]:
+        """The arrays that a trace around this one is given, into which the function has written, as if into copies."""
+        written = [self.real(var) for var in {*self.trace.written} | self.trace.writeable]
+        roots = {id(x._root) for x in written if is_traced(x)}
+        return {var for var, root in outer.roots.items() if id(root) in roots}
 
     def numbers(self) -> list[Variable]:
         """The numbers that the function is given or reads."""

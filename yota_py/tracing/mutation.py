@@ -111,6 +111,8 @@ def _fitting(x: Tracer, new: Any) -> Any:
         raise MutationError(f"{user_site()}: this writes into an array at whose memory something else looks, which "
                             "would not see it (x.data, x.view(dtype)). Write into a copy: y = x.copy()")
     if not array.flags.writeable:
+        for running in state.traces:  # the function may catch it, and goes another way at other calls
+            running.problems.append("it tries to write into an array that is read-only")
         raise ValueError("assignment destination is read-only")
     if not array.flags.forc and overlaps_itself(array):
         raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as those of "

@@ -68,8 +68,8 @@ class Trace(Recorder):
     __slots__ = (
         "_foreign", "_status", "alive", "appended", "asking", "attributes", "captured", "clocks", "comparisons",
         "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels",
-        "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors",
-        "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch", "writes",
+        "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
+        "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch", "writeable", "writes",
     )  # fmt: skip
 
     opens: ClassVar[bool] = False  # whether what has a ``lowering`` is written out
@@ -114,6 +114,7 @@ class Trace(Recorder):
         self.turning: dict[Any, Any] = {}  # the conditions that it was asked for last (``loops/turning.py``)
         self.asking: Any = None  # what is known of those in loops
         self.roots: dict[Variable, Any] = {}  # the tracers of inputs and captured values
+        self.writeable: set[Variable] = set()  # of these, arrays into which traces inside of this one write
         self._status: dict[int, Status] = {}
         self._foreign: dict[int, tuple[Any, Any, Variable]] = {}
         self.strangers: list[tuple[Variable, np.ndarray]] = []  # plain arrays that came from nobody knows where
@@ -132,8 +133,7 @@ class Trace(Recorder):
 
     def settle(self) -> None:
         """Look up what somebody still has."""
-        self.turning.clear()
-        self.asking = None
+        self.turning, self.asking = {}, None
         unsettled, self.unsettled = self.unsettled or [], None
         while unsettled:
             tracer = unsettled.pop()
