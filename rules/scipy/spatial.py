@@ -16,7 +16,7 @@ from yota_py.registry.registry import Case, Cases, Sample, case, nondiff, primit
 
 from ..norms import size_power
 from ..support import dtype_of, inexact, operand, shape_of, unsupported
-from .spatial_metrics import COUNTS, METRICS, cosine, jensenshannon, minkowski
+from .spatial_metrics import COUNTS, METRICS, OF_FRACTIONS, cosine, dice_of_pairs, jensenshannon, minkowski
 
 # ------------------------------------------------------------------------------------------ of two vectors
 
@@ -151,7 +151,9 @@ def _distances(points: tuple[Any, ...], u: Any, v: Any, metric: Any, kwargs: dic
     if "c" in (dtype_of(u).kind, dtype_of(v).kind):
         raise ValueError("Unsupported dtype complex128")
     if name in COUNTS:
-        u, v = (x if name == "hamming" else np.where(np.not_equal(x, 0), 1.0, 0.0) for x in (u, v))
+        if name == "dice" and kwargs.get("w") is not None:
+            return dice_of_pairs(u, v, **kwargs)
+        u, v = (x if name in OF_FRACTIONS else np.where(np.not_equal(x, 0), 1.0, 0.0) for x in (u, v))
         return COUNTS[name](u, v, **kwargs)
     if name not in METRICS:  # those that older versions of SciPy have
         raise unsupported(f"the metric {name}", "Call cdist with another one")
@@ -196,7 +198,7 @@ def _keywords(s: Sample) -> list[tuple[Any, dict[str, Any]]]:
     return [
         *((name, {}) for name in METRICS), ("minkowski", {"p": 3}), ("minkowski", {"p": 1.5, "w": w}), ("yule", {}),
         ("cosine", {"w": w}), ("chebyshev", {"w": [1, 0, 2]}), ("seuclidean", {"V": V}), ("mahalanobis", {"VI": VI}),
-        ("hamming", {"w": w}), ("jaccard", {"w": w}), (distance.cityblock, {}), (lambda u, v: np.sum(u - v), {}),
+        ("dice", {}), ("hamming", {"w": w}), ("jaccard", {"w": w}), ("dice", {"w": w}), (distance.cityblock, {}), (lambda u, v: np.sum(u - v), {}),
         ("test_euclidean", {"w": w}), (lambda u, v, w: np.sum(w * np.abs(u - v)), {"w": w}),
     ]  # fmt: skip
 

@@ -142,6 +142,17 @@ COUNTS: dict[str, Metric] = {
     "jaccard": jaccard,
 }
 
+# Those of which ``cdist`` and ``pdist`` take fractions as they are, not as true.
+OF_FRACTIONS = ("hamming", "dice")
+
+
+def dice_of_pairs(u: Any, v: Any, w: Any) -> Any:
+    """Dice's metric as SciPy has it for pairs of rows with weights: of where two numbers differ and where none is 0."""
+    both = np.logical_and(np.not_equal(u, 0), np.not_equal(v, 0))
+    unequal, tt = (np.sum(weighted(np.where(x, 1.0, 0.0), w), axis=-1) for x in (np.not_equal(u, v), both))
+    return unequal / (2 * tt + unequal)
+
+
 # By the first of their names.
 METRICS: dict[str, Metric] = {
     "minkowski": minkowski, "euclidean": partial(minkowski, p=2), "chebyshev": partial(minkowski, p=np.inf),

@@ -140,9 +140,13 @@ def _boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None)
 @sampled("yeojohnson", lambda s: [case(s(3), s.number(0.1, 1.9)), case(np.array([0.5, -1.0]), 0.0)])
 def _yeojohnson(x: Any, lmbda: Any = None) -> Any:
     """Yeo & Johnson 2000."""
-    x = inexact(x)
-    y = _power(np.log1p(np.abs(x)), lmbda, "yeojohnson")
-    return np.where(x >= 0, y, -_exp(2 - lmbda, np.log1p(np.abs(x))))
+    above, below = _logs(inexact(x))
+    return np.where(x >= 0, _power(above, lmbda, "yeojohnson"), -_exp(2 - lmbda, below))
+
+
+def _logs(x: Any) -> tuple[Any, Any]:
+    """``log(1 + abs(x))`` of what is not below zero, and of what is; of all else zero."""
+    return np.log1p(np.where(x >= 0, x, 0)), np.log1p(np.where(x >= 0, 0, -x))
 
 
 @sampled("boxcox_llf", lambda s: [
@@ -158,5 +162,5 @@ def _boxcox_llf(lmb: Any, data: Any, axis: Any = 0, keepdims: bool = False) -> A
 def _yeojohnson_llf(lmb: Any, data: Any, axis: Any = 0, keepdims: bool = False) -> Any:
     data = inexact(data)
     n, var = count_along(shape_of(data), axis), np.var(_yeojohnson(data, lmb), axis=axis, keepdims=keepdims)
-    slope = np.sum(np.sign(data) * np.log1p(np.abs(data)), axis=axis, keepdims=keepdims)
+    slope = np.sum(np.subtract(*_logs(data)), axis=axis, keepdims=keepdims)
     return (lmb - 1) * slope - n / 2 * np.log(var)
