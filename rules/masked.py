@@ -82,6 +82,15 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         total = np.sum(np.where(self.mask, 0, weights), axis=axis)
         return result_of(np.sum(np.where(self.mask, 0, weighted.data), axis=axis), np.equal(total, 0)) / total
 
+    def ptp(self, axis: Any = None) -> Any:
+        """From the least to the greatest."""
+        return _reduction("max", -np.inf)(self, axis) - _reduction("min", np.inf)(self, axis)
+
+    def anom(self, axis: Any = None) -> Any:
+        """Differences from the mean."""
+        m = _reduction("mean", None)(self, axis)
+        return self - (Masked(np.expand_dims(m.data, axis), np.expand_dims(m.mask, axis)) if axis else m)
+
     def cumsum(self, axis: Any = None) -> Any:
         """Sums from the first on."""
         y = np.cumsum(np.where(self.mask, 0, self.data), axis=axis)

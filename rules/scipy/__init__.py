@@ -13,8 +13,8 @@ FILES = {
     "linalg": "linalg linalg_factors linalg_spaces linalg_eigenvalues linalg_functions linalg_equations linalg_banded "
     "linalg_special",
     "fft": "fft",
-    "stats": "stats stats_private stats_formulas stats_centres stats_discrete stats_moments stats_samples stats_measures "
-    "stats_multivariate stats_tests stats_kde",
+    "stats": "stats stats_private stats_formulas stats_centres stats_discrete stats_moments stats_samples "
+    "stats_measures stats_multivariate stats_tests stats_kde",
     "signal": "signal signal_filters signal_spectra signal_design signal_windows signal_systems signal_peaks",
     "integrate": "integrate",
     "interpolate": "interpolate interpolate_splines interpolate_fits interpolate_grids interpolate_scattered "

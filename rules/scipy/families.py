@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.base.types import ArrayType, typeof
 from yota_py.registry.partials import Pullback as Pullback
 from yota_py.registry.registry import Case, Cases, Sample, case, vjps
 from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
@@ -50,9 +51,13 @@ def chained(dy: Any, slopes: Any) -> Any:
 
 
 def signed(x: Any) -> Any:
-    """Integers of a kind that can be counted down below zero; anything else as it is."""
+    """Integers of a kind that can be counted down below zero, and numbers of Python's as those of NumPy's, which divide
+    by zero; anything else as it is."""
     x = operand(x)
-    return astype(x, np.dtype(np.int64)) if dtype_of(x).kind in "bu" else x
+    if dtype_of(x).kind in "bu":
+        return astype(x, np.dtype(np.int64))
+    t = typeof(x)
+    return np.positive(x) if isinstance(t, ArrayType) and t.kind == "python" else x
 
 
 def whole(x: Any) -> Any:

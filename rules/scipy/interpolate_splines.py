@@ -35,7 +35,7 @@ def spline(t: Any, c: Any, points: Any, k: int, nu: int, extrapolate: bool) -> A
 def _intervals(t: Any, points: Any, k: int) -> Any:
     """The last knot before points, of those within which the spline lives."""
     n = len(t) - k - 1
-    last = np.searchsorted(t, t[n], "left") - 1  # before repeated knots at the end
+    last = np.searchsorted(t, t[n], "left") - 1 if k else n - 1  # before repeated knots at the end
     return np.clip(np.searchsorted(t[: n + 1], points, "right") - 1, k, max(last, k))
 
 

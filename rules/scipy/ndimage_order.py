@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+from yota_py.base.dispatch import decided
 from yota_py.registry.registry import Case, Cases, Sample, case
 
 from ..support import axis_of, operand, shape_of
@@ -22,7 +23,7 @@ def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: An
     """What a filter with these options picks from, on a last axis."""
     ndim = len(shape_of(x))
     chosen = axes_list(axes, ndim)
-    given = np.ones(normalized(size, len(chosen)), bool) if footprint is None else np.asarray(footprint, bool)
+    given = np.ones(normalized(size, len(chosen)), bool) if footprint is None else _truths(footprint)
     # Axes that are left out are seen as they are. A footprint has its axes in the order of the image's.
     sizes, origins, modes = [1] * ndim, [0] * ndim, ["constant"] * ndim
     options = zip(chosen, normalized(origin, len(chosen)), normalized(mode, len(chosen)), strict=True)
@@ -31,6 +32,10 @@ def _windows(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: An
     for i, n in zip(chosen if footprint is None else sorted(chosen), given.shape, strict=True):
         sizes[i] = n
     return windows(x, np.reshape(given, sizes), modes, cval, origins)
+
+
+def _truths(footprint: Any) -> np.ndarray:
+    return np.asarray(decided(footprint), bool)
 
 
 def _line_cases(s: Sample) -> Iterable[Case]:
@@ -132,7 +137,7 @@ def _shaped(x: Any, size: Any, footprint: Any, structure: Any, mode: Any, cval: 
     if structure is None:
         return _windows(x, size, footprint, mode, cval, origin, axes), 0
     structure = operand(structure)
-    where = np.ones(shape_of(structure), bool) if footprint is None else np.asarray(footprint, bool)
+    where = np.ones(shape_of(structure), bool) if footprint is None else _truths(footprint)
     return _windows(x, size, where, mode, cval, origin, axes), np.ravel(structure)[np.flatnonzero(where)]
 
 

@@ -96,9 +96,7 @@ def _coefficients(x: Any, order: int, mode: str, cval: Any, prefilter: bool) -> 
 @primitive
 def _inside(c: Any, n: int, mode: str) -> Any:
     """Coordinates beyond the edges as those within that show the same."""
-    if mode == "nearest":
-        return np.clip(c, 0, n - 1)
-    if mode in ("constant", "grid-constant"):
+    if mode in ("nearest", "constant", "grid-constant"):  # where coefficients are continued
         return np.array(c)
     if n == 1:
         return c * 0.0

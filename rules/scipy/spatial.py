@@ -198,8 +198,9 @@ def _keywords(s: Sample) -> list[tuple[Any, dict[str, Any]]]:
     return [
         *((name, {}) for name in METRICS), ("minkowski", {"p": 3}), ("minkowski", {"p": 1.5, "w": w}), ("yule", {}),
         ("cosine", {"w": w}), ("chebyshev", {"w": [1, 0, 2]}), ("seuclidean", {"V": V}), ("mahalanobis", {"VI": VI}),
-        ("dice", {}), ("hamming", {"w": w}), ("jaccard", {"w": w}), ("dice", {"w": w}), (distance.cityblock, {}), (lambda u, v: np.sum(u - v), {}),
-        ("test_euclidean", {"w": w}), (lambda u, v, w: np.sum(w * np.abs(u - v)), {"w": w}),
+        ("hamming", {"w": w}), ("jaccard", {"w": w}), ("dice", {}), ("dice", {"w": w}), (distance.cityblock, {}),
+        (lambda u, v: np.sum(u - v), {}), ("test_euclidean", {"w": w}),
+        (lambda u, v, w: np.sum(w * np.abs(u - v)), {"w": w}),
     ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from scipy import special
 
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, vjps
-from yota_py.registry.tangents import MISSING, conj, strong_multiply
+from yota_py.registry.tangents import MISSING, astype, conj, strong_multiply
 
 from ..python_math import SQRT_PI
 from ..support import dtype_of
@@ -47,8 +47,8 @@ family(special.y0, lambda y, x: -special.y1(x), on=[POSITIVE])
 family(special.y1, lambda y, x: (special.y0(x) - special.yn(2, x)) / 2, on=[POSITIVE])
 family(special.k0, lambda y, x: -special.k1(x), on=[POSITIVE])
 family(special.k1, lambda y, x: -(special.k0(x) + special.kn(2, x)) / 2, on=[POSITIVE])
-for _i0 in (special.i0, np.i0):
-    family(_i0, lambda y, x: special.i1(x), on=[REAL])
+family(special.i0, lambda y, x: special.i1(x), on=[REAL])
+family(np.i0, lambda y, x: special.i1(astype(x, np.dtype(float)) if dtype_of(x) == np.longdouble else x), on=[REAL])
 family(special.i1, lambda y, x: (special.i0(x) + special.iv(2, x)) / 2, on=[REAL])
 
 
@@ -165,9 +165,14 @@ family(special.besselpoly, _besselpoly, MISSING, MISSING, on=[POSITIVE, ORDER, O
 
 
 def _struve(fn: Callable[..., Any], sign: int) -> Slope:
-    def slope(y: Any, v: Any, x: Any) -> Any:
+    def upwards(v: Any, x: Any) -> Any:
         between = (x / 2) ** v * special.rgamma(v + 1.5) / SQRT_PI
         return 0.5 * (fn(v - 1, x) + sign * fn(v + 1, x) + between)
+
+    def slope(y: Any, v: Any, x: Any) -> Any:
+        """That of order -1 is the one of order 1, up to the sign and 2 / pi, without what is infinite at zero."""
+        below = np.equal(v, -1)
+        return np.where(below, sign * upwards(1, x), upwards(np.where(below, 1, v), x))
 
     return slope
 

@@ -157,8 +157,10 @@ cumulative((MISSING, MISSING, _noncentral_f(1), _noncentral_f(0)), on=[(2, 5), (
 @primitive
 def student_moment(j: int, k: int, n: Any, nc: Any, t: Any) -> Any:
     """The mean of ``s**k phi^(j)(s t - nc)`` over s, a root of a chi-square of n degrees over n; phi is normal. By the
-    trapezoidal rule in log s."""
+    trapezoidal rule in log s, as far up as phi is not zero."""
     n, nc, t = np.broadcast_arrays(*(np.asarray(z, float) for z in (n, nc, t)))
+    finite, unknown = np.isfinite(n) & np.isfinite(nc) & np.isfinite(t), np.isnan(n + nc + t)
+    n, nc, t = np.where(finite, n, 1.0), np.where(finite, nc, 0.0), np.where(finite, t, 0.0)
 
     def integrand(log: Any) -> Any:
         s = np.exp(log)
@@ -167,8 +169,11 @@ def student_moment(j: int, k: int, n: Any, nc: Any, t: Any) -> Any:
         return wave * 2 / SQRT_2PI
 
     scale = special.gammaln(n / 2) - n / 2 * np.log(n / 2)
-    low, high = -45 / (n + k) - 9 / np.sqrt(n + k), 0.5 * np.log1p(90 / n) + 7 / np.sqrt(n)
-    return trapezoid(integrand, low, high, float(1 / (8 * (2 + np.max(np.sqrt(n) + abs(t), initial=0)))))[()]
+    reach, down = abs(nc) + 40, 45 / (n + k) + 9 / np.sqrt(n + k)
+    high = np.minimum(0.5 * np.log1p(90 / n) + 7 / np.sqrt(n), np.log(reach / np.maximum(abs(t), 1e-300)))
+    rate = np.sqrt(n) + np.minimum(abs(t), reach)
+    y = trapezoid(integrand, np.minimum(high, 0) - down, high, float(1 / (8 * (2 + np.max(rate, initial=0)))))
+    return np.where(finite, y, np.where(unknown, np.nan, 0.0))[()]
 
 
 vjps(student_moment, None, None, MISSING,

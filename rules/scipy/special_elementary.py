@@ -35,8 +35,14 @@ def exprel_slope(y: Any, x: Any) -> Any:
 
 
 family(special.exprel, exprel_slope, on=[REAL])
-family(special.powm1, lambda y, x, p: p * np.power(x, p - 1), lambda y, x, p: _power_in_exponent(x, p),
+family(special.powm1, lambda y, x, p: _power_in_base(x, p), lambda y, x, p: _power_in_exponent(x, p),
        on=[POSITIVE, REAL])  # fmt: skip
+
+
+def _power_in_base(x: Any, p: Any) -> Any:
+    """Zero at the power of zero, which is constant."""
+    constant = np.equal(p, 0)
+    return np.where(constant, 0, p * np.power(np.where(constant, 1, x), p - 1))
 
 
 def _power_in_exponent(x: Any, p: Any) -> Any:
@@ -46,8 +52,10 @@ def _power_in_exponent(x: Any, p: Any) -> Any:
 
 
 def _boxcox(log: Any, power: Any) -> Any:
-    """``log(x)**2 exprel'(power log(x))``"""
-    return log * log * exprel_slope(None, power * log)
+    """``log(x)**2 exprel'(power log(x))``; at x = 0 the transformation is ``-1 / power``, if that is above zero."""
+    end = np.logical_and(np.equal(log, -np.inf), np.greater(power, 0))
+    log = np.where(end, 0, log)
+    return np.where(end, 1 / np.square(np.where(end, power, 1)), log * log * exprel_slope(None, power * log))
 
 
 def _inv_boxcox(x: Any, y: Any, power: Any) -> Any:

@@ -160,7 +160,8 @@ family(special.ellipj, lambda y, u, m: (y[1] * y[2], -y[0] * y[2], -m * y[0] * y
 
 def _agm(y: Any, a: Any, b: Any) -> Any:
     a, b = np.abs(a), np.abs(b)
-    return 2 / (3 * np.pi) * y * y * a * rd(0, b * b, a * a)
+    constant = np.logical_and(np.equal(b, 0), np.not_equal(a, 0))
+    return np.where(constant, 0, 2 / (3 * np.pi) * y * y * a * rd(0, np.where(constant, 1, b * b), a * a))
 
 
 family(special.agm, _agm, lambda y, a, b: _agm(y, b, a), on=[POSITIVE, POSITIVE])

@@ -33,8 +33,13 @@ def _poch_base(y: Any, z: Any, m: Any) -> Any:
     inner = y * (digamma(z1 + np.where(regular, m, 0)) - digamma(z1))
     reflected = y * (digamma(np.where(both, 1 - z - m, 1)) - digamma(np.where(both, 1 - z, 1)))
     alone = np.logical_and(bottom, np.logical_not(top))
-    factor = special.gamma(np.where(alone, z + m, 1)) * rgamma_slope(None, np.where(alone, z, 1))
-    return np.where(both, reflected, np.where(alone, factor, inner))
+    at_pole = _beside_pole(np.where(alone, z + m, 1), np.where(alone, z, 1))
+    return np.where(both, reflected, np.where(alone, at_pole, inner))
+
+
+def _beside_pole(a: Any, z: Any) -> Any:
+    """The slope of ``gamma(a) / gamma(z)``, in a and z at once; what is zero at a pole of z counts in slopes of it."""
+    return special.gamma(a) * (digamma(a) * special.rgamma(z) + rgamma_slope(None, z))
 
 
 def _poch_step(y: Any, z: Any, m: Any) -> Any:
@@ -49,8 +54,8 @@ family(special.poch, _poch_base, _poch_step, on=[POSITIVE, POSITIVE])
 def _binom_n(y: Any, n: Any, k: Any) -> Any:
     """In n. Where ``gamma(n - k + 1)`` has a pole, by the slope of its reciprocal."""
     pole = _at_pole(n - k + 1)
-    factor = special.gamma(np.where(pole, n + 1, 1)) * special.rgamma(np.where(pole, k + 1, 1))
-    at_pole = factor * rgamma_slope(None, np.where(pole, n - k + 1, 1))
+    factor = special.rgamma(np.where(pole, k + 1, 1))
+    at_pole = factor * _beside_pole(np.where(pole, n + 1, 1), np.where(pole, n - k + 1, 1))
     return np.where(pole, at_pole, y * (digamma(n + 1) - digamma(np.where(pole, 1, n - k + 1))))
 
 

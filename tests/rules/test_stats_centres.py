@@ -58,7 +58,8 @@ def test_curvatures(name: str) -> None:
 
 
 @pytest.mark.parametrize("dist", [
-    stats.logistic(), stats.genlogistic(0.7), stats.cauchy(), stats.gennorm(1.7), stats.dweibull(2.3), stats.dgamma(2.5),
+    stats.logistic(), stats.genlogistic(0.7), stats.cauchy(), stats.gennorm(1.7), stats.dweibull(2.3),
+    stats.dgamma(2.5),
 ], ids=lambda dist: dist.dist.name)  # fmt: skip
 @pytest.mark.parametrize("name", ["pdf", "logpdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"])
 def test_elsewhere(name: str, dist: stats.rv_frozen) -> None:  # type: ignore[type-arg]

@@ -35,6 +35,7 @@ from .tracer import Status, Tracer, lost, tracers_of, unsupported
 
 _INCOMPARABLE = (type(None), str, dict)  # with which arrays are compared element by element
 _NUMBERS = (int, float, complex)
+_OF_ROOTS = (np.float16, np.longdouble)  # of which NumPy's power 0.5 is the root, which is another one at zero
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
 
 
@@ -200,9 +201,9 @@ def _of_numpy(python: Any, ufunc: Any, x: Any, p: Any) -> tuple[Any, tuple[Any, 
     if ufunc is power and arrays[0] and isinstance(p, int | float) and is_python(p):  # (traced: a decision)
         if x.dtype.kind == "b" and isinstance(p, int) and not isinstance(p, bool) and p == 2:
             return np.square, (x,)
-        if (x.dtype.kind == "c" or x.dtype == np.float16) and p == 0.5:
+        if (x.dtype.kind == "c" or x.dtype in _OF_ROOTS) and p == 0.5:
             return np.sqrt, (x,)
-        if x.dtype.kind == "c" and p == -1:
+        if x.dtype.kind == "c" and isinstance(p, int) and p == -1:
             return np.reciprocal, (x,)
     return ufunc, (x, p)
 
