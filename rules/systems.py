@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from yota_py.base.dispatch import decided
 from yota_py.registry.composites import composite, rule_of_body
 from yota_py.registry.kernels import Lapack
 from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
@@ -58,19 +59,33 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
     case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
     case(well_conditioned(s, 2, 3, 2), 1e-9),
     case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 3, 3), hermitian=True),
-    case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True),
+    case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True), case(spread_out(s, 2, 3, 3), 0.4),
+    case(spread_out(s, 2, 4, dtype=np.complex128), 0.4), case(spread_out(s, 4, 3), 0.4),
 ])  # fmt: skip
 def pinv_rule(a: Any, rcond: Any = None, hermitian: bool = False, **options: Any) -> tuple[Any, Pullback]:
     """``pinv``, of which ``hermitian`` reads the lower triangle."""
     y = np.linalg.pinv(a, rcond, hermitian, **options)
     triangle = "lower" if hermitian and 0 not in shape_of(a) else ""
-    return y, lambda dy: (pinv_cotangent(a, y, dy, triangle), None, None)
+    cuts = cuts_off(rcond, *options.values())
+    return y, lambda dy: (pinv_cotangent(a, y, dy, triangle, cuts=cuts), None, None)
 
 
-def pinv_cotangent(a: Any, y: Any, dy: Any, triangle: str = "") -> Any:
-    """The cotangent where the rank does not change (Golub and Pereyra 1973); of the ``triangle`` that is read."""
+_TINY = 1e-8  # a part of the largest singular value that does not count beside it
+
+
+def cuts_off(*limits: Any) -> bool:
+    """Whether singular values may be cut off that count."""
+    return any(limit is not None and np.any(np.asarray(decided(limit)) > _TINY) for limit in limits)
+
+
+def pinv_cotangent(a: Any, y: Any, dy: Any, triangle: str = "", *, cuts: bool = False) -> Any:
+    """The cotangent where the rank does not change (Golub and Pereyra 1973); of the ``triangle`` that is read. It
+    ``cuts`` off singular values that are not zero."""
     if triangle:
         a = hermitian(a, triangle == "upper")
+    if cuts:
+        da = _cut_cotangent(a, y, dy)
+        return of_triangle(da, triangle == "upper") if triangle else da
     yh, dyh = adjoint(y), adjoint(dy)
     through = np.matmul(np.matmul(yh, dy), yh)
     rows, columns = np.matmul(dyh, np.matmul(y, yh)), np.matmul(np.matmul(yh, y), dyh)
@@ -78,6 +93,36 @@ def pinv_cotangent(a: Any, y: Any, dy: Any, triangle: str = "") -> Any:
     columns = np.subtract(columns, np.matmul(np.matmul(columns, y), a))  # Y^H Y dY^H (1 - Y A)
     da = np.subtract(np.add(rows, columns), through)
     return of_triangle(da, triangle == "upper") if triangle else da
+
+
+def couplings(s: Any, kept: Any) -> tuple[Any, Any]:
+    """By the singular values of A = U S V^H: ``1 / (s_k^2 - s_c^2)`` of pairs of which one is kept and one is cut off,
+    and that times ``s_c / s_k``; zero of the others."""
+    row, column, first, second = s[..., :, None], s[..., None, :], kept[..., :, None], kept[..., None, :]
+    apart = np.not_equal(first, second)
+    low, high = np.where(first, column, row), np.where(first, row, column)
+    gap = np.where(apart, (high - low) * (high + low), 1)
+    return np.where(apart, 1 / gap, 0), np.where(apart, low / np.where(apart, high, 1) / gap, 0)
+
+
+def _cut_cotangent(a: Any, y: Any, dy: Any) -> Any:
+    """As ``V f(S) U^H``, with f(s) = 1/s or 0: what turns singular vectors that are kept into those that are not counts
+    as much as the difference of their f (Noferini 2017, "A Formula for the Frechet Derivative of a Generalized Matrix
+    Function")."""
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    uh, v, c = adjoint(u), adjoint(vh), adjoint(dy)
+    f = np.real(np.einsum("...ij,...ji->...i", np.matmul(vh, y), u))
+    kept = np.greater(f * s, 0.5)
+    f = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    inner = np.matmul(np.matmul(uh, c), v)
+    same, crossed = couplings(s, kept)
+    crossed = np.subtract(crossed, f[..., :, None] * f[..., None, :])
+    middle = np.matmul(np.matmul(u, same * inner + crossed * adjoint(inner)), vh)
+    squares = (f * f)[..., None]
+    rows, columns = np.matmul(np.matmul(c, v), squares * vh), np.matmul(u, squares * np.matmul(uh, c))
+    rows = np.subtract(rows, np.matmul(u, np.matmul(uh, rows)))
+    columns = np.subtract(columns, np.matmul(np.matmul(columns, v), vh))
+    return middle + rows + columns
 
 
 @rrule(np.linalg.lstsq, fails=True, cases=lambda s: [
@@ -106,7 +151,11 @@ def lstsq_cotangents(a: Any, b: Any, x: Any, rcond: Any, dy: Any) -> tuple[Any, 
         b, x, dx = (None if z is None else z[..., None] for z in (b, x, dx))
     da = db = None
     rest = np.subtract(b, np.matmul(a, x))
-    if dx is not None:
+    if dx is not None and cuts_off(rcond):
+        p = np.linalg.pinv(a, rcond)
+        db = np.matmul(adjoint(p), dx)
+        da = _cut_cotangent(a, p, np.matmul(dx, adjoint(b)))
+    elif dx is not None:
         p = np.linalg.pinv(a, rcond)
         db = np.matmul(adjoint(p), dx)
         outside = np.subtract(dx, np.matmul(adjoint(a), db))  # (1 - P A) dX

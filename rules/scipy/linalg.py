@@ -22,8 +22,8 @@ from yota_py.registry.tangents import conj
 from ..determinants import det_cotangent
 from ..linalg import adjoint
 from ..matrices import halved, of_triangle, real_dtype, square_cases, well_conditioned
-from ..support import Pullback, dtype_of, inexact, operand, rule_of, shape_of
-from ..systems import inverse_cotangent, lstsq_cotangents, pinv_cotangent
+from ..support import Pullback, dtype_of, inexact, operand, rule_of, shape_of, unsupported
+from ..systems import cuts_off, inverse_cotangent, lstsq_cotangents, pinv_cotangent
 
 
 def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -214,7 +214,8 @@ def pinv(
     """``pinv`` where the rank does not change."""
     y = pinv(a, atol=atol, rtol=rtol, return_rank=return_rank, check_finite=check_finite)
     inverse = y[0] if return_rank else y
-    return y, lambda dy: (pinv_cotangent(a, inverse, dy[0] if return_rank else dy),)
+    cuts = cuts_off(atol, rtol)
+    return y, lambda dy: (pinv_cotangent(a, inverse, dy[0] if return_rank else dy, cuts=cuts),)
 
 
 @ruled("pinvh", cases=lambda s: [
@@ -228,7 +229,8 @@ def pinvh(
     """``pinvh`` where the rank does not change; the cotangent lies in the triangle that is read."""
     y = pinvh(a, atol, rtol, lower, return_rank, check_finite)
     inverse, triangle = (y[0] if return_rank else y), "lower" if lower else "upper"
-    return y, lambda dy: (pinv_cotangent(a, inverse, dy[0] if return_rank else dy, triangle),)
+    cuts = cuts_off(atol, rtol)
+    return y, lambda dy: (pinv_cotangent(a, inverse, dy[0] if return_rank else dy, triangle, cuts=cuts),)
 
 
 @ruled("lstsq", cases=lambda s: [
@@ -245,6 +247,8 @@ def lstsq(
 ) -> tuple[Any, Pullback]:  # fmt: skip
     """``lstsq``, all parts but the rank."""
     a, b = operand(a), operand(b)
+    if lapack_driver == "gelsy" and cuts_off(cond):
+        raise unsupported("scipy.linalg.lstsq by gelsy with a cond that cuts off what counts", "Call it by gelsd")
     y = lstsq(a, b, cond, check_finite=check_finite, lapack_driver=lapack_driver)
     rcond = np.finfo(dtype_of(y[0])).eps if cond is None else cond
     return y, lambda dy: lstsq_cotangents(a, b, y[0], rcond, dy)

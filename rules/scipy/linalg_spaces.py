@@ -13,6 +13,7 @@ from ..decompositions import svd_cotangent
 from ..linalg import adjoint
 from ..matrices import real_dtype, skew, spread_out, well_conditioned
 from ..support import Pullback, dtype_of, inexact, shape_of
+from ..systems import couplings, cuts_off
 from .linalg import ruled
 from .linalg_equations import solve_sylvester
 
@@ -89,8 +90,25 @@ def null_space(
     """``null_space`` where the rank does not change: ``dA = -A^+H dN N^H`` (Golub and Pereyra 1973); the vectors do not
     turn among themselves."""
     y = null_space(A, rcond, check_finite=check_finite, lapack_driver=lapack_driver)
+    if cuts_off(rcond):
+        return y, lambda dy: (_turned(A, y, dy),)
     limit = np.finfo(real_dtype(y)).eps * max(shape_of(A)[-2:]) if rcond is None else rcond
     return y, lambda dy: (np.negative(np.matmul(adjoint(np.linalg.pinv(A, limit)), np.matmul(dy, adjoint(y)))),)
+
+
+def _turned(a: Any, y: Any, dy: Any) -> Any:
+    """The cotangent of a null space to which right singular vectors count that are not quite in it: they turn into
+    those that are left out (Papadopoulo and Lourakis 2000, "Estimating the Jacobian of the SVD")."""
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    v, flow = adjoint(vh), np.matmul(dy, adjoint(y))
+    kept = np.less(np.sum(np.square(np.abs(np.matmul(vh, y))), -1), 0.5)
+    same, _ = couplings(s, kept)
+    turn, size = np.matmul(np.matmul(vh, flow), v), np.where(kept, s, 1)[..., :, None]
+    down = np.where(kept[..., :, None], turn, 0)
+    middle = s[..., :, None] * same * down + adjoint(s[..., None, :] * same * down)
+    beyond = np.matmul(vh, np.subtract(flow, np.matmul(np.matmul(flow, v), vh)))
+    outside = np.where(kept[..., :, None], beyond / size, 0)
+    return np.negative(np.matmul(u, np.matmul(middle, vh) + outside))
 
 
 @ruled("orth", cases=lambda s: [
