@@ -12,8 +12,9 @@ import scipy.stats._continuous_distns as continuous
 from scipy import special, stats
 
 from yota_py.registry.patches import patch
+from yota_py.registry.registry import nondiff
 
-from .stats_private import distribution_function, method
+from .stats_private import distribution_function, implicit, known_as, method, values
 
 
 def _method(dist: Any, name: str) -> Callable[..., Any]:
@@ -161,20 +162,22 @@ def _truncnorm_munp(self: Any, n: int, a: Any, b: Any) -> Any:
 # ----------------------------------------------------------------------------- Pearson's third kind, kappa3, erlang
 
 
-def _pearson3(name: str, normal: str, slope: Callable[[Any], Any], of_gamma: Callable[..., Any]) -> None:
-    """A gamma distribution; where SciPy takes the normal one, with the slope in the skewness that the next term of
-    Edgeworth's expansion has (of Cornish and Fisher's, for quantiles)."""
+NEAR = 0.01  # the skewness below which the gamma distribution has lost half of the digits
+
+
+def _pearson3(name: str, sign: int, of_gamma: Callable[..., Any]) -> None:
+    """A gamma distribution; where that cancels, the slope in the skewness that Edgeworth's expansion has. The values
+    are SciPy's."""
+    known = nondiff(values(type(stats.pearson3), name))
 
     @_method(stats.pearson3, name)
     def body(self: Any, x: Any, skew: Any) -> Any:
-        near = np.abs(skew) < 0.000016
-        beta = 2 / np.where(near, 1.0, skew)
-        y = getattr(stats.norm, normal)(x)
-        return np.where(near, y + distribution_function(0.0 * y, skew, slope(x)), of_gamma(x, beta, beta * beta))
-
-
-def _gamma_logpdf(x: Any, beta: Any, alpha: Any) -> Any:
-    return np.log(np.abs(beta)) + stats.gamma.logpdf(beta * x + alpha, alpha)
+        near = np.abs(skew) < NEAR
+        k, beta = np.where(near, skew, 0.0), 2 / np.where(near, 1.0, skew)
+        none = 0.0 * (x + skew)
+        y = distribution_function(none, x, sign * self._pdf(x, skew))
+        y = y + distribution_function(none, k, -sign * _edgeworth(x, k))
+        return known_as(known(self, x, skew), np.where(near, y, of_gamma(x, beta, beta * beta)))
 
 
 def _gamma_cdf(x: Any, beta: Any, alpha: Any) -> Any:
@@ -187,18 +190,45 @@ def _gamma_sf(x: Any, beta: Any, alpha: Any) -> Any:
     return np.where(beta > 0, stats.gamma.sf(z, alpha), stats.gamma.cdf(z, alpha))
 
 
-def _gamma_ppf(q: Any, beta: Any, alpha: Any) -> Any:
-    return (special.gammaincinv(alpha, np.where(beta < 0, 1 - q, q)) - alpha) / beta
+def _edgeworth(x: Any, k: Any) -> Any:
+    """The slope of 1 - F in the skewness k, up to its third power in F: the cumulants are ``(r - 1)! (k / 2)^(r - 2)``
+    (Kolassa 2006, "Series Approximation Methods in Statistics", chapter 3)."""
+    he = [special.eval_hermitenorm(n, x) for n in range(9)]
+    second, third = he[3] / 16 + he[5] / 72, he[4] / 40 + he[6] / 96 + he[8] / 1296
+    return stats.norm._pdf(x) * (he[2] / 6 + 2 * k * second + 3 * k * k * third)
 
 
-def _cornish_fisher(q: Any) -> Any:
-    return (special.ndtri(q) ** 2 - 1) / 6
+_pearson3("_cdf", 1, _gamma_cdf)
+_pearson3("_sf", -1, _gamma_sf)
+_known_ppf = nondiff(values(type(stats.pearson3), "_ppf"))
 
 
-_pearson3("_logpdf", "_logpdf", lambda x: (x**3 - 3 * x) / 6, _gamma_logpdf)
-_pearson3("_cdf", "_cdf", lambda x: stats.norm._pdf(x) * (1 - x**2) / 6, _gamma_cdf)
-_pearson3("_sf", "_sf", lambda x: stats.norm._pdf(x) * (x**2 - 1) / 6, _gamma_sf)
-_pearson3("_ppf", "_ppf", _cornish_fisher, _gamma_ppf)
+@_method(stats.pearson3, "_ppf")
+def _pearson3_ppf(self: Any, q: Any, skew: Any) -> Any:
+    return implicit(self, _known_ppf(self, q, skew), q, "_cdf", (skew,))
+
+
+_known_logpdf = nondiff(values(type(stats.pearson3), "_logpdf"))
+
+
+@_method(stats.pearson3, "_logpdf")
+def _pearson3_logpdf(self: Any, x: Any, skew: Any) -> Any:
+    """``x^2 (log(1 + u) - u) / u^2 - log(1 + u)`` with u = skew x / 2, and what is left of Stirling's formula for the
+    gamma function of 4 / skew^2; far from zero that of the gamma distribution."""
+    near = np.abs(skew) < 0.2
+    k, beta = np.where(near, skew, 0.0), 2 / np.where(near, 1.0, skew)
+    u, z = k * x / 2, k * k / 4
+    rest = z / 12 - z**3 / 360 + z**5 / 1260 - z**7 / 1680
+    small = np.abs(u) < 0.02
+    v, w = np.where(small, u, 0.0), np.where(small, 1.0, u)
+    series: Any = 0.0
+    for n in range(12, 1, -1):
+        series = (-1) ** (n + 1) / n + v * series
+    squared = x * x * np.where(small, series, (np.log1p(w) - w) / (w * w))
+    alpha = beta * beta
+    far = np.log(np.abs(beta)) + stats.gamma.logpdf(beta * x + alpha, alpha)
+    y = np.where(near, squared - np.log1p(u) - rest - 0.5 * math.log(2 * math.pi), far)
+    return known_as(_known_logpdf(self, x, skew), y)
 
 
 @_method(stats.pearson3, "_pdf")

@@ -11,8 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy
+from scipy import ndimage
 
+from yota_py import grad
 from yota_py.base import callsites
 from yota_py.base.callsites import called_name, calls
 
@@ -275,3 +279,22 @@ def test_nothing_of_the_users_is_run() -> None:
     lazy.target(1)
     assert lazy.asked == 2
     assert heard == [False, True]
+
+
+# ------------------------------------------------------------------------------------------- by names, at once
+
+FILTER = "maximum_filter"
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: getattr(ndimage, "maximum_filter")(x, size=2),  # noqa: B009
+    lambda x: getattr(ndimage, FILTER)(x, size=2),
+    lambda x, name=FILTER: getattr(ndimage, name)(x, size=2),
+    lambda x: getattr(scipy, "ndimage").maximum_filter(x, 2),  # noqa: B009
+    lambda x: getattr(ndimage, {"a": FILTER}["a"])(x, size=2),
+    lambda x: [getattr(ndimage, name)(x, size=2) for name in [FILTER]][0],
+], ids=range(6))  # fmt: skip
+def test_what_getattr_gives_is_called(f: Callable[..., Any]) -> None:
+    for _ in range(3):
+        y, (dx,) = grad(lambda x: np.sum(f(x)), np.array([1.0, 3.0, 2.0]))
+        assert (y, dx.tolist()) == (7.0, [1.0, 2.0, 0.0])

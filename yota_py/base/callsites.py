@@ -159,13 +159,22 @@ def calls(frame: FrameType, function: Any, name: str) -> bool:
     if not site.is_call:
         return _passes_on(sites.mentions, frame, function)
     callee = _value(site.callee, frame)
-    if _denotes(callee, function):
+    if _denotes(callee, function) or _denotes(_by_name(sites, site, frame, name), function):
         return True
     if callee is _UNKNOWN and site.callee and site.callee[-1].name == name:
         return True
     if callee is not _UNKNOWN and not _is_of_python(callee):
         return False
     return _passes_on((m for m in sites.mentions if site.start <= m.start < site.end), frame, function)
+
+
+def _by_name(sites: _Sites, site: _Site, frame: FrameType, name: str) -> Any:
+    """What ``getattr(x, name)`` gives, where it is called at once."""
+    if site.callee != (_Step("global", "getattr"), _ANYTHING):
+        return _UNKNOWN
+    inside = [_value(m.way, frame) for m in sites.mentions if site.start < m.start < site.end][:2]
+    known = len(inside) > 1 and isinstance(inside[1], str) and inside[1] != name
+    return _UNKNOWN if known or not inside or inside[0] is _UNKNOWN else _attribute(inside[0], name)
 
 
 def _passes_on(mentions: Any, frame: FrameType, function: Any) -> bool:

@@ -1,0 +1,217 @@
+"""Rules at points and with options where formulas have zeros over zeros, poles, cuts or edges of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.testing import assert_allclose
+from scipy import interpolate, ndimage, special, stats
+
+from yota_py import MissingRuleError, grad, gradient, hessian, hvp, jit
+
+
+def differences(f: Callable[[Any], Any], x: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    """The gradient by central differences, of real and imaginary parts."""
+    out = np.zeros_like(x)
+    for i in np.ndindex(x.shape):
+        for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+            e = np.zeros_like(x)
+            e[i] = unit * step
+            out[i] += unit * (f(x + e) - f(x - e)) / (2 * step)
+    return out
+
+
+def agree(f: Callable[[Any], Any], x: np.ndarray, tolerance: float = 1e-6) -> None:
+    for _ in range(2):
+        y, (dx,) = grad(f, x)
+        assert y == pytest.approx(f(x), rel=1e-12)
+        assert_allclose(dx, differences(f, x), atol=tolerance)
+
+
+# ---------------------------------------------------------------------------- singular values that are cut off
+
+
+def matrix(m: int, n: int, dtype: Any = float) -> np.ndarray:
+    """With singular values 3, 2, 0.5 and 0.4."""
+    rng = np.random.default_rng(m + 5 * n)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return np.asarray(rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype is complex else 0.0))
+
+    k = min(m, n)
+    left, right = (np.linalg.qr(drawn(size, k))[0] for size in (m, n))
+    return np.asarray(left * np.array([3.0, 2.0, 0.5, 0.4])[:k] @ right.conj().T)
+
+
+B = np.array([1.0, -2.0, 0.5, 3.0])
+CUTS: dict[str, Callable[[Any], Any]] = {
+    "numpy.pinv": lambda a: np.linalg.pinv(a, rcond=0.3),
+    "numpy.pinv, rtol": lambda a: np.linalg.pinv(a, rtol=0.3),
+    "scipy.pinv, rtol": lambda a: scipy.linalg.pinv(a, rtol=0.3),
+    "scipy.pinv, atol": lambda a: scipy.linalg.pinv(a, atol=0.7),
+    "numpy.lstsq": lambda a: np.linalg.lstsq(a, B[: len(a)], rcond=0.3)[0],
+    "scipy.lstsq": lambda a: scipy.linalg.lstsq(a, B[: len(a)], cond=0.3)[0],
+    "null_space": lambda a: (n := scipy.linalg.null_space(a, rcond=0.3)) @ n.conj().T,
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4), (4, 4)])
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("name", CUTS)
+def test_cut_singular_values(name: str, shape: tuple[int, int], dtype: Any) -> None:
+    a = matrix(*shape, dtype)
+    weights = np.cos(np.arange(np.size(CUTS[name](a)))).reshape(np.shape(CUTS[name](a))) * (1 + 0.5j)
+    agree(lambda a: np.sum(np.real(weights * CUTS[name](a))), a)
+
+
+@pytest.mark.parametrize("f", [
+    lambda a: np.linalg.pinv(a, rcond=0.3, hermitian=True), lambda a: scipy.linalg.pinvh(a, atol=0.7),
+])  # fmt: skip
+def test_cut_eigenvalues(f: Callable[[Any], Any]) -> None:
+    q = np.linalg.qr(matrix(4, 4))[0]
+    weights = np.cos(np.arange(16.0)).reshape(4, 4)
+    agree(lambda a: np.sum(weights * f((a + a.T) / 2)), q * np.array([3.0, -2.0, 0.5, -0.4]) @ q.T)
+
+
+def test_a_second_derivative_behind_a_cut() -> None:
+    a, v = matrix(3, 3), np.cos(np.arange(9.0)).reshape(3, 3)
+    f = gradient(lambda a: np.sum(v * np.linalg.pinv(a, rcond=0.3)))
+    want = (f(a + 1e-5 * v) - f(a - 1e-5 * v)) / 2e-5
+    assert_allclose(hvp(lambda a: np.sum(v * np.linalg.pinv(a, rcond=0.3)))(a, v), want, atol=1e-7)
+
+
+def test_a_cut_by_pivots_has_no_rule() -> None:
+    with pytest.raises(MissingRuleError, match="gelsd"):
+        grad(lambda a: np.sum(scipy.linalg.lstsq(a, B[:3], cond=0.3, lapack_driver="gelsy")[0]), matrix(3, 3))
+
+
+# ------------------------------------------------------------------------------------------------------ edges
+
+
+@pytest.mark.parametrize("prefilter", [True, False])
+@pytest.mark.parametrize("mode", ["nearest", "reflect", "mirror", "grid-wrap", "constant", "grid-constant"])
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_samples_beyond_the_edges(order: int, mode: str, prefilter: bool) -> None:
+    x, points = np.array([0.2, 1.0, -0.5, 0.7, 0.4, 2.0]), np.array([-40.3, -0.3, -1.7, 2.4, 5.2, 6.8, 50.2])
+    weights = np.array([1.0, 2.0, 0.5, -1.0, 3.0, 0.7, -2.0])
+
+    def f(x: Any, points: Any) -> Any:
+        y = ndimage.map_coordinates(x, [points], order=order, mode=mode, prefilter=prefilter)
+        return np.sum(weights * y)
+
+    agree(lambda x: f(x, points), x)
+    agree(lambda p: f(x, p), points, 1e-5)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+@pytest.mark.parametrize("x", [-1.0, 0.0, 1.0, 2.5, 4.0, 4.5])
+def test_splines_at_their_ends(k: int, x: float) -> None:
+    agree(lambda y: np.sum(interpolate.make_interp_spline(np.arange(5.0), y, k=k)(x)), np.array([1.0, 2.0, 3, 4, 7]))
+
+
+FOOTPRINT = np.array([[1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("name", [
+    "maximum_filter", "median_filter", "grey_dilation", "grey_closing", "white_tophat", "morphological_laplace",
+])  # fmt: skip
+def test_second_derivatives_of_footprints(name: str) -> None:
+    x, v = np.arange(12.0).reshape(3, 4) ** 2, np.ones((3, 4))
+    f = lambda x: np.sum(getattr(ndimage, name)(x, footprint=FOOTPRINT) ** 2)  # noqa: E731
+    df = gradient(f)
+    assert_allclose(hvp(f)(x, v), (df(x + 1e-3 * v) - df(x - 1e-3 * v)) / 2e-3, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ zeros and poles
+
+FIRST: dict[str, tuple[Callable[[float], float], float, float]] = {
+    "boxcox": (lambda p: special.boxcox(0.0, p), 2.0, 0.25),
+    "boxcox1p": (lambda p: special.boxcox1p(-1.0, p), 2.0, 0.25),
+    "powm1": (lambda x: special.powm1(x, 0.0), 0.0, 0.0),
+    "agm": (lambda x: special.agm(0.0, x), 2.0, 0.0),
+    "struve": (lambda x: special.struve(-1, x), 0.0, 0.0),
+    "modstruve": (lambda x: special.modstruve(-1, x), 0.7, float(0.5 * (special.modstruve(0, 0.7) + special.modstruve(
+        2, 0.7) + 0.35 / (np.sqrt(np.pi) * special.gamma(2.5))))),
+    "nctdtr": (lambda t: special.nctdtr(2.0, 2.0, t), np.inf, 0.0),
+    "nctdtr, far": (lambda t: special.nctdtr(2.0, 2.0, t), 1e6, 9.988e-18),
+}  # fmt: skip
+SECOND: dict[str, tuple[Callable[[float], float], float, float]] = {
+    "poch 2": (lambda x: special.poch(x, 2.0), 0.0, 2.0),
+    "poch 3": (lambda x: special.poch(x, 3.0), -1.0, 0.0),
+    "binom at 0": (lambda x: special.binom(x, 3), 0.0, -1.0),
+    "binom at 1": (lambda x: special.binom(x, 3), 1.0, 0.0),
+    "binom at 2": (lambda n: special.binom(n, 3.0), 2.0, 1.0),
+    "struve": (lambda x: special.struve(0, x), 0.0, 0.0),
+    "crystalball": (lambda m: stats.crystalball.pdf(1.0, 2.0, m), 3.0, -0.0015557),
+    "crystalball.cdf": (lambda m: stats.crystalball.cdf(1.0, 2.0, m), 3.0, 0.0010200),
+    "pearson3": (lambda k: stats.pearson3.pdf(0.7, k), 0.0, 0.042643),
+    "pearson3, near": (lambda k: stats.pearson3.pdf(0.7, k), 1e-3, 0.042604),
+    "pearson3.cdf": (lambda k: stats.pearson3.cdf(0.7, k), 0.0, 0.0057979),
+    "pearson3.cdf, near": (lambda k: stats.pearson3.cdf(0.7, k), 1e-3, 0.00579),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_slopes(name: str) -> None:
+    f, x, want = FIRST[name]
+    for _ in range(2):
+        assert gradient(f)(x) == pytest.approx(want, rel=1e-3, abs=1e-30)
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_curvatures(name: str) -> None:
+    f, x, want = SECOND[name]
+    for _ in range(2):
+        assert hessian(f)(x) == pytest.approx(want, rel=2e-3, abs=1e-12)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: special.hyp1f1(1, 0, x), lambda x: special.hyp2f1(1.0, 1.0, 0.0, x), lambda x: special.stdtr(0, x),
+    lambda x: special.fdtr(2.0, 2.0, x - 2), lambda x: special.fdtrc(2.0, x - 2, 1.0),
+    lambda x: special.ncfdtr(2.0, 2.0, 2.0, x - 2), lambda x: special.nctdtrit(2.0, 0.5, x - 2),
+    lambda x: special.nctdtr(2.0, 2.0, x * np.nan), lambda x: special.modstruve(2.0, x * 1e300),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_outside_of_a_domain_there_is_no_error(f: Callable[[Any], Any]) -> None:
+    for x in (0.5, np.array(0.5)):
+        assert np.shape(gradient(f)(x)) == ()
+
+
+def test_what_is_not_chosen_counts_in_no_derivative() -> None:
+    """Where it is NaN, and a factor of something that is not."""
+    f = lambda m: m * np.where(m > 1, m, m**m * np.log(m - 5.0))  # noqa: E731
+    with np.errstate(invalid="ignore"):
+        assert hessian(f)(3.0) == 2.0
+        assert gradient(gradient(gradient(f)))(3.0) == 0.0
+
+
+# ----------------------------------------------------------------------------------------------------- others
+
+
+def test_powers_of_long_doubles() -> None:
+    x = np.array([-0.0, -np.inf, 4.0], np.longdouble)
+    with np.errstate(all="ignore"):
+        for f in (lambda x: x**0.5, lambda x: x**-1.0, lambda x: (x + 0j) ** -1.0, lambda x: (x + 0j) ** -1):
+            have, want = jit(f)(x), f(x)
+            assert have.dtype == want.dtype
+            assert np.array_equal(have, want, equal_nan=True)
+            assert np.array_equal(np.signbit(have.real), np.signbit(want.real))
+
+
+def test_the_bessel_function_of_long_doubles() -> None:
+    x = np.array([1.0, 2.0], np.longdouble)
+    y, (dx,) = grad(lambda x: np.sum(np.i0(x)), x)
+    assert y.dtype == dx.dtype == np.longdouble
+    assert_allclose(dx, special.i1([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["ptp", "anom"])
+def test_methods_of_masked_arrays(name: str, axis: int | None) -> None:
+    mask = np.array([[False, True, False], [False, False, True]])
+    f = lambda x: np.sum(getattr(np.ma.masked_array(x, mask), name)(axis=axis) ** 2)  # noqa: E731
+    agree(f, np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 7.0]]), 1e-5)
