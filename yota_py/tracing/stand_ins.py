@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
 from types import FunctionType, MethodDescriptorType, MethodType, ModuleType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,18 @@ class _Suspended:
 suspended = _Suspended()
 
 
+class _Read(NamedTuple):
+    """What stands in a module or class under the names of stand-ins: how it is read, and what was found last."""
+
+    get: Callable[[Any], tuple[Any, ...]]
+    values: tuple[Any, ...] | None
+    originals: dict[str, Any]
+
+
+_UNREAD = _Read(itemgetter(0), None, {})
+_read: dict[Owner, _Read] = {}
+
+
 class Installed(Passing):
     """Stand-ins in the places of their originals for the time of a trace."""
 
@@ -107,12 +119,24 @@ class Installed(Passing):
         if cls._in_place == (count := (len(_kept), len(_gates), *_looked_through)):
             return
         for owner, gates in gates_of.items():
-            before = cls._exchanged.get(owner)
-            if before is None:
-                cls._exchanged[owner] = _values(owner, gates)
+            if not gates:
+                continue
+            space, known = vars(owner), _read.get(owner, _UNREAD)
+            if owner in cls._exchanged:
+                before = cls._exchanged[owner]
+                cls._exchanged[owner] = {name: space[name] for name in gates if name not in before} | before
             else:
-                cls._exchanged[owner] = {name: vars(owner)[name] for name in gates if name not in before} | before
-            _assign(owner, gates)
+                if len(known.originals) != len(gates):
+                    known = _Read(itemgetter(*gates, next(iter(gates))), None, {})  # of one name it would give no tuple
+                values = known.get(space)
+                if values != known.values:  # mostly they are what they were, and a comparison is fast
+                    _read[owner] = known = _Read(known.get, values, dict(zip(gates, values, strict=False)))
+                cls._exchanged[owner] = known.originals
+            if issubclass(type(owner), type):
+                for name, gate in gates.items():
+                    setattr(owner, name, gate)
+            else:
+                space.update(gates)
         cls._in_place = count
 
     @classmethod
@@ -120,7 +144,11 @@ class Installed(Passing):
         """Give the places their originals again."""
         cls._in_place = ()
         for owner, before in reversed(cls._exchanged.items()):
-            _assign(owner, before)
+            if issubclass(type(owner), type):
+                for name, value in before.items():
+                    setattr(owner, name, value)
+            else:
+                vars(owner).update(before)
         cls._exchanged.clear()
 
 
@@ -138,32 +166,6 @@ class Kept(Passing):
             self.blocks.discard(self)
             if not self.blocks and not Installed._users:
                 Installed.put_back()
-
-
-_values_known: dict[Owner, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {}
-
-
-def _values(owner: Owner, names: dict[str, Any]) -> dict[str, Any]:
-    """What stands there under these names: mostly the same as before, and a comparison is fast."""
-    if not names:
-        return {}
-    get, known, by_name = _values_known.get(owner, (None, (), {}))
-    if get is None or len(by_name) != len(names):
-        get = itemgetter(*names, *list(names)[:1])  # of one name it would give no tuple
-    values = get(vars(owner))
-    if values != known:
-        by_name = dict(zip(names, values, strict=False))
-        _values_known[owner] = get, values, by_name
-    return by_name
-
-
-def _assign(owner: Owner, values: dict[str, Any]) -> None:
-    """Attributes of a module, all at once, or of a class."""
-    if isinstance(owner, type):
-        for name, value in values.items():
-            setattr(owner, name, value)
-    else:
-        vars(owner).update(values)
 
 
 def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
