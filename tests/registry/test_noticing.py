@@ -13,7 +13,7 @@ from scipy import special
 from scipy.integrate import trapezoid
 from scipy.signal import detrend
 
-from yota_py import grad, nondiff, primitive, rrule, scalar_rule, value_and_grad
+from yota_py import explain, grad, nondiff, primitive, rrule, scalar_rule, value_and_grad
 from yota_py.base.dispatch import not_plain
 from yota_py.registry import patches, registry
 from yota_py.registry.composites import composite
@@ -65,6 +65,24 @@ def test_a_users_rule_is_asked_for_a_function_of_a_library(name, compiled, resto
         assert y == pytest.approx(f(X))
         assert np.array_equal(dx, want)
     assert not np.allclose(before, want)
+
+
+REGISTERED = {
+    "rrule": lambda fn: rrule(fn)(lambda x: (fn(x), lambda dy: (100 * dy * np.ones_like(x),))),
+    "vjps": lambda fn: vjps(fn, lambda dy, y, x: 100 * dy * np.ones_like(x)),
+    "composite": lambda fn: composite(fn)(lambda x: 100 * np.sum(x)),
+}
+
+
+@pytest.mark.parametrize("fn", [scipy.stats.gmean, special.logsumexp, trapezoid])
+@pytest.mark.parametrize("how", REGISTERED)
+def test_all_kinds_of_rules_are_compiled(how, fn, restored, monkeypatch):
+    monkeypatch.setattr("yota_py.config.compile", "always")
+    REGISTERED[how](fn)
+    df = value_and_grad(lambda x: 2 * fn(x))
+    for x in (X, X + 1, 3 * X):
+        assert np.allclose(df(x)[1], 200.0)
+    assert explain(df)[0].calls == 2
 
 
 def test_rules_do_not_come_back_where_they_are_found_later(restored):

@@ -357,7 +357,7 @@ def vjps(fn: Callable[..., Any], *each: Any, **options: Any) -> None:
     """
     check_vjps(_function(fn, "what is to get a rule"), each)
     users = any(map(_is_users, (fn, *each)))
-    rrule(fn, selective=True, **options)(rule_of_vjps(fn, each, users=users))
+    rrule(fn, selective=True, **options)(rule_of_vjps(_recorded(fn), each, users=users))
     describe(fn).users_rule = users
 
 
