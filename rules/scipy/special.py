@@ -130,7 +130,7 @@ def rgamma_slope(y: Any, x: Any) -> Any:
     """To the left by reflection, ``1 / gamma(x) = gamma(1 - x) sin(pi x) / pi``: gamma has poles, this has none."""
     left = np.less(x, 0.5)
     z, right = np.where(left, x, 0), np.where(left, 1, x)
-    turn = np.pi * (z - 2 * np.round(z / 2))
+    turn = np.pi * (z - 2 * np.round(np.real(z) / 2))
     reflected = special.gamma(1 - z) * (np.cos(turn) - special.digamma(1 - z) * np.sin(turn) / np.pi)
     return np.where(left, reflected, -special.rgamma(right) * special.digamma(right))
 

@@ -107,13 +107,21 @@ cumulative((_f_first, _f_second, _f_density), on=[POSITIVE] * 3, below=special.f
 
 
 def _t_density(n: Any, t: Any) -> Any:
-    return np.exp(-(n + 1) / 2 * np.log1p(t * t / n) - special.betaln(n / 2, 0.5)) / np.sqrt(n)
+    """The normal one, where the degrees of freedom are infinite."""
+    normal = np.isposinf(n)
+    n = np.where(normal, 1, n)
+    y = np.exp(-(n + 1) / 2 * np.log1p(t * t / n) - special.betaln(n / 2, 0.5)) / np.sqrt(n)
+    return np.where(normal, np.exp(-t * t / 2) / SQRT_2PI, y)
 
 
 def _t_freedom(n: Any, t: Any) -> Any:
-    square = np.where(np.equal(t, 0), n, t * t)
-    whole = n + square
-    return -np.sign(t) / 4 * _in_first(n / 2, 0.5, n / whole, square / whole) - _t_density(n, t) * t / (2 * n)
+    """At the centre, t times the slope of the density."""
+    normal, centre = np.isposinf(n), np.equal(t, 0)
+    n, u = np.where(normal, 1, n), np.where(centre, 1, t)
+    whole = n + u * u
+    y = -np.sign(u) / 4 * _in_first(n / 2, 0.5, n / whole, u * u / whole) - _t_density(n, u) * u / (2 * n)
+    rate = (special.digamma((n + 1) / 2) - special.digamma(n / 2) - 1 / n) / 2
+    return np.where(normal, 0, np.where(centre, t * _t_density(n, 0.0) * rate, y))
 
 
 cumulative((_t_freedom, _t_density), on=[POSITIVE, REAL], at=[POSITIVE, REAL], below=special.stdtr,

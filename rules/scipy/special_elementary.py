@@ -40,8 +40,8 @@ family(special.powm1, lambda y, x, p: _power_in_base(x, p), lambda y, x, p: _pow
 
 
 def _power_in_base(x: Any, p: Any) -> Any:
-    """Zero at the power of zero, which is constant."""
-    constant = np.equal(p, 0)
+    """Zero at zero to the power of zero, which is constant in x."""
+    constant = np.logical_and(np.equal(x, 0), np.equal(p, 0))
     return np.where(constant, 0, p * np.power(np.where(constant, 1, x), p - 1))
 
 

@@ -44,7 +44,7 @@ def _beside_pole(a: Any, z: Any) -> Any:
 
 def _poch_step(y: Any, z: Any, m: Any) -> Any:
     """In m."""
-    zero = np.equal(y, 0)
+    zero = np.logical_and(np.equal(y, 0), _at_pole(z + m))
     return np.where(zero, 0, y * digamma(np.where(zero, 1, z + m)))
 
 

@@ -217,7 +217,7 @@ def _pearson3_logpdf(self: Any, x: Any, skew: Any) -> Any:
     gamma function of 4 / skew^2; far from zero that of the gamma distribution."""
     near = np.abs(skew) < 0.2
     k, beta = np.where(near, skew, 0.0), 2 / np.where(near, 1.0, skew)
-    u, z = k * x / 2, k * k / 4
+    u, z = np.where(k * x > -2, k * x / 2, 0.0), k * k / 4
     rest = z / 12 - z**3 / 360 + z**5 / 1260 - z**7 / 1680
     small = np.abs(u) < 0.02
     v, w = np.where(small, u, 0.0), np.where(small, 1.0, u)
@@ -235,6 +235,18 @@ def _pearson3_logpdf(self: Any, x: Any, skew: Any) -> Any:
 def _pearson3_pdf(self: Any, x: Any, skew: Any) -> Any:
     y = np.exp(self._logpdf(x, skew))
     return np.where(np.isnan(y), 0.0, y)
+
+
+_known_ncx2 = nondiff(values(type(stats.ncx2), "_logpdf"))
+
+
+@_method(stats.ncx2, "_logpdf")
+def _ncx2_logpdf(self: Any, x: Any, df: Any, nc: Any) -> Any:
+    """Where nc is zero, that of chi-square and what a small nc adds."""
+    central, z = np.equal(nc, 0), np.where(x > 0, x, 1.0)
+    mixed = continuous._ncx2_log_pdf(z, df, np.where(central, 1.0, nc))
+    alone = stats.chi2._logpdf(z, df) + nc * (z / df - 1) / 2
+    return known_as(_known_ncx2(self, x, df, nc), np.where(central, alone, mixed))
 
 
 @_method(stats.kappa3, "_sf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, states, through
 from yota_py.registry.registry import Cases, case, nondiff, primitive
 
-from ..support import inexact, strong, unsupported
+from ..support import inexact, shape_of, strong, unsupported
 from .stats_private import implicit, method, without_formula
 
 _PARAMETERS: Cases = lambda s: [  # noqa: E731
@@ -77,7 +78,17 @@ def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
 def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
     with np.errstate(all="ignore"):
         args, _, scale, ok = _valid(self, *self._parse_args(*args, **kwds))
-        return np.where(ok, self._entropy(*args) + np.log(scale), np.nan)[()]
+        return np.where(ok, _entropies(self, args) + np.log(scale), np.nan)[()]
+
+
+def _entropies(self: Any, args: Sequence[Any]) -> Any:
+    """Of each set of parameters, one after the other, as in SciPy."""
+    shape = np.broadcast_shapes(*map(shape_of, args))
+    if not shape:
+        return self._entropy(*args)
+    args = [np.broadcast_to(x, shape) for x in args]
+    known = [self._entropy(*(x[i] for x in args)) for i in np.ndindex(shape)]
+    return np.reshape(np.stack(known), shape) if known else np.zeros(shape)
 
 
 @expanded(patch(rv_generic, "moment"), cases=lambda s: [

@@ -17,6 +17,7 @@ from yota_py.registry.patches import patch, states
 from yota_py.registry.registry import Cases, case
 
 from ..support import dtype_of, inexact, shape_of, unsupported
+from .stats_private import known_as
 
 LOG_2_PI, LOG_PI, LOG_2 = math.log(2 * math.pi), math.log(math.pi), math.log(2)
 
@@ -247,11 +248,12 @@ _multinomial = type(stats.multinomial)
     case(stats.multinomial, np.array([[1, 2], [3, 0]]), 3, s(2, low=0.1, high=0.5)),
 ])  # fmt: skip
 def _multinomial_logpmf(self: Any, x: Any, n: Any, p: Any) -> Any:
-    """The last probability is what the others leave, where they do not add up to one."""
+    """The last probability is what the others leave, where they do not add up to one, and so beside where they do."""
     p = inexact(p)
     others = np.sum(p[..., :-1], axis=-1, keepdims=True)
     off = np.abs(1 - np.sum(p, axis=-1, keepdims=True)) > 10 * np.finfo(np.float64).eps
-    p = np.concatenate([p[..., :-1], np.where(off, 1.0 - others, p[..., -1:])], axis=-1)
+    rest = 1.0 - others
+    p = np.concatenate([p[..., :-1], np.where(off, rest, known_as(p[..., -1:], rest))], axis=-1)
     x, n = np.asarray(shadow(x)), np.asarray(shadow(n))
     y = special.gammaln(n + 1) + np.sum(special.xlogy(x, p) - special.gammaln(x + 1), axis=-1)
     possible = np.all(x >= 0, axis=-1) & np.all(x == np.floor(x), axis=-1) & (np.sum(x, axis=-1) == n)

@@ -189,6 +189,58 @@ def test_what_is_not_chosen_counts_in_no_derivative() -> None:
         assert gradient(gradient(gradient(f)))(3.0) == 0.0
 
 
+@pytest.mark.parametrize("z, want", [(-1 - 3j, 549.727 + 172.478j), (0.4 + 5j, 1419.03 - 2332.20j)])
+def test_the_reciprocal_gamma_function_of_complex_numbers(z: complex, want: complex) -> None:
+    assert grad(special.rgamma, z, seed=1.0)[1][0] == pytest.approx(want, rel=1e-5)
+
+
+MIXED: dict[str, tuple[Callable[[Any], float], tuple[float, float], float]] = {
+    "t.cdf at its centre": (lambda v: stats.t.cdf(1.0, v[0], v[1]), (3.0, 1.0), -0.0097330),
+    "stdtr": (lambda v: special.stdtr(v[0], v[1]), (3.0, 0.0), 0.0097330),
+    "stdtrit": (lambda v: special.stdtrit(v[0], v[1]), (3.0, 0.5), -0.072046),
+    "powm1": (lambda v: special.powm1(v[0], v[1]), (2.0, 0.0), 0.5),
+    "poch": (lambda v: special.poch(v[0], v[1]), (-1.0, 0.5), 0.1293536),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_derivatives(name: str) -> None:
+    f, at, want = MIXED[name]
+    for _ in range(2):
+        have = hessian(f)(np.array(at))
+        assert_allclose([have[0, 1], have[1, 0]], want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pdf", "logpdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"])
+def test_infinite_degrees_of_freedom(name: str) -> None:
+    for x in (0.4, 0.1, 0.5):
+        have = gradient(lambda x: getattr(stats.t, name)(x, np.inf))(x)
+        assert have == pytest.approx(gradient(lambda x: getattr(stats.norm, name)(x))(x), abs=1e-12)
+
+
+def test_noncentral_chi_square() -> None:
+    """Outside of its support, and where it is central."""
+    f = lambda loc: np.sum(stats.ncx2.pdf(np.array([1.0, 2.0, 5.0]), 3.0, 1.5, loc))  # noqa: E731
+    agree(f, np.array(1.5))
+    assert gradient(lambda x: stats.ncx2.pdf(x, 3.0, 1.5))(-1.0) == 0
+    assert hessian(lambda x: stats.ncx2.cdf(x, 3.0, 1.5))(-1.0) == 0
+    agree(lambda x: stats.ncx2.pdf(x, 3.0, 0.0), np.array(2.0))
+    want = (stats.ncx2.logpdf(2.0, 3.0, 1e-5) - stats.chi2.logpdf(2.0, 3.0)) / 1e-5
+    assert gradient(lambda nc: stats.ncx2.logpdf(2.0, 3.0, nc))(0.0) == pytest.approx(want, rel=1e-3)
+    assert hessian(lambda x: stats.pearson3.pdf(x, 0.1))(-20.5) == 0
+
+
+def test_the_last_probability_is_what_the_others_leave() -> None:
+    for p in (np.array([0.25, 0.5, 0.25]), np.array([0.25, 0.5, 0.2])):
+        agree(lambda p: stats.multinomial.logpmf([1, 2, 3], 6, p), p, 1e-5)
+
+
+def test_entropies_of_arrays_of_parameters() -> None:
+    agree(lambda s: np.sum(stats.t.entropy(np.array([3.0, 4.0]), 0.0, s)), np.array(2.0))
+    agree(lambda p: np.sum(stats.binom.entropy(5, p)), np.array([0.3, 0.4, 0.1, 0.6, 0.7, 0.2]))
+    agree(lambda p: np.sum(stats.binom.entropy(np.array([5, 6]), p)), np.array(0.3))
+
+
 # ----------------------------------------------------------------------------------------------------- others
 
 
