@@ -323,13 +323,5 @@ def _strong(k: Any, dy: Any, partial: Any) -> Any:
     return k.select(k.eq(dy, zero), zero, k.mul(dy, partial))
 
 
-
-
-def _strong_in_partial(c: Any, y: Any, dy: Any, p: Any) -> Any:
-    """Nothing comes of a partial of which nothing was taken, whatever it is, and whatever is made of it."""
-    return np.where(np.equal(dy, 0), 0, strong_multiply(c, conj(dy)))
-
-
-vjps(strong_multiply, lambda c, y, dy, p: strong_multiply(c, conj(p)), _strong_in_partial,
-     kernel=Map(named(_strong), light=True), parts=parts.strong_multiply,
-     cases=arrays(REAL, REAL, complex=True))  # fmt: skip
+scalar_rule(strong_multiply, lambda y, dy, p: p, lambda y, dy, p: dy, kernel=Map(named(_strong), light=True),
+            parts=parts.strong_multiply, cases=arrays(REAL, REAL, complex=True))  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from ..support import dtype_of
 from .stats_private import distribution_function, method
 
 _LOG_PI = math.log(math.pi)
@@ -34,6 +35,7 @@ def _genlogistic_logpdf(self: Any, x: Any, c: Any) -> Any:
 
 @method(type(stats.cauchy), "_logpdf")
 def _cauchy_logpdf(self: Any, x: Any) -> Any:
+    x = np.abs(x) if dtype_of(x).kind == "c" else x  # as SciPy has it
     near = np.abs(x) < 1
     small, large = np.where(near, x, 0.0), np.where(near, 1.0, np.abs(x))
     return -_LOG_PI - np.where(near, np.log1p(small * small), 2 * np.log(large) + np.log1p((1 / large) ** 2))
