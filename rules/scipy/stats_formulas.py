@@ -12,7 +12,7 @@ import scipy.stats._continuous_distns as continuous
 from scipy import special, stats
 
 from yota_py.registry.patches import patch
-from yota_py.registry.registry import nondiff
+from yota_py.registry.registry import nondiff, primitive
 
 from .stats_private import distribution_function, implicit, known_as, method, values
 
@@ -162,13 +162,28 @@ def _truncnorm_munp(self: Any, n: int, a: Any, b: Any) -> Any:
 # ----------------------------------------------------------------------------- Pearson's third kind, kappa3, erlang
 
 
+def _everywhere(owner: type, name: str) -> Callable[..., Any]:
+    """A private method of SciPy's as a function of arrays or numbers, also at the ends of the support and beyond."""
+    fn = vars(owner)[name]
+
+    @nondiff
+    @primitive
+    def method(self: Any, x: Any, *args: Any) -> Any:
+        x, *rest = np.broadcast_arrays(x, *args)
+        with np.errstate(all="ignore"):
+            return np.reshape(fn(self, np.ravel(x), *map(np.ravel, rest)), np.shape(x))[()]
+
+    method.__name__ = name
+    return method
+
+
 NEAR = 0.01  # the skewness below which the gamma distribution has lost half of the digits
 
 
 def _pearson3(name: str, sign: int, of_gamma: Callable[..., Any]) -> None:
     """A gamma distribution; where that cancels, the slope in the skewness that Edgeworth's expansion has. The values
     are SciPy's."""
-    known = nondiff(values(type(stats.pearson3), name))
+    known = _everywhere(type(stats.pearson3), name)
 
     @_method(stats.pearson3, name)
     def body(self: Any, x: Any, skew: Any) -> Any:
@@ -208,7 +223,7 @@ def _pearson3_ppf(self: Any, q: Any, skew: Any) -> Any:
     return implicit(self, _known_ppf(self, q, skew), q, "_cdf", (skew,))
 
 
-_known_logpdf = nondiff(values(type(stats.pearson3), "_logpdf"))
+_known_logpdf = _everywhere(type(stats.pearson3), "_logpdf")
 
 
 @_method(stats.pearson3, "_logpdf")
@@ -237,7 +252,7 @@ def _pearson3_pdf(self: Any, x: Any, skew: Any) -> Any:
     return np.where(np.isnan(y), 0.0, y)
 
 
-_known_ncx2 = nondiff(values(type(stats.ncx2), "_logpdf"))
+_known_ncx2 = _everywhere(type(stats.ncx2), "_logpdf")
 
 
 @_method(stats.ncx2, "_logpdf")
