@@ -38,7 +38,7 @@ def recorded(
     inputs = varying.inputs(call.spec)
     if not inputs or mode.effects:
         return mode.record(call, inputs), repeatable
-    if not repeatable:
+    if not (repeatable or varying.paths):  # a function that counts changes what it reads, and is to be called once
         recording = mode.record(call, frozenset())
         if not _is_repeatable(call, recording):
             return recording, False
