@@ -6,7 +6,7 @@ import datetime
 import functools
 import itertools
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
@@ -29,11 +29,6 @@ def refused(n: int) -> int:
 def into_list() -> tuple[Told, Callable[[], Any]]:
     log: list[int] = []
     return log.append, lambda: log
-
-
-def into_counter() -> tuple[Told, Callable[[], Any]]:
-    counts: Counter[str] = Counter()
-    return lambda n: counts.update(["called"]), lambda: counts
 
 
 def from_deque() -> tuple[Told, Callable[[], Any]]:
@@ -62,7 +57,7 @@ def sent() -> tuple[Told, Callable[[], Any]]:
     return generator.send, lambda: (type(generator.gi_frame.f_locals["total"]), generator.gi_frame.f_locals["total"])
 
 
-EFFECTS = [into_list, into_counter, from_deque, into_text, shuffled, sent]
+EFFECTS = [into_list, from_deque, into_text, shuffled, sent]
 
 
 @pytest.mark.parametrize("policy", ["always", "auto"])
