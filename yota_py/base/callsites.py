@@ -136,9 +136,8 @@ def handed_on(code: CodeType, namespace: dict[str, Any]) -> Iterator[Any]:
             way = way[:-1]
         elif mention.called:
             continue
-        if not way or way[0].kind != "global" or way[0].name not in namespace:
-            continue
-        value = namespace[way[0].name]
+        known = way and way[0].kind == "global" and way[0].name in namespace
+        value = namespace[way[0].name] if known else _UNKNOWN
         for step in way[1:]:
             value = _attribute(value, step.name) if step.kind == "attribute" and value is not _UNKNOWN else _UNKNOWN
         if value is not _UNKNOWN:
@@ -161,20 +160,18 @@ def calls(frame: FrameType, function: Any, name: str) -> bool:
     callee = _value(site.callee, frame)
     if _denotes(callee, function) or _denotes(_by_name(sites, site, frame, name), function):
         return True
-    if callee is _UNKNOWN and site.callee and site.callee[-1].name == name:
-        return True
-    if callee is not _UNKNOWN and not _is_of_python(callee):
-        return False
+    believed = callee is _UNKNOWN and bool(site.callee) and site.callee[-1].name == name
+    if believed or (callee is not _UNKNOWN and not _is_of_python(callee)):
+        return believed
     return _passes_on((m for m in sites.mentions if site.start <= m.start < site.end), frame, function)
 
 
 def _by_name(sites: _Sites, site: _Site, frame: FrameType, name: str) -> Any:
     """What ``getattr(x, name)`` gives, where it is called at once."""
-    if site.callee != (_Step("global", "getattr"), _ANYTHING):
-        return _UNKNOWN
     inside = [_value(m.way, frame) for m in sites.mentions if site.start < m.start < site.end][:2]
-    known = len(inside) > 1 and isinstance(inside[1], str) and inside[1] != name
-    return _UNKNOWN if known or not inside or inside[0] is _UNKNOWN else _attribute(inside[0], name)
+    if site.callee != (_Step("global", "getattr"), _ANYTHING) or not inside or inside[0] is _UNKNOWN:
+        return _UNKNOWN
+    return _UNKNOWN if isinstance(inside[-1], str) and inside[-1] != name else _attribute(inside[0], name)
 
 
 def _passes_on(mentions: Any, frame: FrameType, function: Any) -> bool:
@@ -231,9 +228,8 @@ def _value(way: Way, frame: FrameType) -> Any:
 
 
 def _global(name: str, frame: FrameType) -> Any:
-    spaces = [frame.f_globals, frame.f_builtins]
-    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or class
-        spaces.insert(0, frame.f_locals)
+    local = [] if frame.f_code.co_flags & inspect.CO_OPTIMIZED else [frame.f_locals]  # the body of a module or class
+    spaces = [*local, frame.f_globals, frame.f_builtins]
     for space in spaces:
         if name in space:
             return space[name]
@@ -263,8 +259,7 @@ def _item(container: Any, key: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------ reading the code
 
-_NOWHERE = (-1, -1)
-_ANYTHING = _Step("?")
+_NOWHERE, _ANYTHING = (-1, -1), _Step("?")
 
 
 def by_code(read: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
