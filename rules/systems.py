@@ -151,13 +151,12 @@ def lstsq_cotangents(a: Any, b: Any, x: Any, rcond: Any, dy: Any) -> tuple[Any, 
         b, x, dx = (None if z is None else z[..., None] for z in (b, x, dx))
     da = db = None
     rest = np.subtract(b, np.matmul(a, x))
-    if dx is not None and cuts_off(rcond):
+    if dx is not None:
         p = np.linalg.pinv(a, rcond)
         db = np.matmul(adjoint(p), dx)
+    if dx is not None and cuts_off(rcond):
         da = _cut_cotangent(a, p, np.matmul(dx, adjoint(b)))
     elif dx is not None:
-        p = np.linalg.pinv(a, rcond)
-        db = np.matmul(adjoint(p), dx)
         outside = np.subtract(dx, np.matmul(adjoint(a), db))  # (1 - P A) dX
         da = np.add(np.matmul(rest, adjoint(np.matmul(p, db))), np.matmul(np.matmul(adjoint(p), x), adjoint(outside)))
         da = np.subtract(da, np.matmul(db, adjoint(x)))

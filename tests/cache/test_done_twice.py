@@ -6,7 +6,7 @@ import datetime
 import functools
 import itertools
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
@@ -29,6 +29,32 @@ def refused(n: int) -> int:
 def into_list() -> tuple[Told, Callable[[], Any]]:
     log: list[int] = []
     return log.append, lambda: log
+
+
+def into_counter() -> tuple[Told, Callable[[], Any]]:
+    counts: Counter[str] = Counter()
+    return lambda n: counts.update(["called"]), lambda: counts
+
+
+def into_dict() -> tuple[Told, Callable[[], Any]]:
+    seen: dict[str, int] = {"calls": 1}
+
+    def do(n: int) -> None:
+        seen["calls"] *= 2
+
+    return do, lambda: seen
+
+
+def into_attribute() -> tuple[Told, Callable[[], Any]]:
+    class Model:
+        calls = 0
+
+    model = Model()
+
+    def do(n: int) -> None:
+        model.calls += 1
+
+    return do, lambda: model.calls
 
 
 def from_deque() -> tuple[Told, Callable[[], Any]]:
@@ -57,7 +83,7 @@ def sent() -> tuple[Told, Callable[[], Any]]:
     return generator.send, lambda: (type(generator.gi_frame.f_locals["total"]), generator.gi_frame.f_locals["total"])
 
 
-EFFECTS = [into_list, from_deque, into_text, shuffled, sent]
+EFFECTS = [into_list, into_counter, into_dict, into_attribute, from_deque, into_text, shuffled, sent]
 
 
 @pytest.mark.parametrize("policy", ["always", "auto"])

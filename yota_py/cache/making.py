@@ -32,23 +32,25 @@ def recorded(
 ) -> tuple[TracedCall, bool]:  # fmt: skip
     """The traced call, and whether the function is known to be ``repeatable``.
 
-    To a library that does not know it if it is traced, a number is a constant: then the function is called again. So
-    numbers are inputs only if the function has done nothing that would be done twice.
+    To a library that does not know it if it is traced, a number is a constant: then what the function has done to what
+    it reads is taken back, and it is called again. So numbers are inputs only if it does nothing else. That is known of
+    one that reads numbers which have changed; it may have changed them itself, and counts each call.
     """
     inputs = varying.inputs(call.spec)
     if not inputs or mode.effects:
         return mode.record(call, inputs), repeatable
-    if not (repeatable or varying.paths):  # a function that counts changes what it reads, and is to be called once
+    if not (repeatable or varying.paths):
         recording = mode.record(call, frozenset())
         if not _is_repeatable(call, recording):
             return recording, False
         draws.take_back()
+        repeatable = True
     with suppress(Exception):  # any: the function's own come again
-        return record_to_the_end(mode, call, inputs), True
+        return record_to_the_end(mode, call, inputs), repeatable
     draws.take_back()
     recording = mode.record(call, frozenset())
     varying.give_up()
-    return recording, True
+    return recording, repeatable
 
 
 def _is_repeatable(call: Request, recording: TracedCall) -> bool:

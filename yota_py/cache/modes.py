@@ -316,7 +316,12 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
 
 @unwinding
 def record_to_the_end(mode: Mode, call: Request, inputs: frozenset[str | int]) -> TracedCall:
-    """``mode.record``, and raise at once what its result raises."""
+    """``mode.record``, and raise at once what its result raises; then the function has done nothing."""
     recording = mode.record(call, inputs)
-    recording.result()
+    try:
+        recording.result()
+    except Exception:  # any: the function is called again
+        if recording.captures is not None:
+            recording.captures.undo()
+        raise
     return recording

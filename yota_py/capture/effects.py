@@ -122,8 +122,7 @@ class _Happening(Passing):
         if self._stores is None:
             captures = self._performance.recording.captures
             captures.sinks.finish()
-            captures.exchange.undo()
-            captures.items.undo()
+            captures.undo()
         else:
             for store in self._stores:
                 store()

@@ -77,9 +77,11 @@ def record_watched(
     with Draws() as draws:
         try:
             recording.run()
-        except LostDerivativeError:
-            adopt()
-            if not load_pending() and len(patched) == stand_ins:
+        except Exception as error:  # any: what the function has done is done once
+            knows_more = isinstance(error, LostDerivativeError) and _has_learnt(stand_ins)
+            if knows_more or inputs:  # it is called again
+                recording.captures.undo()
+            if not knows_more:
                 raise
             del recording  # f has imported a library: now its functions notice tracers
             draws.take_back()
@@ -92,6 +94,12 @@ def record_watched(
         raise MutationError(f"{user_site()}: {name_of(f)} writes into {shared[0]}, which shares memory with "
                             f"{shared[1]}. Pass a copy of one of them: x.copy()")
     return recording.trace, recording.captures
+
+
+def _has_learnt(stand_ins: int) -> bool:
+    """Whether there are rules or stand-ins of which there were fewer before."""
+    adopt()
+    return load_pending() or len(patched) > stand_ins
 
 
 class Recording:

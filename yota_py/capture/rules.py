@@ -53,9 +53,7 @@ class _Rules:
         self._known.add(id(fn))
         if isinstance(fn, functools.partial):
             self.fixed((fn.func, *fn.args, *fn.keywords.values()), "an argument of a partial")
-        if not isinstance(fn, types.FunctionType):
-            return
-        if is_of_library(fn):
+        if not isinstance(fn, types.FunctionType) or is_of_library(fn):
             return
         for i, (name, cell) in enumerate(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
             if cell != types.CellType():
