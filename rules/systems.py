@@ -154,12 +154,12 @@ def lstsq_cotangents(a: Any, b: Any, x: Any, rcond: Any, dy: Any) -> tuple[Any, 
     if dx is not None:
         p = np.linalg.pinv(a, rcond)
         db = np.matmul(adjoint(p), dx)
-    if dx is not None and cuts_off(rcond):
-        da = _cut_cotangent(a, p, np.matmul(dx, adjoint(b)))
-    elif dx is not None:
-        outside = np.subtract(dx, np.matmul(adjoint(a), db))  # (1 - P A) dX
-        da = np.add(np.matmul(rest, adjoint(np.matmul(p, db))), np.matmul(np.matmul(adjoint(p), x), adjoint(outside)))
-        da = np.subtract(da, np.matmul(db, adjoint(x)))
+        if cuts_off(rcond):
+            da = _cut_cotangent(a, p, np.matmul(dx, adjoint(b)))
+        else:
+            outside = adjoint(np.subtract(dx, np.matmul(adjoint(a), db)))  # (1 - P A) dX
+            da = np.matmul(rest, adjoint(np.matmul(p, db))) + np.matmul(np.matmul(adjoint(p), x), outside)
+            da = np.subtract(da, np.matmul(db, adjoint(x)))
     if dsquares is not None and 0 not in shape_of(dsquares):
         drest = np.multiply(2 * rest, np.reshape(dsquares, (*shape_of(rest)[:-2], 1, shape_of(rest)[-1])))
         da, db = added(da, np.negative(np.matmul(drest, adjoint(x)))), added(db, drest)

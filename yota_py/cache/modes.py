@@ -17,7 +17,7 @@ from ..base.unwinding import state, unwinding
 from ..capture import kinds
 from ..capture.computing import are_plain, computing, failures_of
 from ..capture.guards import Guards
-from ..capture.recording import record_watched
+from ..capture.recording import record_watched, undo
 from ..capture.walk import Captures
 from ..engine.compile import compile_gradient
 from ..engine.playing import is_long
@@ -322,6 +322,6 @@ def record_to_the_end(mode: Mode, call: Request, inputs: frozenset[str | int]) -
         recording.result()
     except Exception:  # any: the function is called again
         if recording.captures is not None:
-            recording.captures.undo()
+            undo(recording.captures)
         raise
     return recording

@@ -28,7 +28,7 @@ from ..tracing.shells import is_recording
 from ..tracing.stand_ins import tracing
 from .places import Holder
 from .plain import Performance, Plain
-from .recording import Recording
+from .recording import Recording, undo
 from .sinks import Attempts
 from .slots import Slot, literal
 
@@ -122,7 +122,7 @@ class _Happening(Passing):
         if self._stores is None:
             captures = self._performance.recording.captures
             captures.sinks.finish()
-            captures.undo()
+            undo(captures)
         else:
             for store in self._stores:
                 store()

@@ -80,7 +80,7 @@ def record_watched(
         except Exception as error:  # any: what the function has done is done once
             knows_more = isinstance(error, LostDerivativeError) and _has_learnt(stand_ins)
             if knows_more or inputs:  # it is called again
-                recording.captures.undo()
+                undo(recording.captures)
             if not knows_more:
                 raise
             del recording  # f has imported a library: now its functions notice tracers
@@ -94,6 +94,12 @@ def record_watched(
         raise MutationError(f"{user_site()}: {name_of(f)} writes into {shared[0]}, which shares memory with "
                             f"{shared[1]}. Pass a copy of one of them: x.copy()")
     return recording.trace, recording.captures
+
+
+def undo(captures: Captures) -> None:
+    """Take back what a function has done to what it reads; a trace that ends so has not happened."""
+    captures.exchange.undo()
+    captures.items.undo()
 
 
 def _has_learnt(stand_ins: int) -> bool:

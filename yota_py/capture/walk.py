@@ -109,11 +109,6 @@ class Captures:
         self.instances.finish(self.problems)
         self.generators.finish()
 
-    def undo(self) -> None:
-        """Take back what the function has done to what it reads; a trace that ends so has not happened."""
-        self.exchange.undo()
-        self.items.undo()
-
     def containers(self) -> list[Slot]:
         """Where lists, deques and dicts are found that the function may compare by identity."""
         return [slot for _, slot in self.items.containers.values()] + [h.slots[0] for h in self.sinks.holders.values()]
