@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import decided
 from yota_py.registry.composites import composite, rule_of_body
 from yota_py.registry.kernels import Lapack
 from yota_py.registry.registry import case, nondiff, primitive, rrule, vjps
@@ -57,7 +56,7 @@ def solve_rule(a: Any, b: Any) -> tuple[Any, Pullback]:
 
 @rrule(np.linalg.pinv, fails=True, cases=lambda s: [
     case(well_conditioned(s, 3, 2)), case(well_conditioned(s, 2, 3)), case(well_conditioned(s, 2, 2)),
-    case(well_conditioned(s, 2, 3, 2), 1e-9),
+    case(well_conditioned(s, 2, 3, 2), rcond=1e-9),
     case(well_conditioned(s, 3, 2, dtype=np.complex128)), case(well_conditioned(s, 3, 3), hermitian=True),
     case(well_conditioned(s, 2, 3, 3, dtype=np.complex128), None, True), case(spread_out(s, 2, 3, 3), 0.4),
     case(spread_out(s, 2, 4, dtype=np.complex128), 0.4), case(spread_out(s, 4, 3), 0.4),
@@ -75,7 +74,7 @@ _TINY = 1e-8  # a part of the largest singular value that does not count beside 
 
 def cuts_off(*limits: Any) -> bool:
     """Whether singular values may be cut off that count."""
-    return any(limit is not None and np.any(np.asarray(decided(limit)) > _TINY) for limit in limits)
+    return any(limit is not None and bool(np.any(np.greater(limit, _TINY))) for limit in limits)
 
 
 def pinv_cotangent(a: Any, y: Any, dy: Any, triangle: str = "", *, cuts: bool = False) -> Any:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Writes what ``describe`` is told, by whom: the innermost statement of a module in the folders of rules.
 WATCHING = """
 import importlib.util, json, runpy, sys
+from types import FunctionType
 
 folders, told = sys.argv[1].split(","), []
 
@@ -35,24 +36,25 @@ class Loader:
 
         def exec_module(module):
             plain(module)
-            describe, primitives = module.describe, module.entries
+            describe, rooms, heard = module.describe, folders, told
 
             def watched(fn, **options):
                 entry = describe(fn, **options)
                 frame = sys._getframe(1)
                 while frame and not (frame.f_code.co_name == "<module>" and any(
-                    frame.f_code.co_filename.startswith(folder) for folder in folders
+                    frame.f_code.co_filename.startswith(room) for room in rooms
                 )):
                     frame = frame.f_back
                 given = sorted(key for key, value in options.items() if value not in (None, (), {}, False))
                 if frame and given:
                     for known in (fn, *options.get("aliases", ())):
                         name = getattr(known, "__module__", None) or "numpy"
-                        told.append((f"{name}.{entry.name if known is fn else known.__name__}", id(known),
-                                     frame.f_code.co_filename, frame.f_lineno, given))
+                        heard.append((f"{name}.{entry.name if known is fn else known.__name__}", id(known),
+                                      frame.f_code.co_filename, frame.f_lineno, given))
                 return entry
 
-            module.describe = watched
+            # the registry asks who calls it: with its globals, the frame of this one is not taken for a caller's
+            module.describe = FunctionType(watched.__code__, vars(module), closure=watched.__closure__)
 
         spec.loader.exec_module = exec_module
         return spec

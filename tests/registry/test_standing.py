@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 import yota_py
 from yota_py import explain, gradient, primitive, rrule
 from yota_py.registry.registry import vjps
-from yota_py.tracing.stand_ins import Installed
+from yota_py.tracing.stand_ins import Installed, Kept
 
 A = np.array([[3.0, 1.0], [0.5, 2.0]])
 
@@ -133,3 +133,21 @@ def test_a_name_that_stands_for_another_function_next_time(monkeypatch: pytest.M
         assert_allclose(df(A), 2 * want)
     monkeypatch.undo()
     assert_allclose(df(A), want)
+
+
+def test_other_functions_are_traced_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first one after a rule, run without a trace, has traced a function itself: lists are seen."""
+
+    @primitive
+    def smooth(x: Any) -> Any:
+        return np.sin(x)
+
+    @rrule(smooth)
+    def _(x: Any) -> Any:
+        return smooth(x), lambda dy: (dy * gradient(np.sin)(x),)
+
+    for mode in ("always", "never", "always"):
+        monkeypatch.setattr(yota_py.config, "compile", mode)
+        assert_allclose(gradient(lambda x: smooth(x) * x)(1.0), np.cos(1.0) + np.sin(1.0))
+        assert_allclose(gradient(lambda x: np.sum(np.array([x, x * x])))(3.0), 7.0)
+    assert not Installed._exchanged or Kept.blocks

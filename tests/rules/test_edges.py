@@ -11,7 +11,7 @@ import scipy.linalg
 from numpy.testing import assert_allclose
 from scipy import interpolate, ndimage, special, stats
 
-from yota_py import MissingRuleError, grad, gradient, hessian, hvp, jit
+from yota_py import MissingRuleError, grad, gradient, hessian, hvp, jit, value_and_grad
 
 
 def differences(f: Callable[[Any], Any], x: np.ndarray, step: float = 1e-6) -> np.ndarray:
@@ -82,6 +82,21 @@ def test_a_second_derivative_behind_a_cut() -> None:
     f = gradient(lambda a: np.sum(v * np.linalg.pinv(a, rcond=0.3)))
     want = (f(a + 1e-5 * v) - f(a - 1e-5 * v)) / 2e-5
     assert_allclose(hvp(lambda a: np.sum(v * np.linalg.pinv(a, rcond=0.3)))(a, v), want, atol=1e-7)
+
+
+@pytest.mark.parametrize("f", [
+    np.linalg.pinv, lambda a, limit: scipy.linalg.pinv(a, rtol=limit),
+    lambda a, limit: np.linalg.lstsq(a, B[:3], limit)[0],
+])  # fmt: skip
+@pytest.mark.usefixtures("every_policy")
+def test_a_limit_that_varies(f: Callable[[Any, Any], Any]) -> None:
+    """Programs hold for limits that cut nothing off, and for those that do."""
+    a = matrix(3, 3)
+    df = value_and_grad(lambda a, limit: np.sum(f(a, limit) ** 2))
+    for limit in (1e-12, 1e-9, 0.0, 0.3, 0.25, 1e-10):
+        y, da = df(a, limit)
+        assert y == pytest.approx(np.sum(f(a, limit) ** 2))
+        assert_allclose(da, differences(lambda a, limit=limit: np.sum(f(a, limit) ** 2), a), atol=1e-5)
 
 
 def test_a_cut_by_pivots_has_no_rule() -> None:

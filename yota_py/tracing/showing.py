@@ -4,8 +4,8 @@ them."""
 from __future__ import annotations
 
 import sys
-from functools import partial
-from types import FrameType, ModuleType
+from functools import lru_cache, partial
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from ..base.callsites import METHODS, called_of
@@ -13,12 +13,28 @@ from ..base.dispatch import originals
 from ..base.ownership import is_library_frame
 from ..base.unwinding import state
 from ..registry.patches import makers, open_modules, show, shown, shown_always
-from ..registry.registry import listeners
+from ..registry.registry import listeners, primitive_of
 
 
 def is_plain(frame: FrameType) -> bool:
     """Whether a frame runs a library's code that is not traced through."""
-    return is_library_frame(frame) and not (state.through and frame.f_globals["__name__"] in open_modules)
+    if not is_library_frame(frame):
+        return False
+    name = frame.f_globals["__name__"]
+    return not state.through or name not in open_modules or _has_no_derivative(frame.f_code, name)
+
+
+@lru_cache(maxsize=1024)
+def _has_no_derivative(code: CodeType, module: str) -> bool:
+    """Whether this is the code of a function such as ``np.zeros_like``: of traced values it would be recorded, so what
+    it is given are plain ones."""
+    fn = vars(sys.modules[module]).get(code.co_name)
+    entry = primitive_of(fn)
+    is_own = getattr(getattr(fn, "_implementation", fn), "__code__", None) is code
+    return is_own and entry is not None and entry.nondiff and entry.body is None
+
+
+listeners.append(_has_no_derivative.cache_clear)
 
 
 _attribute = ModuleType.__getattribute__

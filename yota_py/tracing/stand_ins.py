@@ -79,7 +79,8 @@ _read: dict[Owner, _Read] = {}
 
 
 class Installed(Passing):
-    """Stand-ins in the places of their originals for the time of a trace."""
+    """Stand-ins in the places of their originals for the time of a trace. What is exchanged is known to all, of
+    subclasses too."""
 
     _users: ClassVar[set[Installed]] = set()
     _exchanged: ClassVar[dict[Owner, dict[str, Any]]] = {}  # the originals
@@ -113,43 +114,43 @@ class Installed(Passing):
                 if not Kept.blocks:
                     self.put_back()
 
-    @classmethod
-    def _exchange(cls) -> None:
+    @staticmethod
+    def _exchange() -> None:
         gates_of = _stand_ins()
-        if cls._in_place == (count := (len(_kept), len(_gates), *_looked_through)):
+        if Installed._in_place == (count := (len(_kept), len(_gates), *_looked_through)):
             return
         for owner, gates in gates_of.items():
             if not gates:
                 continue
             space, known = vars(owner), _read.get(owner, _UNREAD)
-            if owner in cls._exchanged:
-                before = cls._exchanged[owner]
-                cls._exchanged[owner] = {name: space[name] for name in gates if name not in before} | before
+            if owner in Installed._exchanged:
+                before = Installed._exchanged[owner]
+                Installed._exchanged[owner] = {name: space[name] for name in gates if name not in before} | before
             else:
                 if len(known.originals) != len(gates):
                     known = _Read(itemgetter(*gates, next(iter(gates))), None, {})  # of one name it would give no tuple
                 values = known.get(space)
                 if values != known.values:  # mostly they are what they were, and a comparison is fast
                     _read[owner] = known = _Read(known.get, values, dict(zip(gates, values, strict=False)))
-                cls._exchanged[owner] = known.originals
+                Installed._exchanged[owner] = known.originals
             if issubclass(type(owner), type):
                 for name, gate in gates.items():
                     setattr(owner, name, gate)
             else:
                 space.update(gates)
-        cls._in_place = count
+        Installed._in_place = count
 
-    @classmethod
-    def put_back(cls) -> None:
+    @staticmethod
+    def put_back() -> None:
         """Give the places their originals again."""
-        cls._in_place = ()
-        for owner, before in reversed(cls._exchanged.items()):
+        Installed._in_place = ()
+        for owner, before in reversed(Installed._exchanged.items()):
             if issubclass(type(owner), type):
                 for name, value in before.items():
                     setattr(owner, name, value)
             else:
                 vars(owner).update(before)
-        cls._exchanged.clear()
+        Installed._exchanged.clear()
 
 
 class Kept(Passing):
@@ -199,6 +200,8 @@ def _importing(find_and_load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MEMO = type(lru_cache(lambda: None))
+
+
 def _seeing_through(read: Callable[..., Any]) -> Callable[..., Any]:
     """For a compiler that reads a name in the user's code: it finds what stands there without us."""
 
