@@ -313,17 +313,15 @@ def _attributes(code: CodeType) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def reads_of(code: CodeType) -> list[tuple[bool, str, list[str]]]:
     """Names that code reads: whether it is a global one or that of a cell, and which attributes are read of it."""
-    out = []
+    out: list[tuple[bool, str, list[str]]] = []
     for part in _codes(code):
-        steps = instructions_of(part)
-        for i, step in enumerate(steps):
-            if step.opname not in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
-                continue
-            path: list[str] = []
-            for after in steps[i + 1 :]:
-                if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                    path.append(after.argval)
-                elif after.opname not in ("CACHE", "EXTENDED_ARG"):
-                    break
-            out.append((step.opname == "LOAD_GLOBAL", step.argval, path))
+        path: list[str] | None = None  # while it goes on
+        for step in instructions_of(part):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+                path = []
+                out.append((step.opname == "LOAD_GLOBAL", step.argval, path))
+            elif path is not None and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                path.append(step.argval)
+            elif step.opname not in ("CACHE", "EXTENDED_ARG"):
+                path = None
     return out
