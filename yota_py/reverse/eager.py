@@ -140,6 +140,9 @@ class Sweep:
         """A call without keywords: all are as short as they can be."""
         return self.operation(fn, args, NOTHING)
 
+    def dispatched(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], frame: Any) -> None:
+        """The same of a function that is no ufunc: it is to be called."""
+
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a function that is no ufunc of NumPy's, and may warn of other things than these do."""
         for x in kwargs.values():

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import operator
 from _thread import get_ident
-from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,29 @@ _PLAIN = _NUMBERS | {int}
 _KERNELS = (Map, Product, Reduce)
 _ACTIVE = Status.ACTIVE
 MAX_SPOTS = 2**14
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+_AXES, _PLAIN_AXES = frozenset(["axis", "keepdims"]), frozenset([int, bool])
 
 Spot = tuple[CodeType, int, CodeType, Site]  # code, the identity of its global names, what calls there, its line
 _spots: dict[tuple[int, int], Spot] = {}  # by the identity of the code and the instruction
 
 
-def quickly(fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> Any:
-    """What a recorded call without keywords gives; ``frame`` is the user's, or one that the user's has called."""
+def dispatched(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], frame: FrameType) -> Any:
+    """The same with keywords that say over which axes a function goes."""
+    if kwargs and not (kwargs.keys() <= _AXES and all(map(_is_axis, kwargs.values()))):
+        return None
+    return quickly(fn, args, frame, kwargs)
+
+
+def _is_axis(x: Any) -> bool:
+    return x is None or type(x) in _PLAIN_AXES or (type(x) is tuple and all(type(k) is int for k in x))
+
+
+def quickly(
+    fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType, kwargs: Mapping[str, Any] = NOTHING
+) -> Any:
+    """What a recorded call gives, by default one without keywords; ``frame`` is the user's, or one that the user's has
+    called."""
     entry = entries.get(fn)
     if entry is None or not (_is_quick(entry) if entry.quick is None else entry.quick):
         return None
@@ -74,7 +90,7 @@ def quickly(fn: Callable[..., Any], args: tuple[Any, ...], frame: FrameType) -> 
         return None
     if trace.opens and (entry.lowering is not None or trace.unknown):
         return None
-    return _recorded(trace, fn, tuple(names), values, status, frame)
+    return _recorded(trace, fn, tuple(names), values, status, frame, kwargs)
 
 
 def taken(x: Any, index: Any, frame: FrameType) -> Any:
@@ -111,7 +127,10 @@ def is_stale(view: Tracer) -> bool:
     return view._version != root._version
 
 
-def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: Any, frame: FrameType) -> Any:
+def _recorded(
+    trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: Any, frame: FrameType,
+    kwargs: Mapping[str, Any] = NOTHING,
+) -> Any:  # fmt: skip
     """The tracer of a result, whose computation is recorded."""
     spot, site = None, trace.site if trace.opens else None
     if site is None:
@@ -124,9 +143,9 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
         site = trace.site or spot[3]
     try:
         if spot is not None and (traces := state.traces) and traces[0] is trace:
-            value = FunctionType(spot[2], frame.f_globals)(fn, values, {})
+            value = FunctionType(spot[2], frame.f_globals)(fn, values, kwargs)
         else:
-            value = fn(*values)
+            value = fn(*values, **kwargs)
     except Exception:  # any: it is raised again on the long way
         return None
     if (cls := type(value)) is ndarray:
@@ -136,7 +155,7 @@ def _recorded(trace: Any, fn: Any, names: tuple[Any, ...], values: Any, status: 
             return None
     elif cls not in _RESULTS:
         return None
-    op = Call(fn, names, {}, typeof(value), site)
+    op = Call(fn, names, dict(kwargs), typeof(value), site)
     with locks.tables:
         ops = trace.tape.ops
         ops.append(op)

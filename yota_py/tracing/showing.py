@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.callsites import METHODS, called_of
 from ..base.dispatch import originals
-from ..base.ownership import is_library_frame
+from ..base.ownership import is_library_frame, ours
 from ..base.unwinding import state
 from ..registry.patches import makers, open_modules, show, shown, shown_always
 from ..registry.registry import listeners, primitive_of
@@ -47,18 +47,21 @@ class Showing(ModuleType):
 
     def __getattribute__(self, name: str) -> Any:
         value = _attribute(self, name)
+        if name[0] == "_":
+            return value
         if type(value) in makers and state.traces and not state.suspended:
             frame = _frame()
-            try:
-                of, module, answer, _ = _answers[_id(frame.f_code), frame.f_lasti]
+            at = _id(frame.f_code), frame.f_lasti
+            if at in _answers:
+                of, module, answer, _ = _answers[at]
                 if of is value and module == frame.f_globals["__name__"]:
                     return answer
-            except KeyError:
-                pass
+            elif at[0] in ours:
+                return value
         key = _id(value)
         stand_in = shown[key][1] if key in shown and shown[key][0] is value else None
         is_gate = key in originals
-        if (stand_in is None and type(value) not in makers and not is_gate) or name[:2] == "__":
+        if stand_in is None and type(value) not in makers and not is_gate:
             return value
         if not state.traces or state.suspended:
             return originals[key] if is_gate else value

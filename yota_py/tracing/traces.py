@@ -39,7 +39,7 @@ from .elements import noted_at, put_noted, select
 from .foreign import refused
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, operated, reflected
-from .quick import quickly
+from .quick import dispatched, quickly
 from .stand_ins import suspended
 from .tracer import Status, Tracer, make_tracer, tracers_in
 from .views import follow_views
@@ -77,7 +77,7 @@ class Trace(Recorder):
     # What comes of a call with traced values, of NumPy's protocols, of operators (``operators.py``), of assignments.
     operation, ufunc, function = staticmethod(record), staticmethod(array_ufunc), staticmethod(array_function)
     forward, reflected, in_place = staticmethod(forward), staticmethod(reflected), staticmethod(in_place)
-    operated, quickly = staticmethod(operated), staticmethod(quickly)
+    operated, quickly, dispatched = staticmethod(operated), staticmethod(quickly), staticmethod(dispatched)
     torch_function, assign = staticmethod(torch_function), staticmethod(assigned)
     select, put_noted, noted_at = staticmethod(select), staticmethod(put_noted), staticmethod(noted_at)
 
