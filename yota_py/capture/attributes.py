@@ -36,13 +36,16 @@ class Attributes:
     """Objects and classes met so far, and the names by which code reads the attributes of any object.
 
     Each name is looked up in each object, in whatever order they turn up. ``read`` and ``value`` are those of
-    ``Captures``.
+    ``Captures``. What ``is_computed`` stands in an attribute because the function has assigned it, which it will do
+    the next time.
     """
 
     def __init__(
-        self, guards: Guards, exchange: Exchange, read: Callable[..., None], value: Callable[[Any, Slot], Any]
-    ) -> None:
+        self, guards: Guards, exchange: Exchange, read: Callable[..., None], value: Callable[[Any, Slot], Any],
+        is_computed: Callable[[Any], bool],
+    ) -> None:  # fmt: skip
         self._guards, self._exchange, self._read, self._value = guards, exchange, read, value
+        self._is_computed = is_computed
         self._names: dict[str, Site | None] = {}  # with the line that reads them
         self._stored: set[str] = set()  # attributes that are assigned, perhaps without being read
         self._is_asked = False  # hasattr, of any object
@@ -128,6 +131,7 @@ class Attributes:
             for obj, slot, done in objects[first:]:
                 read = self._names.keys() | self._own.get(id(obj), {}).keys()
                 names = (read | (self._stored if kinds.is_namespace(obj) else self._kept(obj))) - done
+                names = {name for name in names if not self._is_computed(getattr(obj, "__dict__", {}).get(name))}
                 done |= names
                 self._attributes_of(obj, slot, names)
                 assigned = {name for name in self._stored if f"={name}" not in done}
@@ -172,7 +176,7 @@ class Attributes:
             elif name in slots and not _is_filled(obj, name):
                 empty = f"not {guards.constant(_is_filled)}({slot}, {name!r})"
                 guards.require(empty, slot, f"without {name}", minor=True)
-            elif name in slots:
+            elif name in slots and not self._is_computed(getattr(obj, name)):
                 self._exchange.look_after(obj, slot, name)
                 self._read(getattr(obj, name), slot.attribute(name), Attribute(obj, name), words, site, name)
             elif hasattr(obj, "__dict__"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dispatch import is_traced
 from ..tracing.tracer import Tracer
 from ..tracing.traces import Trace
 from .guards import Guards
@@ -86,6 +87,13 @@ class Captured:
                 self._guards.require_same(slot, first)
                 return True
         return False
+
+    def is_computed(self, value: Any) -> bool:
+        """Whether a value is one that the function itself has computed, in this trace or in one inside of it."""
+        trace = getattr(value, "_ledger", None) if is_traced(value) else None
+        if not isinstance(trace, Trace) or trace.level < self._trace.level or id(value) in standing:
+            return False
+        return all(known is not value for _, known, _ in self._known.values())
 
     def arrays(self) -> dict[Slot, np.ndarray]:
         """The arrays that are read, by how."""

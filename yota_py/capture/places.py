@@ -216,7 +216,10 @@ class Exchange:
             if isinstance(obj, dict):  # builtins stand there for the time of the trace only
                 own = {key for key, value in dict.items(obj) if value is held[key]}
                 held = {key: value for key, value in held.items() if key in own or not _is_builtin(key, value)}
-            known.before = held if holder is None else held | holder.before
+            if holder is not None and holder.names is not None:  # what was empty may have been filled since
+                empty = holder.names - holder.before.keys()
+                held = {key: value for key, value in (held | holder.before).items() if key not in empty}
+            known.before = held
             holder = self.holders[id(obj)] = known  # as a whole: ``undo`` would believe a half of it
         if slot not in holder.slots:
             holder.slots.append(slot)

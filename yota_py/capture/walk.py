@@ -52,20 +52,20 @@ class Captures:
         self, trace: Trace, f: Callable[..., Any], arguments: Sequence[str], inputs: frozenset[str | int] = frozenset(),
         attempts: Attempts | None = None, places: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.trace, self.f = trace, f
+        self.trace, self.f, self.problems = trace, f, trace.problems
         self.arguments, self._places = arguments, places  # names of the leaves, and where guards find them
         self.inputs = inputs  # paths of numbers that become inputs of the program, and of objects known by their class
-        self.problems = trace.problems
         self.given_up = self.stores = False  # it stores: the function has left traced values somewhere
         self.unwatched: list[Any] = []  # objects that may hold traced values when the function ends
-        self.guards = Guards()
+        self.guards, self.exchange = Guards(), Exchange(trace)
         self.captured = Captured(trace, self.guards, attempts.tied if attempts is not None else {})
-        self.exchange = Exchange(trace)
         self.generators = Generators(self.guards, self.exchange)
         self.sinks = Sinks(trace, self.guards, self.exchange, attempts, self.give_up)
         self._conversions = Conversions(self.exchange)
         self.comparisons = trace.comparisons = Comparisons(trace, self.guards)
-        self.attributes = trace.attributes = Attributes(self.guards, self.exchange, self._read, self._value)
+        self.attributes = trace.attributes = Attributes(
+            self.guards, self.exchange, self._read, self._value, self.captured.is_computed
+        )
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
