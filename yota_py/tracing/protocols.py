@@ -39,8 +39,33 @@ _OF_ROOTS = (np.float16, np.longdouble)  # of which NumPy's power 0.5 is the roo
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
 
 
+class _Probe:
+    """How often a number that is compared, and of which NumPy makes an array, is referred to in ``__array_ufunc__``."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _references(inputs)[0]
+
+
+def _references(inputs: tuple[Any, ...]) -> list[int]:
+    return [sys.getrefcount(x) for x in inputs]
+
+
+_COMPARISONS = frozenset([np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal])
+_OF_NUMBER: Any = np.float64(0) < _Probe()
+
+
+def _compared(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers of NumPy's, of which comparisons make arrays: ``np.float64(0) < x``. Nobody else has those."""
+    return tuple([
+        x[()] if type(x) is ndarray and not x.ndim and count <= _OF_NUMBER else x
+        for x, count in zip(inputs, _references(inputs), strict=True)
+    ])
+
+
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's protocol for ufuncs and their methods."""
+    if ufunc in _COMPARISONS and method == "__call__":
+        inputs = _compared(inputs)
     if method == "__call__" and not kwargs and are_plain(inputs):
         return record(ufunc, inputs, kwargs)
     if any(_has_own_ufuncs(type(x)) for x in inputs):
