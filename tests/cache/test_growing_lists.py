@@ -402,3 +402,46 @@ def test_when_it_pays() -> None:
         assert explain(step)[0].calls >= 10
     finally:
         config.compile = "always"
+
+
+def _logged(value: Any) -> None:
+    LOG.append(value)
+
+
+def _of_keys(w: dict[str, Any], x: Any) -> None:
+    for key in w:
+        w[key] = w[key] - 0.1 * (w[key] - x)
+    LOG.append(np.sum(w["a"]))
+
+
+def _before_and_after(w: dict[str, Any], x: Any) -> None:
+    LOG.append(float(np.sum(x)))
+    for i, (key, value) in enumerate(w.items()):
+        w[key] = value - 0.1 * i * x
+    _logged(np.sum(w["b"]))
+
+
+def _in_each_turn(w: dict[str, Any], x: Any) -> None:
+    for _ in range(40):
+        w["a"] = w["a"] - 0.1 * (w["a"] - x)
+        LOG.append(np.sum(w["a"]))
+
+
+@pytest.mark.parametrize("update", [_of_keys, _before_and_after, _in_each_turn])
+def test_global_lists_beside_loops(update: Any) -> None:
+    w, plain = ({"a": np.ones(3), "b": np.zeros(3)} for _ in range(2))
+
+    def step(x: Any) -> None:
+        update(w, x)
+
+    compiled = jit(step)
+    for i in range(6):
+        seen = []
+        for f, args in ((compiled, points(i)), (update, (plain, *points(i)))):
+            LOG.clear()
+            LOG.append("before")
+            f(*args)
+            seen.append([*LOG])
+        assert len(seen[0]) > 1 and seen[0] == pytest.approx(seen[1])
+        np.testing.assert_allclose([w["a"], w["b"]], [plain["a"], plain["b"]])
+    assert sum(known.calls for known in explain(compiled)) == 5, explain(compiled)

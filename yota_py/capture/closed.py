@@ -86,7 +86,7 @@ class Closing:
                 self._holders.append((fn, frozenset()))
                 self._functions[id(fn)] = self._closed(fn, depth)
             return self._functions[id(fn)]
-        if not _computes(fn):
+        if not (callable(fn) and _computes(fn)):
             raise OpenError
         return fn
 
