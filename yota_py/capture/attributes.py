@@ -71,8 +71,16 @@ class Attributes:
         """Names by which the code reads attributes of any object."""
         self._names |= {name: site for name, site in names.items() if self._names.get(name) is None}
 
-    def heed(self, names: Names, *, effects: bool) -> None:
-        """Names by which the code reads attributes of any object, asks whether it has some, and assigns them."""
+    def heed(self, names: Names, namespace: Mapping[str, Any], *, effects: bool) -> None:
+        """Names by which the code reads attributes of any object, asks whether it has some, and assigns them; those
+        that patterns read by position are known by the class."""
+        for name, site in names.matched.items():
+            cls = namespace.get(name)
+            if isinstance(found := getattr(cls, "__match_args__", None), tuple):
+                self.add(dict.fromkeys(found, site))
+                known, matched = self._guards.constant(cls, name), self._guards.constant(found)
+                same = f"{known}.__match_args__ is {matched}"
+                self._guards.require(same, known, "a class that is matched by position", minor=True)
         self.add(names.attributes)
         self.add(names.asked)
         self._is_asked |= bool(names.asked)

@@ -119,9 +119,9 @@ class Names:
     """Names in the order of the instructions, with the lines that read them; ``problems`` are what cannot be followed.
 
     Global names that are ``mentioned`` are loaded for something else than to be called, or, as those of ``classes``, to
-    ask whether something is an instance; ``of_globals`` are attributes
-    of what a global name stands for, ``attributes`` those of anything else; ``asked`` are those of which ``hasattr`` is
-    asked. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
+    ask whether something is an instance; ``of_globals`` are attributes of what a global name stands for, ``attributes``
+    those of anything else; ``asked`` are those of which ``hasattr`` is asked; ``matched`` are global names of classes
+    in patterns with positions. Those of ``stored_globals`` and ``stored_attributes`` are assigned; ``rebound``
     are the names of all kinds that are, but for local ones, ``"[]"`` among them if items are; ``grown`` are likewise
     those of what something is appended to, in the same expression. ``sets_errors`` tells whether ``np.errstate`` or its
     like is among them, ``identities`` whether objects are compared by identity (not with a constant; ``compared`` is
@@ -140,6 +140,7 @@ class Names:
     rebound: set[str] = field(default_factory=set)
     grown: set[str] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
+    matched: dict[str, Site | None] = field(default_factory=dict)
     sets_errors: bool = False
     identities: bool = False
     compared: dict[int, Pair] = field(default_factory=dict)
@@ -181,7 +182,8 @@ def _read(code: CodeType) -> Names:
         if kind in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             names.globals.setdefault(name, site)
             if kind == "LOAD_NAME" or (kind == "LOAD_GLOBAL" and not (instruction.arg or 0) & 1):
-                (names.classes if _is_asked_of(instructions, i, questions) else names.mentioned).add(name)
+                asked_of = _is_asked_of(instructions, i, questions) or _is_matched(instructions, i)
+                (names.classes if asked_of else names.mentioned).add(name)
             if name == "hasattr" and not (asked := _last_argument(_from(instructions, i))):
                 names.problems.append(f"{code.co_name} asks for attributes by names that vary ({site})")
             elif name == "hasattr":
@@ -208,8 +210,14 @@ def _read(code: CodeType) -> Names:
                 names.stored_attributes.update((text, site) for text in texts if text.isidentifier())
             elif name == "format" and any(map(_FORMAT.search, texts)):
                 names.problems.append(f"{code.co_name} reads what cannot be followed, in a text ({site}: .format)")
-        elif kind in ("MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING"):
-            names.problems.append(f"{code.co_name} matches patterns on objects, which cannot be followed")
+        elif kind == "MATCH_CLASS":
+            names.attributes |= dict.fromkeys(instructions[i - 1].argval, site)
+            cls = instructions[i - 2].argval if _is_matched(instructions, i - 2) else None
+            if instruction.arg and instructions[i - 2].opname == "LOAD_GLOBAL":
+                names.matched.setdefault(str(cls), site)
+            elif instruction.arg:
+                names.problems.append(f"{code.co_name} matches objects by the positions of attributes ({site}), which "
+                                      "can be followed for classes with global names. Write their names: Point(x=x)")
         elif kind == "IMPORT_NAME":
             names.imports.append("." * instructions[i - 2].argval + name)
         constant, nothing = constant and not instruction.is_jump_target, nothing and not instruction.is_jump_target
@@ -228,6 +236,12 @@ def _read(code: CodeType) -> Names:
         names.sets_errors |= name in ("errstate", "seterr", "seterrcall")
         of = name if kind == "LOAD_GLOBAL" else ""
     return names
+
+
+def _is_matched(instructions: Sequence[dis.Instruction], i: int) -> bool:
+    """Whether what an instruction loads is the class of a pattern."""
+    after = instructions[i + 1 : i + 3]
+    return len(after) == 2 and after[0].opname == "LOAD_CONST" and after[1].opname == "MATCH_CLASS"
 
 
 def only_grown(code: CodeType) -> frozenset[str]:

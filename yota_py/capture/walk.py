@@ -253,7 +253,7 @@ class Captures:
                 self._global(name, namespace, site)
             else:
                 self.problems.append(f"{site.function} changes the global name {name}")
-        self.attributes.heed(names, effects=self.trace.effects)
+        self.attributes.heed(names, namespace, effects=self.trace.effects)
         self.imports.add(names.imports, namespace)
 
     def _global(self, name: str, namespace: dict[str, Any], site: Site) -> None:

@@ -51,7 +51,7 @@ def _references(inputs: tuple[Any, ...]) -> list[int]:
 
 
 _COMPARISONS = frozenset([np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal])
-_OF_NUMBER: Any = np.float64(0) < _Probe()
+_OF_NUMBER: Any = np.float64(0) < _Probe()  # type: ignore[operator]
 
 
 def _compared(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
