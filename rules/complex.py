@@ -55,7 +55,7 @@ vjps(np.real_if_close, lambda dy, y, a, tol=100: dy, cases=lambda s: [case(s(3))
 
 
 def _angle(dy: Any, y: Any, z: Any, deg: bool = False) -> Any:
-    square = np.real(z) ** 2 + np.imag(z) ** 2
+    square = np.square(np.real(z)) + np.square(np.imag(z))
     return dy * (180 / math.pi if deg else 1.0) * 1j * zero_over_zero(z, square) if np.iscomplexobj(z) else None
 
 

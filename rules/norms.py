@@ -90,7 +90,7 @@ def _exponent(dy: Any, y: Any, x: Any, p: Any) -> Any:
 
 
 def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, Pullback]:
-    """``sum(|x|**p)**(1/p)``: ``dx = dy sign(x) (|x| / y)**(p - 1)``, and zero where the norm is zero.
+    """``sum(|x|**p)**(1/p)``: ``dx = dy y**(1 - p) sign(x) |x|**(p - 1)``, and zero where the norm is zero.
 
     ``dp = dy y / p (sum((|x| / y)**p log|x|) - log y)``.
     """
@@ -99,10 +99,11 @@ def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any,
     def pullback(dy: Any) -> tuple[Any, ...]:
         nowhere = np.equal(y, 0)
         positive = np.where(nowhere, 1, y)
-        scaled = np.divide(x, spread(positive, shape_of(x), axes))
-        dx = strong_multiply(spread(np.where(nowhere, 0, dy), shape_of(x), axes), signed_power(scaled, p - 1))
+        each = np.divide(np.where(nowhere, 0, dy), np.power(positive, p - 1))
+        dx = strong_multiply(spread(each, shape_of(x), axes), signed_power(x, p - 1))
         if not is_inexact(p):
             return (dx,)
+        scaled = np.divide(x, spread(positive, shape_of(x), axes))
         logs = np.log(np.where(np.equal(x, 0), 1, np.absolute(x)))
         slope = np.sum(size_power(scaled, p) * logs, axis=axes, **given(keepdims=keepdims)) - np.log(positive)
         return dx, np.sum(dy * y / p * slope)

@@ -173,12 +173,19 @@ def std_rule(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims: Any = NOTHING, *,
     where: Any = NOTHING, mean: Any = NOTHING, correction: Any = NOTHING,
 ) -> tuple[Any, Pullback]:  # fmt: skip
-    """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal."""
+    """``std``: ``dx = dy (x - mean) / (n std)``, zero where all elements are equal, also if they differ from their
+    mean, which is rounded."""
     variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     y = np.sqrt(variance)
+    is_rounded = mean is NOTHING and dtype_of(d).kind == "f" and 0 not in shape_of(d)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), y), shape_of(a), axis), d),)
+        scale = y
+        if is_rounded:
+            low, high = (d, d) if where is NOTHING else (np.where(where, d, limit) for limit in (-np.inf, np.inf))
+            options = {"axis": axis, **given(keepdims=keepdims)}
+            scale = np.where(np.equal(np.max(low, **options), np.min(high, **options)), 0, y)
+        return (np.multiply(spread(zero_over_zero(np.divide(_wide(dy), n), scale), shape_of(a), axis), d),)
 
     return _narrow(y, d), pullback
 

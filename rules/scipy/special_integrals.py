@@ -61,8 +61,16 @@ def log1p_ratio_slope(y: Any, u: Any) -> Any:
 
 
 family(log1p_ratio, log1p_ratio_slope, on=[(-0.8, 2.0)], complex=True)
-# The dilogarithm of 1 - z (25.12.2).
-family(special.spence, lambda y, z: -log1p_ratio(z - 1), on=[POSITIVE], complex=True)
+
+
+def _spence_slope(y: Any, z: Any) -> Any:
+    """``log(z) / (1 - z)``, of the dilogarithm of 1 - z (25.12.2)."""
+    is_small = np.abs(z) < 0.25  # where 1 + (z - 1) loses digits
+    small = np.where(is_small, z, 0.25)
+    return np.where(is_small, np.log(small) / (1 - small), -log1p_ratio(np.where(is_small, 1, z) - 1))
+
+
+family(special.spence, _spence_slope, on=[POSITIVE], complex=True)
 
 # -------------------------------------------------------------------------------------------- Fresnel (7.2, 7.7)
 

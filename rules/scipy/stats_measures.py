@@ -22,15 +22,18 @@ from .stats_samples import sampled
     case(s(4, 3, low=0.2), s(4, 1, low=0.2)), case(s(3, low=0.2, dtype=np.float32)),
 ])  # fmt: skip
 def _entropy(pk: Any, qk: Any = None, base: float | None = None, axis: Any = 0, keepdims: bool = False) -> Any:
+    """Of sums without their scale, S(p / s) = S(p) / s + log s: a zero among them has an infinite slope of its own, and
+    none through the others."""
     pk = inexact(pk)
+    options = {"axis": axis, "keepdims": keepdims}
     if qk is None:
-        terms = special.entr(pk / np.sum(pk, axis=axis, keepdims=True))
+        total = np.sum(pk, **options)
+        y = np.sum(special.entr(pk), **options) / total + np.log(total)
     else:
         shape = np.broadcast_shapes(shape_of(pk), shape_of(qk := inexact(qk)))
         pk, qk = np.broadcast_to(pk, shape), np.broadcast_to(qk, shape)
-        pk, qk = (x / np.sum(x, axis=axis, keepdims=True) for x in (pk, qk))
-        terms = special.rel_entr(pk, qk)
-    y = np.sum(terms, axis=axis, keepdims=keepdims)
+        total = np.sum(pk, **options)
+        y = np.sum(special.rel_entr(pk, qk), **options) / total + np.log(np.sum(qk, **options)) - np.log(total)
     return y if base is None else y / math.log(base)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +273,55 @@ def test_methods_of_masked_arrays(name: str, axis: int | None) -> None:
     mask = np.array([[False, True, False], [False, False, True]])
     f = lambda x: np.sum(getattr(np.ma.masked_array(x, mask), name)(axis=axis) ** 2)  # noqa: E731
     agree(f, np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 7.0]]), 1e-5)
+
+
+# ---------------------------------------------------------------------------------- zeros among what is summed up
+
+
+@pytest.mark.parametrize("others", [(), (np.ones(3),), (np.array([0.0, 1.0, 2.0]),)])
+def test_entropy_of_a_zero(others: tuple[Any, ...]) -> None:
+    """Its own slope may be infinite; those of the others are not."""
+
+    def f(t: Any) -> Any:
+        return stats.entropy(np.array([0.0, t, 2.0]), *others)
+
+    agree(f, np.array(1.0))
+    assert_allclose(hessian(f)(1.0), (gradient(f)(1.0 + 1e-6) - gradient(f)(1.0 - 1e-6)) / 2e-6, rtol=1e-6)
+    rows = gradient(lambda a: np.sum(stats.entropy(a, axis=1, base=2)))(np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]]))
+    assert rows[0, 0] == np.inf and np.all(np.isfinite(rows[0, 1:]))
+    assert_allclose(rows[1], 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("ord", [1.2, 1.5, 1.9, 3, 2.5])
+def test_second_derivatives_of_norms_beside_a_zero(ord: float) -> None:
+    x = np.array([3.0, 0.0, -4.0])
+    have = hessian(lambda x: np.linalg.norm(x, ord))(x)
+    assert_allclose(have, have.T)
+    for i in (0, 2):
+        e = 1e-6 * np.eye(3)[i]
+        df = gradient(lambda x: np.linalg.norm(x, ord))
+        assert_allclose(have[i], (df(x + e) - df(x - e)) / 2e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("x", [np.full(3, 0.1), np.full(7, 1.1), np.full((2, 3), 1e5 / 3)])
+def test_deviations_of_equal_numbers(x: np.ndarray) -> None:
+    """Rounding of the mean gives them some in NumPy."""
+    for f in (np.std, np.nanstd, lambda x: np.sum(stats.sem(x, axis=-1)), lambda x: np.sum(np.std(x, axis=-1, ddof=1)),
+              lambda x: np.sum(np.std(x, axis=0, keepdims=True))):  # fmt: skip
+        assert_allclose(gradient(f)(x), 0, atol=1e-15)
+        assert_allclose(hessian(f)(x), 0, atol=1e-15)
+    mixed = np.array([[0.1, 0.1, 0.1], [1.0, 2.0, 4.0]])
+    agree(lambda s: np.sum(np.std(mixed + s * np.array([[0.0], [1.0]]) * mixed, axis=1)), np.array(1.0))
+
+
+def test_spence_near_zero() -> None:
+    for z in (1e-300, 1e-17, 1e-8, 0.2, 0.25, 0.3, 1.0, 7.0):
+        want = -1.0 if z == 1 else np.log(z) / (1 - z)
+        assert gradient(special.spence)(z) == pytest.approx(want, rel=1e-13)
+    assert gradient(gradient(special.spence))(1e-17) == pytest.approx(1e17)
+
+
+def test_angles_of_large_numbers() -> None:
+    for f in (np.angle, cmath.phase):
+        y, (dz,) = grad(f, 1e155 + 1e155j)
+        assert y == pytest.approx(np.pi / 4) and abs(dz) < 1e-150

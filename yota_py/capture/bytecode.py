@@ -46,6 +46,7 @@ _NAMES = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR"])
 _FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 # With one of these a library's code may read any attributes of its arguments.
+_OF_PYTEST = "@py_builtins"  # read where an assert statement has failed, to say so: no user can write such a name
 ANY = frozenset(["getattr", "vars", "__dict__", "__reduce_ex__", "__getstate__"])
 _FORMAT = re.compile(r"\{\w*[.[]")  # a text that reads attributes or items: "{0.name}"
 _PERCENT = re.compile(r"%[-#0-9. ]*[sra]")  # a text into which objects are put: "%s"
@@ -202,7 +203,9 @@ def _read(code: CodeType) -> Names:
                 names.of_globals.setdefault((of, name), site)
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            if what := problem_of_attribute(name, of_self=before.opname in LOCAL and before.argval == "self"):
+            if of == _OF_PYTEST:
+                pass
+            elif what := problem_of_attribute(name, of_self=before.opname in LOCAL and before.argval == "self"):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")
