@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special, stats
 from scipy.stats import _multivariate as multivariate
 
-from yota_py.base.dispatch import find_traced, original, shadow
+from yota_py.base.dispatch import find_traced, is_traced, original, shadow
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, states
 from yota_py.registry.registry import Cases, case
@@ -36,10 +36,10 @@ def _matrix(scale: Any, dim: int) -> Any:
     return scale * np.eye(dim) if not shape_of(scale) else np.diag(scale) if len(shape_of(scale)) == 1 else scale
 
 
-def _parameters(mean: Any, cov: Any, allow_singular: bool = False) -> tuple[int, Any, Any]:
+def _parameters(mean: Any, cov: Any) -> tuple[int, Any, Any]:
     """The dimension, the mean as a vector, the covariance as a matrix."""
-    if allow_singular or isinstance(cov, stats.Covariance):
-        raise unsupported("a singular covariance, or one of class Covariance,", "Give a matrix of full rank")
+    if isinstance(cov, stats.Covariance):
+        raise unsupported("a covariance of class Covariance", "Give the matrix")
     shape = () if cov is None else shape_of(cov)
     dim = math.prod(shape_of(mean)) if mean is not None else 1 if len(shape) < 2 else shape[0]
     mean, cov = np.zeros(dim) if mean is None else inexact(mean), _matrix(cov, dim)
@@ -85,11 +85,9 @@ def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
         if find_traced(given.values()) is None:
             plain(self, *args, **kwds)
             return
-        kwds_of_init = {"seed", "allow_singular"}
-        if given.get("allow_singular"):
-            raise unsupported("a singular covariance", "Give a matrix of full rank")
         self._dist = dist(given.get("seed"))
-        self.__dict__.update({key: given.get(key) for key in keys if key not in kwds_of_init})
+        self.__dict__.update({key: given.get(key) for key in keys if key != "seed"})
+        self.allow_singular = bool(given.get("allow_singular"))
         if cls is multivariate.multivariate_normal_frozen:
             self.__dict__.pop("cov")
             self.held, self.cov_object = given.get("cov"), SimpleNamespace(covariance=given.get("cov", 1))
@@ -103,6 +101,8 @@ def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
 def _frozen_method(cls: type, name: str, keys: tuple[str, ...]) -> None:
     def body(self: Any, *args: Any, **kwds: Any) -> Any:
         given = {key: value for key in keys if (value := getattr(self, key)) is not None}
+        if getattr(self, "allow_singular", False) and (name == "pdf" or (name, "cov") == ("logpdf", keys[-1])):
+            kwds |= {"allow_singular": True}
         if name == "rvs":
             args, kwds = (), kwds | dict(zip(("size", "random_state"), args, strict=False))
         return getattr(self._dist, name)(*args, **given, **kwds)
@@ -123,13 +123,39 @@ def _covariance(s: Any, n: int) -> Any:
 
 
 _normal = type(stats.multivariate_normal)
+_DIGITS = {"f": 1e3, "d": 1e6}  # eigenvalues of so many roundings of the largest are zero in SciPy
+
+
+def _least(s: Any) -> Any:
+    """The size from which on eigenvalues count."""
+    dtype = dtype_of(s)
+    return _DIGITS[dtype.char] * np.finfo(dtype).eps * np.max(np.abs(s))
+
+
+def _is_low(s: Any) -> Any:
+    return np.less_equal(s, _least(s))
+
+
+def _normal_in_a_subspace(dev: Any, cov: Any, low: Any, s: Any) -> Any:
+    """By the eigenvectors whose eigenvalues are not zero; minus infinity beside the space of these."""
+    multivariate._PSD(shadow(cov), allow_singular=True)  # raises what SciPy raises
+    u, kept = np.linalg.eigh(cov)[1], np.where(low, 1, s)
+    maha = np.sum((dev @ (u * np.where(low, 0, 1 / np.sqrt(kept)))) ** 2, axis=-1)
+    y = -0.5 * (np.sum(np.where(low, 0, LOG_2_PI + np.log(kept))) + maha)
+    beside = np.sqrt(np.sum((dev @ (u * low)) ** 2, axis=-1))
+    return np.where(beside < 1e3 * _least(s), y, -np.inf)
 
 
 @expanded(patch(_normal, "logpdf"), cases=_NORMALS)
 def _normal_logpdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    dim, mean, cov = _parameters(mean, cov, allow_singular)
+    dim, mean, cov = _parameters(mean, cov)
+    dev = _quantiles(x, dim) - mean
+    if allow_singular and (low := _is_low(s := np.linalg.eigvalsh(cov))).any():
+        if is_traced(cov) and cov._carries():
+            raise unsupported("a multivariate normal density in its singular covariance", "Give a matrix of full rank")
+        return _squeezed(_normal_in_a_subspace(dev, cov, low, s))
     factor = np.linalg.cholesky(cov)
-    maha = np.sum(_whitened(factor, _quantiles(x, dim) - mean) ** 2, axis=-1)
+    maha = np.sum(_whitened(factor, dev) ** 2, axis=-1)
     return _squeezed(-0.5 * (dim * LOG_2_PI + _logdet(factor) + maha))
 
 
@@ -175,7 +201,9 @@ def _t_logpdf(self: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -
 
 @expanded(patch(_t, "pdf"), cases=lambda s: [case(stats.multivariate_t, s(3, 2), s(2), 1.0, s.number(2.0, 5.0))])
 def _t_pdf(self: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
-    _parameters(loc, shape, allow_singular)
+    shape_of_all = _parameters(loc, shape)[2]
+    if allow_singular and _is_low(np.linalg.eigvalsh(shape_of_all)).any():
+        raise unsupported("a singular shape", "Give a matrix of full rank")
     return np.exp(_t_logpdf(self, x, loc, shape, df))
 
 

@@ -27,7 +27,7 @@ def test_a_function_with_asserts() -> None:
     tree = ast.parse(SOURCE)
     rewrite.rewrite_asserts(tree, SOURCE.encode(), "test_written.py")
     space: dict[str, Any] = {"__name__": "test_written"}
-    exec(compile(tree, "test_written.py", "exec"), space)  # noqa: S102
+    exec(compile(tree, "test_written.py", "exec"), space)
     assert "@py_builtins" in space["loss"].__code__.co_names
     df = value_and_grad(space["loss"])
     for k in range(4):

@@ -275,6 +275,31 @@ def test_methods_of_masked_arrays(name: str, axis: int | None) -> None:
     agree(f, np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 7.0]]), 1e-5)
 
 
+# ------------------------------------------------------------------------------------------ singular covariances
+
+
+@pytest.mark.usefixtures("every_policy")
+def test_normal_densities_in_a_subspace() -> None:
+    q = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    cov, mean = q @ np.diag([3.0, 2.0, 1.0, 0.0]) @ q.T, np.zeros(4)
+    normal, t, frozen = stats.multivariate_normal, stats.multivariate_t, stats.multivariate_normal(mean, cov, True)
+    x, beside = q @ np.array([1.0, 2.0, 3.0, 0.0]), q @ np.array([1.0, 2.0, 3.0, 1.0])
+    for f in (lambda x: normal.logpdf(x, mean, cov, allow_singular=True), frozen.logpdf,
+              lambda x: normal(mean, cov, allow_singular=True).logpdf(x)):  # fmt: skip
+        df = value_and_grad(f)
+        for k in (1.0, 2.0, -0.5):
+            y, dx = df(k * x)
+            assert y == pytest.approx(f(k * x))
+            assert_allclose(dx, -np.linalg.pinv(cov) @ x * k, rtol=1e-10)
+        assert df(beside)[0] == -np.inf and frozen.pdf(beside) == 0.0
+    whole = cov + np.eye(4)
+    for f in (lambda s: normal.logpdf(x, s * mean, s * whole, allow_singular=True),
+              lambda s: normal(mean, s * whole, allow_singular=True).pdf(x),
+              lambda s: t(mean, s * whole, 3, allow_singular=True).logpdf(x),
+              lambda s: t.pdf(x, mean, s * whole, 3, allow_singular=True)):  # fmt: skip
+        agree(f, np.array(1.0), 1e-8)
+
+
 # ---------------------------------------------------------------------------------- zeros among what is summed up
 
 
