@@ -46,6 +46,7 @@ def _added(x: Any, y: Any) -> Any:
 
 
 RIGHT: dict[str, Function] = {
+    "data of a DataArray": lambda w: np.sum((LABELLED * w).data ** 2),
     "array * Series": lambda w: np.sum(w * SERIES),
     "Series * array": lambda w: np.sum(SERIES * w),
     "Series / array": lambda w: np.sum(SERIES / (w * w + 1)),

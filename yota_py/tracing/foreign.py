@@ -68,7 +68,7 @@ class Foreign(Operators):
             return lambda *args, **kwargs: meet(
                 lambda x: x.copy() if isinstance(x, np.ndarray) else getattr(x, name)(*args, **kwargs), (self,)
             )
-        if name == "values":
+        if name == "values" or (name == "data" and type(self._plain).__module__.startswith("xarray.")):
             return meet(lambda x: x if isinstance(x, np.ndarray) else x.values, (self,))
         if name in ("shape", "ndim", "size", "dtype", *properties):
             return meet(operator.attrgetter(name), (self,))
