@@ -188,6 +188,15 @@ def _is_own(error: BaseException) -> bool:
     return opcode.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 
 
+def _parts_of(holder: Holder) -> str:
+    """What a container holds, in the user's words."""
+    own = next((slot for slot in holder.slots if slot.code.endswith("__dict__")), None)
+    if own is not None or holder.names is not None:
+        named = [slot.words for slot in holder.slots if slot.words]
+        return f"attributes of {named[0] if named else 'an object'}"
+    return f"items of a {type(holder.target).__name__}"
+
+
 def _stores(performance: Performance, failure: BaseException | None) -> list[Callable[[], object]]:
     """What is to be done so that the caller's arrays and objects are as the function has left their tracers."""
     recording = performance.recording
@@ -205,7 +214,7 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
         changed += ((holder, key, value) for key, value in holder.read().items()
                     if key not in holder.before or value is not holder.before[key])
     for holder in _restructured(performance):
-        trace.problems.append(f"it adds or removes items of a {type(holder.target).__name__}")
+        trace.problems.append(f"it adds or removes {_parts_of(holder)}")
     own = {id(holder.target) for holder in performance.copies.values()}
     if own & recording.captures.sinks.holders.keys():
         raise UntraceableError("it is given a list to which it also appends")
