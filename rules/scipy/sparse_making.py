@@ -13,7 +13,7 @@ from yota_py.base.dispatch import decided, find_traced
 from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import makes_constants, patch, show
 
-from ..support import operand, shape_of, stop_gradient
+from ..support import operand, shape_of, stop_gradient, unsupported
 from .sparse import Sparse, assembled, is_ours, is_sparse, sparse_of
 
 
@@ -45,12 +45,18 @@ def _made(cls: Any, form: str, arg1: Any, shape: Any, copy: bool = False) -> Spa
         return moved
     if not isinstance(arg1, tuple):
         dense = operand(arg1)
+        if len(shape_of(dense)) == 1:
+            if issubclass(cls, sparse.sparray):
+                raise unsupported("a sparse array of one axis", "Give a matrix of one row: x[None]")
+            dense = np.reshape(dense, (1, -1))
         rows, cols = np.nonzero(decided(np.not_equal(stop_gradient(dense), 0)))
         return assembled(cls, dense[rows, cols], rows, cols, shape_of(dense), form)
     values = operand(arg1[0])
     if copy or (len(arg1) == 2 and form not in ("coo", "dia")):  # they are sorted, and those in one place added
         values = np.copy(values)
     if len(arg1) == 2 and form != "dia":
+        if len(arg1[1]) == 1:
+            raise unsupported("a sparse array of one axis", "Give it rows and columns")
         rows, cols = (np.asarray(x) for x in _plain(arg1[1]))
         if shape is None:
             shape = int(rows.max()) + 1, int(cols.max()) + 1

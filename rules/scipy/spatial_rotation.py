@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation, Slerp
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.registry.patches import finders, patch
 
-from ..support import inexact, shape_of, unsupported
+from ..support import inexact, shape_of, stop_gradient, unsupported
 from .spatial_nearest import nearest_orthogonal
 
 DEGREES = 180 / math.pi
@@ -259,13 +259,28 @@ def magnitude(self: Any) -> Any:
     return 2 * np.arctan2(np.linalg.norm(q[..., :3], axis=-1), np.abs(q[..., 3]))
 
 
+def _leading(k: Any) -> Any:
+    """The eigenvector of the largest eigenvalue of a symmetric matrix, whatever the others are.
+
+    It is a constant, after steps of ``x + P (K x - r x)`` with its Rayleigh quotient r and the pseudo-inverse P of what
+    it is an eigenvector of: each is right in one more order of derivatives.
+    """
+    s, u = np.linalg.eigh(stop_gradient(k))
+    x, others, gaps = u[:, -1], u[:, :-1], s[-1] - s[:-1]
+    inverse = (others / np.where(gaps > 0, gaps, 1)) @ others.T
+    for _ in range(3):
+        moved = k @ x
+        x = x + inverse @ (moved - x * ((x @ moved) / (x @ x)))
+    return x / np.sqrt(x @ x)
+
+
 def mean(self: Any, weights: Any = None, axis: Any = None) -> Any:
     """The quaternion whose squared distances to all are least (Markley et al., Averaging Quaternions, 2007)."""
     if axis is not None and np.ndim(self._quat) > 2:
         raise unsupported("the mean of rotations along an axis", "Take the mean of each part")
     q = np.reshape(self._quat, (-1, 4))
     weighted = q if weights is None else q * np.reshape(_wide(weights), (-1, 1))
-    return _made(np.linalg.eigh(q.T @ weighted)[1][:, -1])
+    return _made(_leading(q.T @ weighted))
 
 
 def align_vectors(a: Any, b: Any, weights: Any = None, return_sensitivity: Any = False) -> Any:

@@ -24,8 +24,9 @@ from yota_py.registry.patches import open_to_traces, patch, through
 from yota_py.registry.registry import Cases, case
 from yota_py.registry.tangents import astype
 
-from ..support import dtype_of, shape_of, strong
+from ..support import dtype_of, shape_of, stop_gradient, strong
 from . import namespaces as namespaces  # what the code that is traced through asks for
+from .families import signed
 
 open_to_traces(infrastructure, continuous, discrete)
 
@@ -39,8 +40,9 @@ def _apply_where(
     cond: Any, args: Any, f1: Callable[..., Any], f2: Callable[..., Any] | None = None, /, *, fill_value: Any = None,
     xp: Any = None,
 ) -> Any:  # fmt: skip
-    args = args if isinstance(args, tuple) else (args,)
-    return np.where(cond, f1(*args), fill_value if f2 is None else f2(*args))
+    args = [*map(signed, args)] if isinstance(args, tuple) else [signed(args)]
+    with np.errstate(all="ignore"):  # SciPy calls each where it counts
+        return np.where(cond, f1(*args), fill_value if f2 is None else f2(*args))
 
 
 def _lazyselect(conditions: Any, choices: Any, arrays: Any, default: Any = 0) -> Any:
@@ -76,6 +78,17 @@ def valued(ok: Any, z: Any, y: Any) -> Any:
     return np.where(np.logical_and(ok, np.logical_not(np.isnan(z))), y, np.nan)[()]
 
 
+def _within(mask: Any, z: Any, a: Any, b: Any) -> Any:
+    """Points outside of the support, whose values do not count, as one inside: formulas may have no derivatives
+    there."""
+    a, b = stop_gradient(a), stop_gradient(b)
+    finite = np.isfinite(a), np.isfinite(b)
+    if find_traced(finite) is None and not np.any(finite):
+        return z
+    middle = np.where(finite[0], np.where(finite[1], 0.5 * (a + b), a + 1.0), np.where(finite[1], b - 1.0, 0.0))
+    return np.where(mask, z, middle)
+
+
 _points: Cases = lambda s: [  # noqa: E731
     case(stats.norm, s(2, 3), s(3), scale=2.0), case(stats.norm, s(3, dtype=np.float32), 0.5, s(1, low=0.5)),
     case(stats.weibull_min, s.number(0.2, 2.0), s.number(1.2, 2.0)), case(stats.logistic, s(0)),
@@ -93,9 +106,10 @@ def _density(name: str, outside: float) -> None:
         with np.errstate(all="ignore"):
             x, args, loc, scale, ok = parsed(self, x, args, kwds)
             z = standardized(x, loc, scale)
-            y = getattr(self, "_" + name)(z, *args)
+            mask = self._support_mask(z, *args)
+            y = getattr(self, "_" + name)(_within(mask, z, *self._get_support(*args)), *args)
             y = y / scale if name == "pdf" else y - np.log(scale)
-            return valued(ok, z, np.where(self._support_mask(z, *args), y, outside))
+            return valued(ok, z, np.where(mask, y, outside))
 
 
 def _distribution(name: str, below: float, above: float) -> None:
@@ -106,8 +120,9 @@ def _distribution(name: str, below: float, above: float) -> None:
             x, args, loc, scale, ok = parsed(self, x, args, kwds)
             z = standardized(x, loc, scale)
             a, b = self._get_support(*args)
-            y = getattr(self, "_" + name)(z, *args)
-            return valued(ok, z, np.where(z >= b, above, np.where(z <= a, below, y)))
+            high, low = z >= b, z <= a
+            y = getattr(self, "_" + name)(_within(np.logical_not(np.logical_or(high, low)), z, a, b), *args)
+            return valued(ok, z, np.where(high, above, np.where(low, below, y)))
 
 
 def _quantile(name: str) -> None:

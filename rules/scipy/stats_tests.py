@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special, stats
 from scipy.stats import _stats_py
 
+from yota_py.base.dispatch import find_traced
 from yota_py.registry.registry import nondiff, primitive
 
 from ..support import count_along, inexact, shape_of, unsupported
@@ -32,7 +33,10 @@ def _pvalue(t: Any, alternative: str, density: Any, name: str, *shapes: Any) -> 
 
 
 def _of_t(t: Any, df: Any, alternative: str) -> Any:
-    """Student's density; the degrees of freedom may depend on the samples, as Welch's do, with no formula for it."""
+    """By Student's density; the degrees of freedom may depend on the samples, as Welch's do."""
+    if find_traced((df,)) is not None:
+        tail = {"less": t, "greater": -t}.get(alternative, -np.abs(t))
+        return special.stdtr(df, tail) * (1.0 if alternative in ("less", "greater") else 2.0)
     log = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * np.log(df * math.pi)
     return _pvalue(t, alternative, np.exp(log - (df + 1) / 2 * np.log1p(t * t / df)), "t", df)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose
-from scipy import interpolate, ndimage, special, stats
+from scipy import interpolate, ndimage, sparse, special, stats
+from scipy.spatial.transform import Rotation
 
 from yota_py import MissingRuleError, grad, gradient, hessian, hvp, jit, value_and_grad
 
@@ -350,3 +351,40 @@ def test_angles_of_large_numbers() -> None:
     for f in (np.angle, cmath.phase):
         y, (dz,) = grad(f, 1e155 + 1e155j)
         assert y == pytest.approx(np.pi / 4) and abs(dz) < 1e-150
+
+
+# -------------------------------------------------------------------------------------------------------- others
+
+
+def test_means_of_rotations() -> None:
+    """Also of one or two, whose other eigenvalues are equal."""
+    one = np.array([[0.3, -0.5, 0.4]])
+    rows = hessian(lambda v: Rotation.from_rotvec(v).mean().as_rotvec()[0])(one)
+    assert_allclose(rows, 0, atol=1e-12)
+    for u in (np.array([[0.3, -0.5, 0.4], [0.6, 0.0, 0.1]]), np.array([[0.3, -0.5, 0.4], [0.3, -0.5, 0.4]])):
+        df = gradient(lambda u: Rotation.from_rotvec(u).mean(weights=[1.0, 2.0]).magnitude())
+        have = hessian(lambda u: Rotation.from_rotvec(u).mean(weights=[1.0, 2.0]).magnitude())(u)
+        e = np.zeros((2, 3))
+        e[0, 1] = 1e-5
+        assert_allclose(have[0, 1], (df(u + e) - df(u - e)) / 2e-5, atol=1e-8)
+        agree(lambda u: Rotation.from_rotvec(u).mean().magnitude(), u)
+
+
+def test_numbers_of_pythons_as_frozen_parameters() -> None:
+    want = gradient(lambda k: stats.tukeylambda.pdf(0.7, k))(np.float64(0.0))
+    assert gradient(lambda k: stats.tukeylambda(k).pdf(0.7))(0.0) == want
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_welchs_p_value(alternative: str) -> None:
+    y = np.array([1.0, 2.0, 4.0])
+    x = np.array([1.0, 3.0, 2.0, 5.0])
+    agree(lambda x: stats.ttest_ind(x, y, equal_var=False, alternative=alternative).pvalue, x)
+
+
+def test_sparse_vectors() -> None:
+    b = np.arange(1.0, 5.0)
+    assert_allclose(gradient(lambda b: np.sum(sparse.csr_matrix(b).toarray() ** 2))(b), 2 * b)
+    for f in (lambda b: sparse.coo_array(b), lambda b: sparse.coo_array((b, ([0, 1, 2, 3],)), shape=(5,))):
+        with pytest.raises(MissingRuleError, match="one axis"):
+            grad(lambda b, f=f: np.sum(f(b).toarray()), b)

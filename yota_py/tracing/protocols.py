@@ -50,7 +50,12 @@ def _references(inputs: tuple[Any, ...]) -> list[int]:
     return [sys.getrefcount(x) for x in inputs]
 
 
-_COMPARISONS = frozenset([np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal])
+@lru_cache(maxsize=1024)
+def _compares(ufunc: np.ufunc) -> bool:
+    """Whether a ufunc gives truth values of two numbers."""
+    return "dd->?" in ufunc.types
+
+
 _OF_NUMBER: Any = np.float64(0) < _Probe()  # type: ignore[operator]
 
 
@@ -64,7 +69,7 @@ def _compared(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's protocol for ufuncs and their methods."""
-    if ufunc in _COMPARISONS and method == "__call__":
+    if method == "__call__" and _compares(ufunc):
         inputs = _compared(inputs)
     if method == "__call__" and not kwargs and are_plain(inputs):
         return record(ufunc, inputs, kwargs)
