@@ -1,5 +1,5 @@
-"""Points outside of the supports of distributions: derivatives are zero there, to second order, and do not spoil those of
-other points."""
+"""Points outside of the supports of distributions: derivatives are zero there, to second order, and those of others
+are as they are alone."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 import scipy
 from scipy import ndimage
 
-from yota_py import grad
+from yota_py import grad, trace
 from yota_py.base import callsites
 from yota_py.base.callsites import called_name, calls
 
@@ -298,3 +298,12 @@ def test_what_getattr_gives_is_called(f: Callable[..., Any]) -> None:
     for _ in range(3):
         y, (dx,) = grad(lambda x: np.sum(f(x)), np.array([1.0, 3.0, 2.0]))
         assert (y, dx.tolist()) == (7.0, [1.0, 2.0, 0.0])
+
+
+def test_code_in_name_spaces_without_a_name() -> None:
+    """The same code runs in some that have one, too."""
+    code = compile("def step(a):\n    return np.sum(np.tanh(a) + np.exp(a))\n", "<text>", "exec")
+    for i in range(6):
+        space: dict[str, Any] = {"np": np} | ({"__name__": f"of_{i % 3}"} if i % 2 else {})
+        exec(code, space)
+        assert len(trace(space["step"], np.ones(3)).ops) == 5

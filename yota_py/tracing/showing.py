@@ -54,7 +54,8 @@ class Showing(ModuleType):
             at = _id(frame.f_code), frame.f_lasti
             if at in _answers:
                 of, module, answer, _ = _answers[at]
-                if of is value and module == frame.f_globals["__name__"]:
+                space = frame.f_globals  # of other code with this identity, perhaps one without a name
+                if of is value and "__name__" in space and module == space["__name__"]:
                     return answer
             elif at[0] in ours:
                 return value
