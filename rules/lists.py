@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from yota_py.base.dispatch import find_traced
-from yota_py.base.signatures import signature_of
+from yota_py.base.signatures import position_of_out, signature_of
 from yota_py.base.types import is_sequence
 from yota_py.registry.constants import CalledUfunc, at_once, made_of_numbers
 from yota_py.registry.patches import makers
@@ -106,22 +106,15 @@ def takes(fn: Callable[..., Any]) -> _Takes:
     return _Takes(by_position, rest, arrays, lists)
 
 
-def _before_out(fn: Callable[..., Any]) -> int:
-    """How many positional arguments a function takes in front of ``out``."""
-    try:
-        names = [*signature_of(fn).parameters]
-    except (TypeError, ValueError):
-        return 0
-    return names.index("out") if "out" in names else len(names)
-
-
 def _function(fn: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    most = _before_out(fn) if call is fn else 0
+    out = position_of_out(fn)
 
     @wraps(fn)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if len(args) <= most and (result := at_once(fn, args, kwargs, _getframe(1))) is not None:
-            return result
+        if call is fn and (out is None or len(args) <= out):
+            result = at_once(fn, args, kwargs, _getframe(1))
+            if result is not None:
+                return result
         if fn is np.einsum:
             args = labelled(tuple(map(array_of, args)))
         elif fn is np.block:

@@ -21,6 +21,7 @@ from .support import (
     rule_of_primitives,
     shape_of,
     spread,
+    stop_gradient,
     unsupported,
     zero_over_zero,
 )  # fmt: skip
@@ -99,8 +100,10 @@ def _p_norm(x: Any, p: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any,
     def pullback(dy: Any) -> tuple[Any, ...]:
         nowhere = np.equal(y, 0)
         positive = np.where(nowhere, 1, y)
-        each = np.divide(np.where(nowhere, 0, dy), np.power(positive, p - 1))
-        dx = strong_multiply(spread(each, shape_of(x), axes), signed_power(x, p - 1))
+        size = stop_gradient(positive)  # by which all is divided: its powers may be too large, or too small
+        scaled = np.divide(x, spread(size, shape_of(x), axes))
+        each = np.where(nowhere, 0, dy) * np.power(np.divide(positive, size), 1 - p)
+        dx = strong_multiply(spread(each, shape_of(x), axes), signed_power(scaled, p - 1))
         if not is_inexact(p):
             return (dx,)
         scaled = np.divide(x, spread(positive, shape_of(x), axes))

@@ -177,11 +177,11 @@ def std_rule(
     mean, which is rounded."""
     variance, d, n = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     y = np.sqrt(variance)
-    is_rounded = mean is NOTHING and dtype_of(d).kind == "f" and 0 not in shape_of(d)
+    has_own_mean = mean is NOTHING and dtype_of(d).kind == "f" and 0 not in shape_of(d)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         scale = y
-        if is_rounded:
+        if has_own_mean:
             low, high = (d, d) if where is NOTHING else (np.where(where, d, limit) for limit in (-np.inf, np.inf))
             options = {"axis": axis, **given(keepdims=keepdims)}
             scale = np.where(np.equal(np.max(low, **options), np.min(high, **options)), 0, y)

@@ -76,8 +76,9 @@ def _multigammaln(a: Any, d: int) -> Any:
 # --------------------------------------------------------------------------------- the methods, and those when frozen
 
 
-def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
-    """A frozen distribution keeps its parameters under these names, and asks the distribution with them."""
+def _frozen(cls: type, dist: type, names: str, methods: str, singular: str = "") -> None:
+    """A frozen distribution keeps its parameters under these names, and asks the distribution with them; the methods in
+    ``singular`` may be told to allow a singular matrix."""
     keys, plain = tuple(names.split()), vars(cls)["__init__"]
 
     def init(self: Any, *args: Any, **kwds: Any) -> None:
@@ -95,13 +96,13 @@ def _frozen(cls: type, dist: type, names: str, methods: str) -> None:
     patch(cls, "__init__", init)
     states[cls] = lambda frozen: [frozen.cov if key == "cov" else getattr(frozen, key) for key in keys]
     for name in methods.split():
-        _frozen_method(cls, name, keys)
+        _frozen_method(cls, name, keys, may_be_singular=name in singular.split())
 
 
-def _frozen_method(cls: type, name: str, keys: tuple[str, ...]) -> None:
+def _frozen_method(cls: type, name: str, keys: tuple[str, ...], *, may_be_singular: bool) -> None:
     def body(self: Any, *args: Any, **kwds: Any) -> Any:
         given = {key: value for key in keys if (value := getattr(self, key)) is not None}
-        if getattr(self, "allow_singular", False) and (name == "pdf" or (name, "cov") == ("logpdf", keys[-1])):
+        if may_be_singular and getattr(self, "allow_singular", False):
             kwds |= {"allow_singular": True}
         if name == "rvs":
             args, kwds = (), kwds | dict(zip(("size", "random_state"), args, strict=False))
@@ -132,14 +133,17 @@ def _least(s: Any) -> Any:
     return _DIGITS[dtype.char] * np.finfo(dtype).eps * np.max(np.abs(s))
 
 
-def _is_low(s: Any) -> Any:
-    return np.less_equal(s, _least(s))
+def _is_singular(matrix: Any) -> bool:
+    s = np.linalg.eigvalsh(matrix)
+    return bool(np.any(s <= _least(s)))
 
 
-def _normal_in_a_subspace(dev: Any, cov: Any, low: Any, s: Any) -> Any:
+def _normal_in_a_subspace(dev: Any, cov: Any) -> Any:
     """By the eigenvectors whose eigenvalues are not zero; minus infinity beside the space of these."""
     multivariate._PSD(shadow(cov), allow_singular=True)  # raises what SciPy raises
-    u, kept = np.linalg.eigh(cov)[1], np.where(low, 1, s)
+    s, u = np.linalg.eigh(cov)
+    low = s <= _least(s)
+    kept = np.where(low, 1, s)
     maha = np.sum((dev @ (u * np.where(low, 0, 1 / np.sqrt(kept)))) ** 2, axis=-1)
     y = -0.5 * (np.sum(np.where(low, 0, LOG_2_PI + np.log(kept))) + maha)
     beside = np.sqrt(np.sum((dev @ (u * low)) ** 2, axis=-1))
@@ -150,10 +154,10 @@ def _normal_in_a_subspace(dev: Any, cov: Any, low: Any, s: Any) -> Any:
 def _normal_logpdf(self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
     dim, mean, cov = _parameters(mean, cov)
     dev = _quantiles(x, dim) - mean
-    if allow_singular and (low := _is_low(s := np.linalg.eigvalsh(cov))).any():
+    if allow_singular and _is_singular(cov):
         if is_traced(cov) and cov._carries():
             raise unsupported("a multivariate normal density in its singular covariance", "Give a matrix of full rank")
-        return _squeezed(_normal_in_a_subspace(dev, cov, low, s))
+        return _squeezed(_normal_in_a_subspace(dev, cov))
     factor = np.linalg.cholesky(cov)
     maha = np.sum(_whitened(factor, dev) ** 2, axis=-1)
     return _squeezed(-0.5 * (dim * LOG_2_PI + _logdet(factor) + maha))
@@ -180,7 +184,7 @@ def _normal_rvs(self: Any, mean: Any = None, cov: Any = 1, size: Any = 1, random
 
 
 patch(_normal, "rvs", _normal_rvs)
-_frozen(multivariate.multivariate_normal_frozen, _normal, "mean cov", "logpdf pdf entropy rvs")
+_frozen(multivariate.multivariate_normal_frozen, _normal, "mean cov", "logpdf pdf entropy rvs", "logpdf pdf")
 
 _t = type(stats.multivariate_t)
 
@@ -201,13 +205,12 @@ def _t_logpdf(self: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -
 
 @expanded(patch(_t, "pdf"), cases=lambda s: [case(stats.multivariate_t, s(3, 2), s(2), 1.0, s.number(2.0, 5.0))])
 def _t_pdf(self: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
-    shape_of_all = _parameters(loc, shape)[2]
-    if allow_singular and _is_low(np.linalg.eigvalsh(shape_of_all)).any():
+    if allow_singular and _is_singular(_parameters(loc, shape)[2]):
         raise unsupported("a singular shape", "Give a matrix of full rank")
     return np.exp(_t_logpdf(self, x, loc, shape, df))
 
 
-_frozen(multivariate.multivariate_t_frozen, _t, "loc shape df", "logpdf pdf")
+_frozen(multivariate.multivariate_t_frozen, _t, "loc shape df", "logpdf pdf", "pdf")
 
 # -------------------------------------------------------------------------------------------- on a simplex: Dirichlet
 

@@ -329,6 +329,15 @@ def test_second_derivatives_of_norms_beside_a_zero(ord: float) -> None:
         assert_allclose(have[i], (df(x + e) - df(x - e)) / 2e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e-3, 1e120])
+@pytest.mark.parametrize("ord", [-2, -1.5, 0.5, 1.5, 2.5])
+def test_norms_of_small_and_large_numbers(ord: float, size: float) -> None:
+    """Slopes do not depend on the size."""
+    x = np.array([3.0, 1.0, -4.0])
+    want = gradient(lambda x: np.linalg.norm(x, ord))(x)
+    assert_allclose(gradient(lambda x: np.linalg.norm(x, ord))(size * x), want)
+
+
 @pytest.mark.parametrize("x", [np.full(3, 0.1), np.full(7, 1.1), np.full((2, 3), 1e5 / 3)])
 def test_deviations_of_equal_numbers(x: np.ndarray) -> None:
     """Rounding of the mean gives them some in NumPy."""

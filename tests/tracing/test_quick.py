@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,6 @@ OF_OTHERS = {"where", "chosen", "astype", "power", "pow"}
 KNOWN = [entry for entry in (*OF_NUMPY, *OF_SCIPY) if entry.cases and not entry.immediate]
 
 
-@pytest.fixture(autouse=True)
-def quick_again() -> Iterator[None]:
-    yield
-    Trace.quick = True
-
-
 @pytest.fixture
 def gone(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What has been recorded on the short way."""
@@ -47,9 +40,12 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def recorded(f: Any, args: Any, quick: bool) -> Trace:
-    Trace.quick = quick
-    return record_call(f, args, {})
+def recorded(f: Any, args: Any, short: bool) -> Trace:
+    """On the short way where that can be gone, or nowhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not short:
+            patch.setattr(quick, "_recorded", lambda *args: None)
+        return record_call(f, args, {})
 
 
 def assert_both_ways(f: Any, *args: Any) -> None:
@@ -216,6 +212,41 @@ def test_a_ufunc_whose_rule_is_replaced() -> None:
     describe(np.cbrt)
     assert entry.quick is None
     assert_both_ways(lambda x: np.cbrt(x), np.ones(2))
+
+
+WITH_KEYWORDS = [
+    lambda x: np.sum(x, axis=0), lambda x: np.sum(x, -1), lambda x: np.sum(x, axis=(0, 1), keepdims=True),
+    lambda x: np.max(x, axis=None), lambda x: np.min(x, axis=1, keepdims=False), lambda x: np.prod(x, keepdims=True),
+    lambda x: np.dot(x, x.T), lambda x: np.inner(x, x), lambda x: np.vdot(x, x), lambda x: np.where(x, x, 0.0),
+    lambda x: np.sum(x, axis=0, dtype=np.float32), lambda x: np.sum(x, initial=1.0), lambda x: np.sum([x, x], axis=0),
+    lambda x: np.sum(x, 0, None, x[0] * 2), lambda x: np.dot(x, x.T, x[:, :2] * 2),
+    lambda x: np.copy(x, order="F"), lambda x: np.max(x, 0, None, True), lambda x: np.sum(x, axis=np.int64(1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WITH_KEYWORDS)
+@pytest.mark.parametrize("x", [
+    np.arange(1.0, 7.0).reshape(2, 3), -np.ones((2, 3), np.float32), np.full((2, 3), np.nan),
+])  # fmt: skip
+def test_functions_that_dispatch(f: Any, x: Any) -> None:
+    for given in (x, 2 * x, x[:, ::-1]):
+        assert_both_ways(f, given)
+        assert_both_ways(lambda x: np.sum(np.sin(x), axis=0), given)
+
+
+def test_functions_that_dispatch_go_the_short_way(gone: list[Any]) -> None:
+    recorded(lambda x: np.sum(x, axis=0) @ np.dot(x.T, np.max(x, axis=1)), (np.ones((2, 3)),), True)
+    assert {np.sum, np.dot, np.max} <= {*gone}
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sum(x, axis=5), lambda x: np.sum(x, axs=0), lambda x: np.dot(x, x)])
+def test_errors_are_numpys(f: Any) -> None:
+    x = np.ones((2, 3))
+    with pytest.raises((TypeError, ValueError)) as plain:
+        f(x)
+    with pytest.raises(plain.type) as traced:
+        record_call(f, (x,), {})
+    assert str(traced.value) == str(plain.value)
 
 
 def test_name_spaces_are_not_kept() -> None:

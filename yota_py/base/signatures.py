@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 # Those of NumPy's functions in C that dispatch, as NumPy 2.4 tells them.
@@ -45,3 +46,14 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
         if getattr(fn, "__module__", None) != "numpy" or name not in IN_C:
             raise
         return inspect.signature(IN_C[name])
+
+
+@lru_cache(maxsize=1024)
+def position_of_out(fn: Any) -> int | None:
+    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
+    try:
+        parameters = [*signature_of(fn).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
+    return places[0] if places else None

@@ -203,9 +203,8 @@ def _read(code: CodeType) -> Names:
                 names.of_globals.setdefault((of, name), site)
             else:
                 (names.stored_attributes if kind == "STORE_ATTR" else names.attributes).setdefault(name, site)
-            if of == _OF_PYTEST:
-                pass
-            elif what := problem_of_attribute(name, of_self=before.opname in LOCAL and before.argval == "self"):
+            of_self = before.opname in LOCAL and before.argval == "self"
+            if of != _OF_PYTEST and (what := problem_of_attribute(name, of_self=of_self)):
                 names.problems.append(f"{code.co_name} {what} ({site}: .{name})")
             elif name == "__class__" and kind == "STORE_ATTR":
                 names.problems.append(f"{code.co_name} changes the class of an object ({site})")

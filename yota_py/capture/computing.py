@@ -21,9 +21,9 @@ import numpy as np
 from ..base.callsites import Way, by_code, sites_of
 from ..base.dispatch import original
 from ..base.ownership import is_library
+from ..base.signatures import position_of_out
 from ..registry.registry import listeners, methods, properties
 from ..tracing.mutation import CHANGING, IN_PLACE
-from ..tracing.protocols import position_of_out
 from .bytecode import nested, steps_of
 from .closed import Closing, OpenError, contents_of, reads_of
 

@@ -16,7 +16,7 @@ from numpy import ndarray, power
 
 from ..base.callsites import called_name
 from ..base.dispatch import are_plain, decided, find_traced, shadow
-from ..base.signatures import signature_of
+from ..base.signatures import position_of_out
 from ..base.types import LARGE, ArrayType, overrides, typeof
 from ..base.unwinding import Quiet, state
 from ..registry.constants import as_constants
@@ -107,17 +107,6 @@ def array_function(fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
     with Quiet() if warns else nullcontext():  # NumPy has warned, and found nothing wrong
         result = record(fn, args, kwargs)
         return result if out is None else write_result(out, result, "unsafe")
-
-
-@lru_cache(maxsize=1024)
-def position_of_out(fn: Any) -> int | None:
-    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
-    try:
-        parameters = [*signature_of(fn).parameters.values()]
-    except (TypeError, ValueError):
-        return None
-    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
-    return places[0] if places else None
 
 
 def operated(op: Operator, x: Any, other: Any, operands: tuple[Any, ...], frame: FrameType) -> Any:

@@ -28,7 +28,7 @@ def is_plain(frame: FrameType) -> bool:
 def _has_no_derivative(code: CodeType, module: str) -> bool:
     """Whether this is the code of a function such as ``np.zeros_like``: of traced values it would be recorded, so what
     it is given are plain ones."""
-    fn = vars(sys.modules[module]).get(code.co_name)
+    fn = vars(open_modules[module]).get(code.co_name)
     entry = primitive_of(fn)
     is_own = getattr(getattr(fn, "_implementation", fn), "__code__", None) is code
     return is_own and entry is not None and entry.nondiff and entry.body is None
@@ -54,7 +54,7 @@ class Showing(ModuleType):
             at = _id(frame.f_code), frame.f_lasti
             if at in _answers:
                 of, module, answer, _ = _answers[at]
-                space = frame.f_globals  # of other code with this identity, perhaps one without a name
+                space = frame.f_globals  # the code may run in several, also in one without a name
                 if of is value and "__name__" in space and module == space["__name__"]:
                     return answer
             elif at[0] in ours:
