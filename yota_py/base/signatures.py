@@ -49,11 +49,12 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 @lru_cache(maxsize=1024)
-def position_of_out(fn: Any) -> int | None:
-    """Where ``out`` stands among the positional arguments of one of NumPy's functions."""
+def position_of_out(fn: Any, *others: str) -> int | None:
+    """Where ``out`` stands among the positional arguments of one of NumPy's functions, or what begins as ``others``."""
     try:
         parameters = [*signature_of(fn).parameters.values()]
     except (TypeError, ValueError):
         return None
-    places = [i for i, p in enumerate(parameters) if p.name == "out" and p.kind is not p.KEYWORD_ONLY]
+    named = (p.name == "out" or p.name.startswith(others) for p in parameters)
+    places = [i for i, (p, x) in enumerate(zip(parameters, named, strict=True)) if x and p.kind is not p.KEYWORD_ONLY]
     return places[0] if places else None

@@ -42,6 +42,7 @@ _BUILTINS = frozenset(map(id, [
     reversed, round, slice, sum, tuple, zip, filter, NotImplemented,
 ]))  # fmt: skip
 _OPEN = ("numpy.random", "numpy.ma")  # of NumPy's: who draws; who hands on whatever it is given, also to write into
+_COMPUTING = ("numpy", "math", "cmath", "scipy.special", "scipy.linalg", "scipy.fft")
 _OF_OURS = frozenset(["scan", "while_loop", "vmap", "checkpoint", "grad", "value_and_grad", "gradient"])
 _NUMBERS = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, slice, range, type(...), CodeType)
 
@@ -256,7 +257,7 @@ def _computes(fn: Any) -> bool:
     if entry is not None:
         return not (entry.users or entry.users_rule or entry.body is not None)
     module = str(named_module(fn))
-    if module.startswith(_OPEN) or not module.startswith(("numpy", "math", "cmath")):
+    if module.startswith(_OPEN) or not module.startswith(_COMPUTING):
         return False
     return id(fn) in _stand_ins(len(patched)) or (isinstance(fn, BuiltinFunctionType) and module in ("math", "cmath"))
 

@@ -123,6 +123,8 @@ class Watch:
         self._tries: Counter[tuple[int, int]] = Counter()
         self._opaque: Counter[tuple[int, int]] = Counter()  # turns that begin with what is not understood
         self._noted: Counter[tuple[int, int]] = Counter()
+        self._failed: Counter[tuple[int, int]] = Counter()  # turns one after the other of which nothing was told
+        self._rests: Counter[tuple[int, int]] = Counter()  # turns that are left until one is looked at again
         self._met: dict[tuple[int, int], int] = {}  # the numbers of loops, each time that they are begun
         self._decided: dict[tuple[int, int], int] = {}  # how many decisions there were, when they began a turn
         for frame in frames:
@@ -176,6 +178,9 @@ class Watch:
             if before is not None and before.length == len(trace.tape):
                 self._seen[key] = before  # another line of the same turn
             return
+        if self._rests[key]:
+            self._rests[key] -= 1
+            return
         try:
             if (what := over(frame, head)) is None or what.left < LEAST_TURNS:
                 return
@@ -202,8 +207,15 @@ class Watch:
             try:
                 self._note(frame, head, before, now, key)
                 self._noted[key] += 1
+                self._failed[key] = 0
             except Exception:  # any: it is not noted
                 self._close(key)
+                self._failed[key] += 1
+                self._rests[key] = max(2 ** (self._failed[key] - 1) - 2, 0)  # so that it is not slowed down for long
+                if self._rests[key]:
+                    if all(self._rests[id(frame), other.offset] for other in heads(frame.f_code).values()):
+                        self._leave(frame)  # until the tape is twice as long
+                    return
         else:
             self._close(key)
         self._seen[key] = replace(now, length=len(trace.tape))  # behind what was tried

@@ -18,7 +18,8 @@ from ..tracing.operators import Operators
 
 NOTHING: Mapping[str, Any] = {}
 _NUMPYS = frozenset(fn for fn in vars(np).values() if isinstance(fn, np.ufunc))
-_REAL = frozenset([float64, float, int])
+FLOATS = frozenset([float64, float])
+_REAL = FLOATS | {int}
 _OF_SHAPE = frozenset(["shape", "ndim", "size", "dtype"])
 
 
@@ -31,20 +32,20 @@ def _arithmetic(name: str, fn: np.ufunc) -> tuple[Callable[..., Any], Callable[.
     python = getattr(operator, f"__{name}__")
 
     def operated(self: Eager, other: Any) -> Any:
-        if type(self._value) is float64:
+        if type(self._value) in FLOATS:
             if (cls := type(other)) in _REAL:
                 return self._ledger.of_numbers(fn, python, (self._value, other), self._id, -1)
-            if cls is Eager and type(other._value) is float64 and other._ledger is self._ledger:
+            if cls is Eager and type(other._value) in FLOATS and other._ledger is self._ledger:
                 return self._ledger.of_numbers(fn, python, (self._value, other._value), self._id, other._id)
         return self._ledger.operation(fn, (self, other), NOTHING, python)
 
     def reflected(self: Eager, other: Any) -> Any:
-        if type(self._value) is float64 and type(other) in _REAL:
+        if type(self._value) in FLOATS and type(other) in _REAL:
             return self._ledger.of_numbers(fn, python, (other, self._value), -1, self._id)
         return self._ledger.operation(fn, (other, self), NOTHING, python)
 
     def in_place(self: Eager, other: Any) -> Any:
-        if type(self._value) is not float64:  # an array may be seen under other names
+        if type(self._value) not in FLOATS:  # an array may be seen under other names
             raise TooMuchError
         return operated(self, other)
 
@@ -78,13 +79,15 @@ class Eager(Operators):
             raise TooMuchError
         if ufunc not in _NUMPYS:
             return self._ledger.function(ufunc, (), inputs, NOTHING)
-        if type(self._value) is float64 and len(inputs) == 1:
+        if type(self._value) in FLOATS and len(inputs) == 1:
             return self._ledger.of_numbers(ufunc, ufunc, (self._value,), self._id, -1)
         return self._ledger.operation(ufunc, inputs, NOTHING)
 
     def __getattr__(self, name: str) -> Any:
         if name[:2] == "__":
             raise AttributeError(name)
+        if type(self._value) is float:
+            raise TooMuchError
         if name in _OF_SHAPE:
             return getattr(self._value, name)
         if name in properties:
@@ -107,7 +110,7 @@ class Eager(Operators):
     __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
 
     def __neg__(self) -> Any:
-        if type(self._value) is float64:
+        if type(self._value) in FLOATS:
             return self._ledger.of_numbers(np.negative, operator.neg, (self._value,), self._id, -1)
         return self._ledger.operation(np.negative, (self,), NOTHING)
 

@@ -26,7 +26,7 @@ from ..registry.registry import listeners, primitive_of
 from ..registry.tangents import MISSING, add, getfield
 from ..tape.recorder import LARGE_BYTES
 from ..tape.trees import flatten, unflatten
-from .active import NOTHING, Eager, TooMuchError
+from .active import FLOATS, NOTHING, Eager, TooMuchError
 from .short import Slopes, Way, by_rows, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
 
@@ -78,7 +78,7 @@ class Sweep:
             y = call(*given)
         except FloatingPointError:
             y = self._warned(call, given, NOTHING)
-        if type(y) is not float64:
+        if type(y) not in FLOATS:
             raise TooMuchError
         self.steps.append((slopes, given, i, j))
         self.values.append(y)
@@ -89,6 +89,8 @@ class Sweep:
     ) -> Any:
         """A call of a function of the library's, some of whose arguments are ``Eager``; ``call`` computes it."""
         way = _ways[fn] if fn in _ways else _way_of(fn)
+        if kwargs and not all(map(_is_option, kwargs.values())):
+            raise TooMuchError
         given, sources = [], []
         for k, x in enumerate(args):
             cls = type(x)
@@ -116,10 +118,12 @@ class Sweep:
         step = (fn, way, given, kwargs, sources)
         if is_active(y):
             return self.noted(step, y)
-        if not isinstance(y, tuple) or not all(map(is_active, y)):
+        if not isinstance(y, tuple) or not all(is_active(x) or _is_whole(x) for x in y):
             raise TooMuchError
-        i = self.noted(step, y)._id
-        return with_items(y, [self.noted((getfield, None, (y, k), NOTHING, ((0, (), i),)), x) for k, x in enumerate(y)])
+        i, items = self.noted(step, y)._id, []
+        for k, x in enumerate(y):
+            items.append(self.noted((getfield, None, (y, k), NOTHING, ((0, (), i),)), x) if is_active(x) else x)
+        return with_items(y, items)
 
     def _warned(self, call: Callable[..., Any], given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives where NumPy is to warn, as it does at the user's line, when it is known that no trace is
@@ -145,9 +149,6 @@ class Sweep:
 
     def function(self, fn: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a function that is no ufunc of NumPy's, and may warn of other things than these do."""
-        for x in kwargs.values():
-            if not _is_option(x):
-                raise TooMuchError
         if _ways.get(fn) is by_rows:  # of which NumPy does not warn
             return self.operation(fn, args, kwargs)
         line = _line(sys._getframe(1))
@@ -222,8 +223,10 @@ class Sweep:
             if dx is MISSING:
                 raise TooMuchError
             if dx is not None:
-                if type(dx) is ndarray and not dx.ndim and type(self.values[j]) is float64:
+                if type(dx) is ndarray and not dx.ndim and type(self.values[j]) in FLOATS:
                     dx = dx[()]
+                if type(dx) is float64 and type(self.values[j]) is float:
+                    dx = float(dx)
                 if typeof(dx) is not typeof(self.values[j]):
                     raise TooMuchError
                 known = cotangents[j]
@@ -307,7 +310,12 @@ def _nowhere(*given: Any) -> bool:
 
 def is_active(x: Any) -> bool:
     """Whether this is what can be differentiated in here."""
-    return type(x) is float64 or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
+    return type(x) in FLOATS or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether this is a whole number or a truth value, or an array of such, in which nothing is differentiated."""
+    return type(x) in (int, bool) or (isinstance(x, ndarray | np.generic) and x.dtype.kind in "iub")
 
 
 def eagerly(
@@ -334,7 +342,7 @@ def eagerly(
     try:
         with np.errstate(**errors):
             z = f(*given, **kwargs)
-        if type(z) is not Eager or z._ledger is not sweep or type(z._value) is not float64:
+        if type(z) is not Eager or z._ledger is not sweep or type(z._value) not in FLOATS:
             return None
         with np.errstate(all="ignore"):
             cotangents = sweep.back(z._id, float64(1.0))
@@ -351,11 +359,12 @@ def eagerly(
         return settled[0] if spec is None else unflatten(spec, settled)
 
     found = gradient(argnums) if isinstance(argnums, int) else tuple(map(gradient, wanted))
-    return (z._value, found), len(sweep.steps)
+    of_numbers = all(type(x) is float for x in sweep.values[:n])
+    return (float(z._value) if of_numbers else z._value, found), len(sweep.steps)
 
 
 def _settled(dx: Any, x: Any) -> Any:
     """A gradient, which shares no memory with anything."""
-    if type(x) is float64:
-        return float64(0.0 if dx is None else dx)
+    if type(x) in FLOATS:
+        return type(x)(0.0 if dx is None else dx)
     return np.zeros(x.shape) if dx is None else np.array(dx, order="C")
