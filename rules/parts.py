@@ -87,12 +87,24 @@ def square(z: Parts) -> Parts:
 
 def power(z: Any, p: Any) -> Any:
     """``z ** p`` for positive whole numbers that are known, as NumPy multiplies them."""
+    return _product(z, p, from_one=4)
+
+
+def power_of_numbers(z: Any, p: Any) -> Any:
+    """The same of the operator: Python's numbers are always multiplied with one at first, which gives a zero another
+    sign."""
+    is_python = type(z) is Parts and typeof(z.re) == typeof(1.0)
+    return _product(z, p, from_one=1 if is_python else 4)
+
+
+def _product(z: Any, p: Any, *, from_one: int) -> Any:
+    """A power by squares; from ``from_one`` on, the first factor is one."""
     if type(z) is not Parts or type(p) not in (int, float) or p != int(p) or not 0 < p < 100:
         return NotImplemented
-    result, base, n = None, z, int(p)
+    result, base, n = None if p < from_one else Parts(1.0, 0.0), z, int(p)
     while n:
         if n % 2:
-            result = base if result is None else multiply(base, result)
+            result = base if result is None else multiply(result, base)
         n //= 2
         base = multiply(base, base) if n else base
     return result

@@ -157,7 +157,6 @@ def _number_cases(s: Sample) -> Iterable[Case]:
     return [*numbers((0.3, 2.0), (-2.0, 2.0))(s), *(case(-s.number(0.3), p) for p in (0, 1, 2, 3))]
 
 
-vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, parts=parts.power, raises=by_power,
-     decides=kind_of_power, unasked=True,
-     cases=_number_cases)  # fmt: skip
+vjps(operator.pow, _base, _exponent, kernel="pow", lowering=_lowered_number, parts=parts.power_of_numbers,
+     raises=by_power, decides=kind_of_power, unasked=True, cases=_number_cases)  # fmt: skip
 vjps(patch(math, "pow"), _base, _exponent, kernel="pow", lowering=_lowered_math, raises=of_error, cases=_number_cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from caching import is_compiled
 from numpy.testing import assert_allclose
 
-from yota_py import explain, grad, gradient, value_and_grad
+from yota_py import explain, grad, gradient, jit, value_and_grad
 from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
@@ -256,3 +257,32 @@ def test_pythons_complex_numbers_take_the_others_precision(f: Any) -> None:
         assert_allclose([value, gradient], [want, wanted], rtol=1e-6, atol=1e-7)
         assert_allclose(value, f(a), rtol=1e-6)
     assert is_compiled(f)
+
+
+@pytest.mark.parametrize("power", ["1", "2", "3", "4", "7", "2.0", "99", "-1", "0.5"])
+def test_powers_of_pythons_numbers_to_the_sign_of_a_zero(power: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def f(z):\n    return z ** {power}\ndef g(z):\n    return z ** {power} - 1.0", space)
+    zeros = [complex(x, y) for x in (-0.5, 0.5, -0.0, 0.0) for y in (0.0, -0.0, 0.5, -0.5)]
+    for f in (space["f"], space["g"]):
+        fast = jit(f)
+        for z in [*zeros, complex(1.5, -2.0), complex(-1e100, 1e100)]:
+            if z or float(power) > 0:
+                have, want = fast(z), f(z)
+                assert type(have) is type(want)
+                assert [math.copysign(1, x) for x in (have.real, have.imag)] == [
+                    math.copysign(1, x) for x in (want.real, want.imag)
+                ], z
+                assert_allclose(have, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("power", ["1", "2", "4", "5", "99"])
+def test_powers_of_arrays_to_the_sign_of_a_zero(power: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def f(z):\n    return z ** {power}", space)
+    f, fast = space["f"], jit(space["f"])
+    z = np.array([complex(x, y) for x in (-0.5, 0.5, 1.5) for y in (0.0, -0.0, 0.5, -0.5)])
+    for _ in range(3):
+        have, want = fast(z), f(z)
+        np.testing.assert_array_equal(np.signbit(have.view(float)), np.signbit(want.view(float)))
+        assert_allclose(have, want, rtol=1e-14)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.linalg as sla
 import scipy.special
+from entries import OF_SCIPY, called
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -21,6 +22,9 @@ from test_short import assert_same
 from yota_py import config, value_and_grad
 from yota_py.cache.modes import Gradient, Request
 from yota_py.registry.patches import patched
+from yota_py.registry.registry import Sample
+from yota_py.reverse.eager import eagerly
+from yota_py.tracing.stand_ins import Kept
 
 POINTS = [0.0, -0.0, 1.0, -1.0, 0.3, 1.7, -2.5, 1e-320, 1e300, math.inf, -math.inf, math.nan]
 OPERATORS = [
@@ -116,6 +120,40 @@ def test_traced_keywords_of_libraries() -> None:
     value, dx = value_and_grad(weights_that_are_traced)(x)
     np.testing.assert_allclose(value, logsumexp(2 * x))
     np.testing.assert_allclose(dx, 2 * soft(2 * x))
+
+
+def total(y: Any) -> Any:
+    """A number that depends on all that is inexact."""
+    if isinstance(y, tuple | list):
+        return sum(map(total, y), 0.0)
+    weights = np.cos(np.arange(np.size(y))).reshape(np.shape(y))
+    return np.sum(y * weights) if np.size(y) and np.asarray(weights).dtype == float else 0.0
+
+
+@pytest.mark.parametrize("module", ["scipy.special", "scipy.linalg", "scipy.fft"])
+@pytest.mark.filterwarnings("ignore")
+def test_primitives_of_scipy(module: str) -> None:
+    """As with a trace, or left to one, at the first draw of each rule's cases."""
+    reached = []
+    for entry in [entry for entry in OF_SCIPY if called(entry).startswith(module)]:
+        for case in [case for draw in entry.cases for case in draw(Sample(0))]:
+            places = [k for k, x in enumerate(case.args) if type(x) is np.ndarray and x.dtype == float and x.ndim]
+
+            def f(*xs: Any, entry: Any = entry, case: Any = case, places: Any = places) -> Any:
+                args = [*case.args]
+                for k, x in zip(places, xs, strict=True):
+                    args[k] = x
+                return total(entry.fn(*args, **case.kwargs)) + sum(0.0 * x.ravel()[0] for x in xs if np.size(x))
+
+            xs = tuple(np.array(case.args[k]) for k in places)
+            with Kept(), np.errstate(all="ignore"):
+                if places and (have := eagerly(f, xs, {}, None, adds=False, codes=())) is not None:
+                    value, dxs = Gradient(None).reference(Request(f, xs, {}))[0]
+                    assert type(have[0][0]) is type(value)
+                    for dx, wanted in zip((have[0][0], *have[0][1]), (value, *dxs), strict=True):
+                        np.testing.assert_allclose(dx, wanted, rtol=1e-9, atol=1e-12)
+                    reached.append(entry.name)
+    assert len({*reached}) > 5, reached
 
 
 def begins_with_items(x: Any) -> Any:
