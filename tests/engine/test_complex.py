@@ -266,7 +266,7 @@ def test_powers_of_pythons_numbers_to_the_sign_of_a_zero(power: str) -> None:
     zeros = [complex(x, y) for x in (-0.5, 0.5, -0.0, 0.0) for y in (0.0, -0.0, 0.5, -0.5)]
     for f in (space["f"], space["g"]):
         fast = jit(f)
-        for z in [*zeros, complex(1.5, -2.0), complex(-1e100, 1e100)]:
+        for z in [*zeros, complex(1.5, -2.0), complex(-1.25, 1.5)]:
             if z or float(power) > 0:
                 have, want = fast(z), f(z)
                 assert type(have) is type(want)

@@ -153,7 +153,7 @@ def test_primitives_of_scipy(module: str) -> None:
                     for dx, wanted in zip((have[0][0], *have[0][1]), (value, *dxs), strict=True):
                         np.testing.assert_allclose(dx, wanted, rtol=1e-9, atol=1e-12)
                     reached.append(entry.name)
-    assert len({*reached}) > 5, reached
+    assert len({*reached}) > (1 if module == "scipy.fft" else 30), reached  # complex numbers are left to a trace
 
 
 def begins_with_items(x: Any) -> Any:
@@ -217,6 +217,66 @@ def test_lists_of_others_grow_as_in_plain_calls(f: Callable[..., Any]) -> None:
         assert TABLE == [1.0, 2.0, 3.0]
     finally:
         TABLE[:] = before
+
+
+FUNCTIONS: Any = {"add": np.add, "sqrt": np.sqrt, "sort": np.ndarray.sort}
+SUMS, ROOTS = [np.add], (np.sqrt,)
+BUFFER = np.ones(2)
+
+
+def from_a_dict(x: Any) -> Any:
+    op = FUNCTIONS["add"]
+    y = np.sum(x * BUFFER)
+    op(BUFFER, 1.0, BUFFER)
+    return y
+
+
+def in_a_loop(x: Any) -> Any:
+    for root in ROOTS:
+        root(BUFFER + 3.0, BUFFER)
+    return np.sum(x)
+
+
+def by_default(x: Any, sums: Any = (np.add,)) -> Any:
+    for op in sums:
+        op(BUFFER, 1.0, BUFFER)
+    return np.sum(x)
+
+
+def called_by(fn: Any, *args: Any) -> Any:
+    return fn(args[0], 1.0, args[0])
+
+
+def by_another(x: Any) -> Any:
+    called_by(SUMS[0], BUFFER)
+    return np.sum(x)
+
+
+def by_another_with_one(x: Any) -> Any:
+    for fn in FUNCTIONS.values():
+        fn(BUFFER)
+    return np.sum(x)
+
+
+def at_once(x: Any) -> Any:
+    SUMS[0](BUFFER, 1.0, BUFFER)
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("f", [from_a_dict, in_a_loop, by_default, by_another, by_another_with_one, at_once])
+def test_functions_in_containers_write_nothing_unseen(f: Callable[..., Any]) -> None:
+    assert Gradient(0).at_once(Request(f, (np.ones(2),), {})) is None
+    np.testing.assert_array_equal(BUFFER, [1.0, 1.0])
+
+
+def layers(x: Any) -> Any:
+    for activation in ROOTS:
+        x = activation(x * x + 1.0)
+    return np.sum(x)
+
+
+def test_activations_in_a_tuple() -> None:
+    assert both(layers, np.array([0.3, -1.0]))
 
 
 def test_what_is_overwritten() -> None:

@@ -91,8 +91,12 @@ class Computing(Closing):
         self.running_codes: set[int] = set()  # the identities of all that may run, besides libraries
         self._spaces: dict[ModuleType, SimpleNamespace] = {}  # what it reads of modules, with what is called instead
         self._replaces = False
+        self._holds_others = False  # whether containers have functions that are not the user's
+        self._gives_several = False  # whether what is called under a local name is given more than one argument
         copy = self.function(fn)
         self.called: Callable[..., Any] | None = copy if self._replaces else None  # in its place
+        if self._holds_others and self._gives_several:
+            raise OpenError  # one of them may be an array to write into
         self.check()
         self.forget()
 
@@ -130,6 +134,7 @@ class Computing(Closing):
         if cls in (tuple, list, dict):
             if any(isinstance(item, FunctionType) for item in contents_of(value)):
                 raise OpenError  # which might hold the function itself
+            self._holds_others |= any(callable(item) and not isinstance(item, type) for item in contents_of(value))
             if cls is dict and not _KEYS.issuperset(map(type, value)):
                 raise OpenError
         elif isinstance(value, type):
@@ -182,6 +187,8 @@ class Computing(Closing):
             for way, count in calls_of(part):
                 if not writes_nothing(way, count, known, free):
                     raise OpenError
+                is_local = len(way) == 1 and way[0].kind == "local" and way[0].name not in free
+                self._gives_several |= is_local and count > 1
             if not all(makes_anew(way, known, free) for way in makers(part)):
                 raise OpenError
             for mention in sites_of(part).mentions:
