@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
 from numpy.testing import assert_allclose
 from scipy.linalg import solve
 from scipy.special import logsumexp
 
 import yota_py
-from yota_py import explain, gradient, primitive, rrule
+from yota_py import config, explain, gradient, primitive, rrule, value_and_grad
+from yota_py.cache.modes import Gradient, Request
 from yota_py.registry.registry import vjps
 from yota_py.tracing.stand_ins import Installed, Kept
 
@@ -151,3 +153,30 @@ def test_other_functions_are_traced_as_before(monkeypatch: pytest.MonkeyPatch) -
         assert_allclose(gradient(lambda x: smooth(x) * x)(1.0), np.cos(1.0) + np.sin(1.0))
         assert_allclose(gradient(lambda x: np.sum(np.array([x, x * x])))(3.0), 7.0)
     assert not Installed._exchanged or Kept.blocks
+
+
+def calls_what_is_there(x: Any) -> Any:
+    return math.sin(x[0]) * x[1] + np.sum(scipy.linalg.solve(3.0 * np.eye(2), x)) + scipy.special.logsumexp(x)
+
+
+def test_functions_that_somebody_has_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are called as in plain calls, and what stood there before when they have been put back."""
+    config.compile = "never"
+    x = np.array([0.4, 1.2])
+    run = value_and_grad(calls_what_is_there)
+    value, dx = run(x)
+    assert value == calls_what_is_there(x)
+    with monkeypatch.context() as replaced:
+        replaced.setattr(math, "sin", lambda y: y * y)
+        replaced.setattr(scipy.linalg, "solve", lambda a, b: a @ b)
+        replaced.setattr(scipy.special, "logsumexp", lambda x: np.sum(x) * 2)
+        other = math.sin
+        for _ in range(3):
+            for have in (run(x), Gradient(0).reference(Request(calls_what_is_there, (x,), {}))[0]):
+                assert have[0] == calls_what_is_there(x)
+                assert_allclose(have[1], [2 * x[0] * x[1] + 5.0, x[0] ** 2 + 5.0])
+                assert math.sin is other
+    for _ in range(2):
+        again = run(x)
+        assert again[0] == value
+        np.testing.assert_array_equal(again[1], dx)

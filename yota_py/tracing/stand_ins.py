@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
 from operator import itemgetter
-from types import FunctionType, MethodDescriptorType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,14 +67,16 @@ suspended = _Suspended()
 
 
 class _Read(NamedTuple):
-    """What stands in a module or class under the names of stand-ins: how it is read, and what was found last."""
+    """What stands in a module or class under the names of stand-ins: how it is read, what was found last, and the
+    stand-ins that take its place."""
 
     get: Callable[[Any], tuple[Any, ...]]
     values: tuple[Any, ...] | None
     originals: dict[str, Any]
+    gates: dict[str, Any]
 
 
-_UNREAD = _Read(itemgetter(0), None, {})
+_UNREAD = _Read(itemgetter(0), None, {}, {})
 _read: dict[Owner, _Read] = {}
 
 
@@ -125,14 +127,19 @@ class Installed(Passing):
             space, known = vars(owner), _read.get(owner, _UNREAD)
             if owner in Installed._exchanged:
                 before = Installed._exchanged[owner]
-                Installed._exchanged[owner] = {name: space[name] for name in gates if name not in before} | before
+                new = _known_to({name: space[name] for name in gates if name not in before}, gates)
+                Installed._exchanged[owner] = {name: space[name] for name in new} | before
+                ours = (name for name in before if name in gates and original(space[name]) is not space[name])
+                gates = new | {name: gates[name] for name in ours}
             else:
-                if len(known.originals) != len(gates):
-                    known = _Read(itemgetter(*gates, next(iter(gates))), None, {})  # of one name it would give no tuple
+                if len(known.originals) != len(gates):  # of one name, a getter would give no tuple
+                    known = _Read(itemgetter(*gates, next(iter(gates))), None, {}, {})
                 values = known.get(space)
                 if values != known.values:  # mostly they are what they were, and a comparison is fast
-                    _read[owner] = known = _Read(known.get, values, dict(zip(gates, values, strict=False)))
+                    found = dict(zip(gates, values, strict=False))
+                    _read[owner] = known = _Read(known.get, values, found, _known_to(found, gates))
                 Installed._exchanged[owner] = known.originals
+                gates = known.gates
             if issubclass(type(owner), type):
                 for name, gate in gates.items():
                     setattr(owner, name, gate)
@@ -151,6 +158,15 @@ class Installed(Passing):
             else:
                 vars(owner).update(before)
         Installed._exchanged.clear()
+
+
+def _known_to(found: dict[str, Any], gates: dict[str, Any]) -> dict[str, Any]:
+    """The stand-ins for what was found: not for functions that somebody else has put there."""
+    return {
+        name: gate for name, gate in gates.items()
+        if name in found and not (id(gate) in originals and isinstance(found[name], FunctionType | BuiltinFunctionType)
+                                  and original(found[name]) is not originals[id(gate)])
+    }  # fmt: skip
 
 
 class Kept(Passing):
