@@ -257,6 +257,7 @@ def _stand_ins() -> dict[Owner, dict[str, Any]]:
                 fn = original(declared.__func__ if bound is classmethod else getattr(owner, name))
                 gate: Any = make(fn, makers[type(fn)](fn, traced) if type(fn) in makers else traced)
                 gates[name] = gate if bound is None else bound(gate)
+                _read.pop(owner, None)
                 _kept.append(gate)
                 _by_original[id(fn)] = gate
                 _places.setdefault(id(fn), place)
