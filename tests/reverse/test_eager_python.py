@@ -85,7 +85,7 @@ def test_functions_of_math(name: str) -> None:
     assert reached or not calls or name in ("nextafter", "ulp", "isclose"), (reached, calls)
 
 
-def under_a_local_name(x: Any) -> Any:
+def by_modules(x: Any) -> Any:
     f = x[0] * math.cos(x[1])
     return math.hypot(f, x[2]) ** 2
 
@@ -107,7 +107,7 @@ def factors(x: Any) -> Any:
     return x @ sla.cho_solve(c, x) + np.sum(np.log(np.diag(c[0])))
 
 
-@pytest.mark.parametrize("f", [under_a_local_name, in_paths, alias, factors])
+@pytest.mark.parametrize("f", [by_modules, in_paths, alias, factors])
 def test_functions_of_libraries(f: Callable[..., Any]) -> None:
     for x in (np.array([0.3, -1.0, 2.0]), np.array([1.3, 0.2, -0.4]), np.ones(3)):
         assert both(f, x)
@@ -126,8 +126,7 @@ def total(y: Any) -> Any:
     """A number that depends on all that is inexact."""
     if isinstance(y, tuple | list):
         return sum(map(total, y), 0.0)
-    weights = np.cos(np.arange(np.size(y))).reshape(np.shape(y))
-    return np.sum(y * weights) if np.size(y) and np.asarray(weights).dtype == float else 0.0
+    return np.sum(y * np.cos(np.arange(np.size(y))).reshape(np.shape(y))) if np.size(y) else 0.0
 
 
 @pytest.mark.parametrize("module", ["scipy.special", "scipy.linalg", "scipy.fft"])
@@ -213,7 +212,6 @@ def test_lists_of_others_grow_as_in_plain_calls(f: Callable[..., Any]) -> None:
         value, dx = value_and_grad(f)(np.array([3.0, 1.0]))
         assert value == 9.0
         np.testing.assert_array_equal(dx, [3.0, 0.0])
-        assert before == [1.0, 2.0]
         assert TABLE == [1.0, 2.0, 3.0]
     finally:
         TABLE[:] = before
@@ -285,7 +283,9 @@ def test_what_is_overwritten() -> None:
     def f(x: Any) -> Any:
         return np.sum(sla.solve(a, x, False, True))  # lower, overwrite_a
 
-    assert Gradient(0).at_once(Request(f, (np.ones(2),), {})) is None
+    x = np.ones(2)
+    assert Gradient(0).at_once(Request(f, (x,), {})) is None
+    np.testing.assert_array_equal(x, [1.0, 1.0])
 
 
 @pytest.mark.parametrize("numbers", [(0.5, 2.0), (np.float64(0.5), 2.0), (0.5, np.array([2.0, 1.0])), ([0.5], 1.5)])
@@ -304,12 +304,6 @@ def test_types_are_those_of_a_trace(numbers: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(dx, other, rtol=1e-14)
 
 
-def unpacked(x: Any) -> Any:
-    v, n = list_of_the_users(), x[0] + 1.0
-    v.append(n)
-    return v[-1] * v[0] * len(v)
-
-
 def unpacked_array(x: Any) -> Any:
     n, s = table_of_the_users(), x[0] + 1.0
     n += 1.0
@@ -324,8 +318,8 @@ def table_of_the_users() -> Any:
 
 
 def test_what_is_unpacked_may_be_somebody_elses() -> None:
-    for f in (unpacked, unpacked_array):
-        assert Gradient(0).at_once(Request(f, (np.ones(2),), {})) is None
+    assert Gradient(0).at_once(Request(unpacked_array, (np.ones(2),), {})) is None
+    np.testing.assert_array_equal(OF_USERS, [1.0, 1.0])
 
 
 @settings(deadline=None, max_examples=60)

@@ -154,6 +154,7 @@ def _is_in_place(step: Any) -> bool:
 
 @by_code
 def adds(code: CodeType) -> bool:
+    """Whether code changes something in place by an operator."""
     return any(map(_is_in_place, steps_of(code)))
 
 
@@ -217,6 +218,8 @@ def is_handed_on(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) ->
     value, rest = _found(way, known, free) if _is_elsewhere(way, free) else (None, way[1:])
     if rest:
         return all(step.kind != "attribute" or _is_of_data(step.name) for step in rest)
-    return not callable(value) or isinstance(value, type) or (
-        type(value) is FunctionType and not is_library(value.__globals__.get("__name__"))
+    return (
+        not callable(value)
+        or isinstance(value, type)
+        or (type(value) is FunctionType and not is_library(value.__globals__.get("__name__")))
     )

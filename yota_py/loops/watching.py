@@ -214,7 +214,7 @@ class Watch:
                 self._rests[key] = max(2 ** (self._failed[key] - 1) - 2, 0)  # so that it is not slowed down for long
                 if self._rests[key]:
                     if all(self._rests[id(frame), other.offset] for other in heads(frame.f_code).values()):
-                        self._leave(frame)  # until the tape is twice as long
+                        self._leave(frame)  # until a long tape is looked at again, and no other is heard of
                     return
         else:
             self._close(key)
