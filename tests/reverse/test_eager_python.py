@@ -194,7 +194,9 @@ def of_another_later(x: Any) -> Any:
 
 
 def unpacked_list(x: Any) -> Any:
-    v, _ = list_of_the_users(), np.zeros(2)
+    v = [2.0]
+    if x[0] > 0:
+        v, _, _ = list_of_the_users(), np.zeros(2), np.zeros(3)
     v.append(x[0])
     return v[-1] * v[0] * len(v)
 
@@ -305,9 +307,9 @@ def test_types_are_those_of_a_trace(numbers: tuple[Any, ...]) -> None:
 
 
 def unpacked_array(x: Any) -> Any:
-    n, s = table_of_the_users(), x[0] + 1.0
+    n, _, _ = table_of_the_users(), 1.0, -x[0]
     n += 1.0
-    return np.sum(n) * s
+    return np.sum(n) * x[0]
 
 
 OF_USERS = np.ones(2)
