@@ -10,7 +10,7 @@ from typing import Any
 from ..base.impure import Impure
 from ..base.records import record
 from ..base.settings import config
-from ..tape.operations import Call, Site, site_of, user_site
+from ..tape.operations import Site, site_of, user_site
 from ..tape.show import name_of
 from .functions import FunctionCache, caches_of
 from .storing import cache_with_effects
@@ -157,9 +157,7 @@ def _entry(signature: Signature) -> Entry:
     steps = []
     for variant in variants:
         program = variant.program
-        for var in program.python_steps if program is not None else ():
-            op = program.tape[var]
-            assert isinstance(op, Call)
+        for op in program.python_steps if program is not None else ():
             if not isinstance(op.fn, Impure):
                 steps.append(f"{name_of(op.fn)}{_at(op.site)}")
     impure = [f"{name_of(op.fn)}{_at(op.site)}" for variant in variants for op in variant.impure]

@@ -238,18 +238,20 @@ class _Builder:
         return self.values[key]
 
     def _indexed(self, item: Gather | Scatter, array: Place) -> tuple[Place, _Index]:
-        """An array with its dimensions that are not indexed, which are the last of the space; the index arrays run over
-        the others."""
-        k = len(item.reads) - 1
-        rest = len(array.shape) - k
-        lead = self.space[: len(self.space) - rest]
+        """An array with its dimensions that are not indexed; the indices run over the others of the space."""
+        pick = item.pick
+        offset, rest = pick.steps(array.strides)
+        before, behind = tuple(rest[: pick.before]), tuple(rest[pick.before :])
+        lead = self.space[len(before) : len(self.space) - len(behind)]
         out = []
         for x, _ in item.reads[1:]:
             place = self.memory.place(x) if isinstance(x, Variable) else self.memory.number(x, "int64")
             whole = place.broadcast(lead)
-            out.append(self.load(Place(whole.slot, whole.offset, self.space, whole.strides + (0,) * rest, whole.dtype)))
-        place = Place(array.slot, array.offset, self.space, (0,) * len(lead) + array.strides[k:], array.dtype)
-        return place, _Index(tuple(out), array.shape[:k], array.strides[:k])
+            strides = (0,) * len(before) + whole.strides + (0,) * len(behind)
+            out.append(self.load(Place(whole.slot, whole.offset, self.space, strides, whole.dtype)))
+        strides = before + (0,) * len(lead) + behind
+        place = Place(array.slot, array.offset + offset, self.space, strides, array.dtype)
+        return place, _Index(tuple(out), pick.indexed(array.shape), pick.indexed(array.strides))
 
     def _reduce(self, item: Reduce) -> None:
         value = self.read(*item.reads[0])

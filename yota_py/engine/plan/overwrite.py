@@ -79,8 +79,7 @@ class _Search:
             if isinstance(item, Gather | Scatter):
                 array = item.reads[0][0] if isinstance(item, Gather) else item.var
                 array = step.var if isinstance(step, Accumulate) else array
-                indices = item.reads[1:]
-                yield *indices, self.tape.type_of(array).shape[: len(indices)]
+                yield *item.reads[1:], item.pick.indexed(self.tape.type_of(array).shape)
 
     def chain(self, result: Variable, given: Variable) -> list[Variable]:
         """What is written into the memory of an input, from the last to the first; nothing if that cannot be."""

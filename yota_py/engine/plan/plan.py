@@ -10,7 +10,6 @@ import numpy as np
 
 from ...base.records import record
 from ...base.types import ArrayType, Order
-from ...tape.loop import UnrolledError
 from ...tape.operations import Call, Constant, Guard, Input, Variable, operands
 from ..kernels.ir import DTYPES
 from ..kernels.store import Spec
@@ -49,14 +48,14 @@ from .lifetimes import read_outside, unused_after
 from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
 from .overwrite import overwritten
-from .repeat import KernelCall, Turns, repeat
+from .repeat import KernelCall, PythonTurns, Turns, repeat
 
 
 @record(frozen=False)
 class Plan:
     """A program before its kernels are compiled.
 
-    ``segments`` are runs of kernel calls (structure and words) and, between them, steps and copies in Python.
+    ``segments`` are runs of kernel calls (structure and words) and, between them, steps, copies and loops in Python.
     ``inputs`` (those of the tape, then what it has captured) and ``outputs`` are ``(slot, type)``, ``turned`` the slots
     of those in Fortran's order, ``arrays`` constant arrays; ``results`` say where each result is found:
     ``("output", index)``, ``("number", place, type)`` or ``("value", value)``, ``overwritten`` which inputs have become
@@ -72,7 +71,7 @@ class Plan:
     turned: set[int] = field(default_factory=set)
     results: list[tuple[Any, ...]] = field(default_factory=list)
     overwritten: dict[int, int] = field(default_factory=dict)
-    segments: list[list[KernelCall] | Python | PythonCopy] = field(default_factory=list)
+    segments: list[list[KernelCall] | Python | PythonCopy | PythonTurns] = field(default_factory=list)
     decisions: dict[int, tuple[int, ArrayType, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     places: dict[Variable, Place] = field(default_factory=dict)
     numbers: list[tuple[int, Any]] = field(default_factory=list)
@@ -322,11 +321,10 @@ class Planner(Locations):
         if target.dtype in DTYPES:
             self.emit(*copy_nest(source, target))
         else:
-            self._append(PythonCopy(source, target))
+            self.append(PythonCopy(source, target))
 
-    def _append(self, step: Python | PythonCopy) -> None:
-        if self.plan.segments is not self.segments:
-            raise UnrolledError
+    def append(self, step: Python | PythonCopy | PythonTurns) -> None:
+        """Have Python take a step next."""
         self.segments.append(step)
 
     def emit(self, spec: Spec, words: list[int]) -> None:
@@ -348,7 +346,7 @@ class Planner(Locations):
                     self.place(x)
             if isinstance(self.tape.type_of(step.var), ArrayType):
                 self.place(step.var)
-            self._append(step)
+            self.append(step)
         elif isinstance(step, Repeat):
             each = step.loop.decisions
             repeat(self, step, lambda word: Planner(step.schedule, outer=self, around=(*self.around, (word, each))))

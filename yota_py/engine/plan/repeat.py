@@ -17,6 +17,7 @@ from ...base.types import ArrayType
 from ...registry.kernels import Map
 from ...tape.loop import UnrolledError
 from ...tape.operations import Call, Variable, operands, paths
+from ...tape.tape import Tape
 from ..kernels.store import RepeatSpec, Spec
 from ..schedule.classify import kernel_for
 from ..schedule.steps import Repeat, written
@@ -40,6 +41,19 @@ class Turns:
 KernelCall = tuple[Spec, "list[int] | Turns"]
 
 
+@record()
+class PythonTurns:
+    """A loop some steps of which are Python's: as in ``Turns``, with the segments of a turn as in a plan, and the tape
+    and the places that they are of."""
+
+    turns: int
+    counter: int
+    addresses: Sequence[tuple[int, int, int, int]]
+    segments: Sequence[Any]
+    tape: Tape
+    places: dict[Variable, Place]
+
+
 class Nested(Planning, Protocol):
     """What plans loops in memory as well."""
 
@@ -59,6 +73,10 @@ class Nested(Planning, Protocol):
 
     def call(self, spec: Spec, words: Turns) -> None:
         """Call a loop next."""
+        ...
+
+    def append(self, step: PythonTurns) -> None:
+        """Have Python take a step next."""
         ...
 
 
@@ -101,9 +119,12 @@ class _Loop:
         self._arrange(places)
         inner.take_steps()
         self._end_turn()
-        calls = inner.segments[0] if inner.segments else []
-        assert isinstance(calls, list)
-        outer.call(RepeatSpec(), Turns(loop.turns, self._counter, self._addresses, calls))
+        if all(isinstance(segment, list) for segment in inner.segments):
+            calls = inner.segments[0] if inner.segments else []
+            outer.call(RepeatSpec(), Turns(loop.turns, self._counter, self._addresses, calls))
+        else:
+            outer.append(PythonTurns(
+                loop.turns, self._counter, self._addresses, inner.segments, self._body, inner.places))
         for buffer in inner.buffers.values():
             outer.arena.give(*buffer)
         give_results(outer, self._step, self._found)

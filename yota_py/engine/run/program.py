@@ -22,7 +22,7 @@ from ..kernels.lapack import RAISED
 from ..kernels.store import Spec, addresses
 from ..plan.overwrite import is_certain
 from ..plan.plan import Plan, make_plan
-from ..plan.repeat import KernelCall, Turns
+from ..plan.repeat import KernelCall, PythonTurns, Turns
 from ..schedule.fuse import fuse
 from ..schedule.steps import Python
 from .driver import CALLS, LIMIT, Helpers, caller, describe, native
@@ -76,9 +76,9 @@ class Program:
         self.apart = self._apart if plan.overwritten else self.run
 
     @property
-    def python_steps(self) -> list[Variable]:
+    def python_steps(self) -> list[Call]:
         """Operations that no kernel covers and that are called in Python."""
-        return [s.var for s in self.plan.segments if isinstance(s, Python)]
+        return [op for tape, step in _steps(self.tape, self.plan.segments) if isinstance(op := tape[step.var], Call)]
 
     @property
     def calls(self) -> int:
@@ -173,19 +173,21 @@ class Program:
 
     def _link(self, plan: Plan) -> tuple[list[Segment], list[np.ndarray]]:
         """The kernel tables with the addresses of compiled code; Python steps stay as they are."""
-        specs = {id(spec): spec for s in plan.segments if isinstance(s, list) for spec in _specs(s)}
+        specs = {id(spec): spec for spec in _specs(plan.segments)}
         found = addresses(specs.values())
         code = {same: found[spec] for same, spec in specs.items()}
-        segments: list[Segment] = []
-        tables = []
-        for segment in plan.segments:
+        tables: list[np.ndarray] = []
+
+        def linked(segment: Any) -> Segment:
+            if isinstance(segment, PythonTurns):
+                return replace(segment, segments=[*map(linked, segment.segments)])
             if not isinstance(segment, list):
-                segments.append(segment)
-                continue
+                return segment  # type: ignore[no-any-return]
             words = _records(segment, code)
             tables.append(np.array(words, np.int64))
-            segments.append((tables[-1].ctypes.data, len(words)))
-        return segments, tables
+            return tables[-1].ctypes.data, len(words)
+
+        return [*map(linked, plan.segments)], tables
 
     def _describe(self, plan: Plan, segments: list[Segment]) -> np.ndarray:
         """The program as the driver knows it, with the first run of kernels; the rest are Python steps."""
@@ -240,12 +242,24 @@ def _work(tape: Tape) -> int:
     return max([*sizes, *(loop.turns * _work(loop.body) for loop in loops)], default=0)
 
 
-def _specs(calls: Iterable[KernelCall]) -> Iterator[Spec]:
+def _steps(tape: Tape, segments: Iterable[Any]) -> Iterator[tuple[Tape, Python]]:
+    """Operations in Python, each with the tape that it is on."""
+    for segment in segments:
+        if isinstance(segment, Python):
+            yield tape, segment
+        elif isinstance(segment, PythonTurns):
+            yield from _steps(segment.tape, segment.segments)
+
+
+def _specs(segments: Iterable[Any]) -> Iterator[Spec]:
     """The structures of kernels that are called, also in loops."""
-    for spec, words in calls:
-        yield spec
-        if isinstance(words, Turns):
-            yield from _specs(words.calls)
+    for segment in segments:
+        if isinstance(segment, PythonTurns):
+            yield from _specs(segment.segments)
+        for spec, words in segment if isinstance(segment, list) else ():
+            yield spec
+            if isinstance(words, Turns):
+                yield from _specs([words.calls])
 
 
 def _records(calls: Iterable[KernelCall], code: Mapping[int, int]) -> list[int]:

@@ -7,17 +7,20 @@ or one that stays with the frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...base.dispatch import plain
+from ...base.records import record
 from ...base.types import ArrayType, typeof
 from ...tape.operations import Call, Variable, paths, substitute
 from ...tape.tape import Tape
 from ..kernels.lapack import RAISED
 from ..plan.layout import ARENA_SLOT, HEAD_SLOT, Place
 from ..plan.plan import Plan
+from ..plan.repeat import PythonTurns
 from ..schedule.steps import Python, PythonCopy
 from .driver import OK, resume
 
@@ -53,19 +56,21 @@ class _Call:
 
     def __init__(self, frame: Frame, values: Sequence[Any]) -> None:
         self.frame, self.values = frame, values
-        self.others: dict[Variable, Any] = {}
+        self.others: dict[tuple[int, Variable], Any] = {}  # each by its tape, too
 
 
 Find: TypeAlias = Callable[[_Call], Any]
 Stepping: TypeAlias = Callable[[Frame, Sequence[Any]], int]
-Segment: TypeAlias = tuple[int, int] | Python | PythonCopy  # a table of kernels, by its address and length; or a step
+# A table of kernels, by its address and length; or a step.
+Segment: TypeAlias = tuple[int, int] | Python | PythonCopy | PythonTurns
 
 
 def stepping(
     tape: Tape, plan: Plan, owned: Mapping[int, np.ndarray], segments: Sequence[Segment]
 ) -> Stepping:
     """A function of a frame, and of a call's inputs and outputs, that takes these steps; it returns the fault, or 0."""
-    maker = _Maker(tape, plan, owned)
+    given = {slot: (i, t) for i, (slot, t) in enumerate((*plan.inputs, *plan.outputs))}
+    maker = _Maker(tape, plan.places, owned, given, {}, {})
     steps = [maker.step(segment) for segment in segments]
 
     @np.errstate(all="ignore")  # kernels do not warn either
@@ -79,13 +84,16 @@ def stepping(
     return run
 
 
+@record()
 class _Maker:
-    """What makes the steps of one program."""
+    """What makes the steps of one program, or of a loop in it."""
 
-    def __init__(self, tape: Tape, plan: Plan, owned: Mapping[int, np.ndarray]) -> None:
-        self._tape, self._places, self._owned = tape, plan.places, owned
-        self._keys: dict[Place, int] = {}  # of the views that stay with a frame
-        self._given = {slot: (i, t) for i, (slot, t) in enumerate((*plan.inputs, *plan.outputs))}
+    tape: Tape
+    places: Mapping[Variable, Place]
+    owned: Mapping[int, np.ndarray]  # constant arrays, by their slots
+    given: Mapping[int, tuple[int, ArrayType]]  # inputs and outputs
+    keys: dict[Place, int]  # of the views that stay with a frame
+    moving: Mapping[int, tuple[int, int, int, int]]  # what is at another address in each turn of a loop
 
     def step(self, segment: Segment) -> Callable[[_Call], int]:
         """One step; it returns a fault, or 0."""
@@ -100,10 +108,30 @@ class _Maker:
                 return OK
 
             return copy
-        return self._python(segment.var)
+        return self._turns(segment) if isinstance(segment, PythonTurns) else self._python(segment.var)
+
+    def _turns(self, loop: PythonTurns) -> Callable[[_Call], int]:
+        """All turns of a loop."""
+        moving = {slot: (base, first, step, loop.counter) for slot, base, first, step in loop.addresses}
+        maker = replace(self, tape=loop.tape, places=loop.places, moving={**self.moving, **moving})
+        steps = [maker.step(segment) for segment in loop.segments]
+        slots, bases, firsts, moves = np.array(loop.addresses, np.int64).reshape(-1, 4).T
+
+        def turns(call: _Call) -> int:
+            head = call.frame.head
+            at = head[bases] + firsts
+            for k in range(loop.turns):
+                head[loop.counter], head[slots] = k, at
+                for step in steps:
+                    if fault := step(call):
+                        return fault
+                at += moves
+            return OK
+
+        return turns
 
     def _python(self, var: Variable) -> Callable[[_Call], int]:
-        op = self._tape[var]
+        op = self.tape[var]
         assert isinstance(op, Call)
         fn, store = self._found(plain(op.fn)), self._storing(var)
         args = [self._found(arg) for arg in op.args]
@@ -121,15 +149,15 @@ class _Maker:
 
     def _storing(self, var: Variable) -> Callable[[_Call, Any], int]:
         """What puts a step's result into its place; it returns a fault, or 0."""
-        t = self._tape[var].type
+        t, name = self.tape[var].type, (id(self.tape), var)
         if not isinstance(t, ArrayType):
 
             def keep(call: _Call, result: Any) -> int:
-                call.others[var] = result
+                call.others[name] = result
                 return OK
 
             return keep
-        dtype, shape, find = t.dtype, t.shape, self._array(self._places[var]) if t.size else None
+        dtype, shape, find = t.dtype, t.shape, self._array(self.places[var]) if t.size else None
 
         def store(call: _Call, result: Any) -> int:
             have = result if type(result) is np.ndarray else typeof(result)
@@ -155,24 +183,32 @@ class _Maker:
         return lambda call: substitute(structure, lambda var: finds[var](call))
 
     def _variable(self, var: Variable) -> Find:
-        t = self._tape[var].type
+        t, name = self.tape[var].type, (id(self.tape), var)
         if not isinstance(t, ArrayType):
-            return lambda call: call.others[var]
+            return lambda call: call.others[name]
         if not t.size:
             shape, dtype = t.shape, t.dtype
             return lambda call: np.empty(shape, dtype)
-        find = self._array(self._places[var])
+        find = self._array(self.places[var])
         if t.kind == "array":
             return find
         return (lambda call: find(call)[()]) if t.kind == "scalar" else lambda call: find(call).item()
 
     def _array(self, place: Place) -> Find:
         """What finds a place in memory as an array."""
-        if place.slot in self._owned:
-            constant = _view(self._owned[place.slot], place)
+        if place.slot in self.moving:
+            memory = self._memory(place.slot)
+
+            def moved(call: _Call) -> np.ndarray:
+                flat, at = memory(call)
+                return np.ndarray(place.shape, place.dtype, flat, at + place.offset, place.strides)
+
+            return moved
+        if place.slot in self.owned:
+            constant = _view(self.owned[place.slot], place)
             return lambda call: constant
-        if place.slot not in self._given:
-            key = self._keys.setdefault(place, len(self._keys))
+        if place.slot not in self.given:
+            key = self.keys.setdefault(place, len(self.keys))
 
             def kept(call: _Call) -> np.ndarray:
                 views = call.frame.views
@@ -181,7 +217,7 @@ class _Maker:
                 return views[key]
 
             return kept
-        i, t = self._given[place.slot]
+        i, t = self.given[place.slot]
         shape, strides = place.shape, place.strides
         is_whole = t.kind == "array" and not place.offset and np.dtype(place.dtype) == t.dtype and t.shape == shape
 
@@ -193,8 +229,31 @@ class _Maker:
 
         return given
 
+    def _memory(self, slot: int) -> Callable[[_Call], tuple[np.ndarray, int]]:
+        """What finds the memory whose address is in a slot: all of it in bytes, and where in it that is."""
+        if slot in self.owned:
+            constant = _flat(self.owned[slot])
+            return lambda call: (constant, 0)
+        if slot in self.given:
+            i, _ = self.given[slot]
+            return lambda call: (_flat(np.asarray(call.values[i])), 0)
+        if slot not in self.moving:
+            return lambda call: (_flat(call.frame.head) if slot == HEAD_SLOT else call.frame.arena, 0)
+        base, first, step, counter = self.moving[slot]
+        memory = self._memory(base)
+
+        def moved(call: _Call) -> tuple[np.ndarray, int]:
+            flat, at = memory(call)
+            return flat, at + first + step * int(call.frame.head[counter])
+
+        return moved
+
+
+def _flat(memory: np.ndarray) -> np.ndarray:
+    """The bytes of an array, as they lie."""
+    return memory.reshape(-1, order="A").view(np.uint8)
+
 
 def _view(memory: np.ndarray, place: Place) -> np.ndarray:
     """A place in memory as an array."""
-    flat = memory.reshape(-1, order="A").view(np.uint8)  # as it lies
-    return np.ndarray(place.shape, place.dtype, flat, place.offset, place.strides)
+    return np.ndarray(place.shape, place.dtype, _flat(memory), place.offset, place.strides)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...registry.tangents import astype, getfield
 from ...tape.loop import as_loop
 from ...tape.operations import Call, Constant, Guard, Variable, operands
 from ...tape.tape import Tape
+from .indexing import box_of, picked, shape_of_indices
 from .loops import SUPPORTED, loop_of
 from .special import kernel_of
 from .steps import (
@@ -239,55 +240,37 @@ def _concatenate(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) ->
     return Concatenate(var, tuple(parts), axis % op.type.ndim)
 
 
-def _expanded(index: Any, ndim: int) -> list[Any] | None:
-    """One part per dimension (and per ``None``): the ellipsis written out."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    used = sum(p is not None and p is not Ellipsis for p in parts)
-    if not any(p is Ellipsis for p in parts):
-        parts.append(Ellipsis)
-    at = next(i for i, p in enumerate(parts) if p is Ellipsis)
-    return parts[:at] + [slice(None)] * (ndim - used) + parts[at + 1 :]
-
-
 def _gather(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Gather | None:
-    x = op.args[0]
-    indices = _leading_indices(tape, op.args[1], tape.type_of(x).ndim) if isinstance(x, Variable) else None
-    if indices is None:
+    x, index = op.args
+    found = picked(tape, index, tape.type_of(x).shape) if isinstance(x, Variable) else None
+    if found is None:
         return None
     assert isinstance(op.type, ArrayType)
-    reads = ((x, op.type.name), *((i, "int64") for i in indices))
-    return Gather(var, reads, op.type.name)
-
-
-def _leading_indices(tape: Tape, index: Any, ndim: int) -> list[Any] | None:
-    """Integer arrays (or integers beside them) that index the first dimensions, all other dimensions whole."""
-    parts = _expanded(index, ndim)
-    if parts is None or any(p is None for p in parts):
-        return None
-    count = next((i for i, p in enumerate(parts) if isinstance(p, slice)), len(parts))
-    leading, rest = parts[:count], parts[count:]
-    if not leading or any(p != slice(None) for p in rest):
-        return None
-    for p in leading:
-        t = tape.type_of(p)
-        if not isinstance(p, Variable | int) or isinstance(p, bool) or t.dtype.kind not in "iu":
-            return None
-    return leading if any(isinstance(p, Variable) for p in leading) else None
+    indices, pick = found
+    return Gather(var, ((x, op.type.name), *((i, "int64") for i in indices)), op.type.name, pick)
 
 
 def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad | Scatter | None:
     dy, index, shape = op.args
     assert isinstance(op.type, ArrayType)
-    dtype = op.type.name
     if is_basic(index):
         if not isinstance(dy, Variable):
             return None
         box = box_of(index, tuple(shape))
-        return None if box is None else Pad(var, ((dy, dtype),), dtype, box, tape.type_of(dy).shape)
-    indices = _leading_indices(tape, index, len(shape))
-    if indices is None:
+        return None if box is None else Pad(var, ((dy, op.type.name),), op.type.name, box, tape.type_of(dy).shape)
+    return _scatter(tape, var, op.type, index, dy)
+
+
+def _scatter(
+    tape: Tape, var: Variable, t: ArrayType, index: Any, value: Any, *, puts: bool = False
+) -> Scatter | None:  # fmt: skip
+    """A value that is added, or put, where an index says."""
+    if (found := picked(tape, index, t.shape)) is None:
         return None
-    return Scatter(var, ((dy, dtype), *((i, "int64") for i in indices)), dtype)
+    indices, pick = found
+    if tape.type_of(value).shape != pick.shape(shape_of_indices(tape, indices)):
+        return None
+    return Scatter(var, ((value, t.name), *((i, "int64") for i in indices)), t.name, pick, puts)
 
 
 FEW_ROWS = 16  # that are written one by one
@@ -330,29 +313,10 @@ def _scattered(
     assert isinstance(op.type, ArrayType)
     if not isinstance(x, Variable) or tape.type_of(x) != op.type or is_basic(index):
         return None
-    indices = _leading_indices(tape, index, op.type.ndim)
-    if indices is None or tape.type_of(value).dtype != op.type.dtype:
+    if tape.type_of(value).dtype != op.type.dtype:
         return None
-    lead = np.broadcast_shapes(*(tape.type_of(i).shape for i in indices))
-    if tape.type_of(value).shape != (*lead, *op.type.shape[len(indices) :]):
-        return None
-    dtype = op.type.name
-    return Accumulate(var, x, Scatter(var, ((value, dtype), *((i, "int64") for i in indices)), dtype, puts))
-
-
-def box_of(index: Any, shape: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
-    """First index and extent per dimension of a basic index; ``None`` if a step is not one."""
-    parts = [p for p in _expanded(index, len(shape)) or () if p is not None]
-    box = []
-    for part, n in zip(parts, shape, strict=True):
-        if isinstance(part, slice):
-            start, stop, step = part.indices(n)
-            if step != 1:
-                return None
-            box.append((start, max(0, stop - start)))
-        else:
-            box.append((int(part) % n, 1))
-    return tuple(box)
+    scatter = _scatter(tape, var, op.type, index, value, puts=puts)
+    return None if scatter is None else Accumulate(var, x, scatter)
 
 
 _HANDLERS: dict[type, Callable[..., _Found | None]] = {

@@ -10,6 +10,7 @@ from ...registry import kernels
 from ...tape.loop import Loop
 from ...tape.operations import Variable
 from ...tape.tape import Tape
+from .indexing import Pick
 
 
 @record()
@@ -47,16 +48,19 @@ class Pad(Item):
 
 @record()
 class Gather(Item):
-    """Elements of an array: it reads the array, then the indices of its first dimensions."""
+    """Elements of an array: it reads the array, then the indices."""
+
+    pick: Pick
 
 
 @record()
 class Scatter(Item):
-    """Elements added to an array, or put into it: it reads them, then the indices in its first dimensions.
+    """Elements added to an array, or put into it: it reads them, then the indices.
 
     Without a step that says otherwise, the array is one of zeros.
     """
 
+    pick: Pick
     puts: bool = False
 
 
