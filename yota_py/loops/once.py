@@ -8,24 +8,23 @@ Where that shows anything but a computation, all turns run as the first one did.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
-from ..base.impure import Impure
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Apart, Quiet, state
 from ..capture.closed import Closing, OpenError
 from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
+from ..passes.hoist import split
 from ..passes.repeats import pays
 from ..passes.roll import roll
 from ..registry.constants import as_constants
 from ..tape.loop import END, LONGEST, MORE, TURNS, Continued, Loop, players
-from ..tape.operations import Call, Constant, Guard, Input, Variable, paths, renamed, substitute, user_site
+from ..tape.operations import Constant, Guard, Variable, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape, turns_of
 from ..tracing.traces import Trace
@@ -76,42 +75,13 @@ def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Seq
 
     Traced inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
     """
-    inputs = body.inputs
-    values: dict[Variable, Any] = dict(zip(inputs[first:], captured, strict=True))
-    same, wanted = {var for var, value in values.items() if is_traced(value)}, set[Variable]()
-    reads: dict[Variable, set[Variable]] = {}
-    for var, op in body:
-        if isinstance(op, Constant):
-            same.add(var)
-            reads[var] = set()
-        elif isinstance(op, Call):
-            reads[var] = {x for _, x in paths((op.args, op.kwargs))}
-            fixed = isinstance(op.fn, Variable | Loop | Impure) or not isinstance(op.type, ArrayType)
-            if reads[var] <= same and not fixed:
-                same.add(var)
-            else:
-                wanted |= reads[var]
-    wanted |= {x for _, x in paths(body.results)}
-    moved = [var for var in reads if var in wanted and var in same and isinstance(body[var], Call)]
-    if not moved:
+    values: dict[Variable, Any] = dict(zip(body.inputs[first:], captured, strict=True))
+    parts = split(body, first, {var for var, value in values.items() if is_traced(value)})
+    if parts is None:
         return body, captured
-    needed = {*moved}
-    for var in reversed(reads):
-        needed |= reads[var] if var in needed else set()
-    for var in reads:
-        if var in needed:
-            values[var] = _computed(body[var], values)
-
-    out, names = replace(body, ops=[]), dict[Variable, Variable]()
-    taken = [*(var for var in inputs[first:] if var in wanted), *moved]
-    for var in (*inputs[:first], *taken):
-        op = body[var]
-        names[var] = out.append(op if isinstance(op, Input) else Input("", op.type, active=is_inexact(values[var])))
-    for var, op in body:
-        if var not in names and not isinstance(op, Input) and (var not in same or var in wanted):
-            names[var] = out.append(renamed(op, names))
-    out.results = substitute(body.results, names.__getitem__)
-    return out, [values[var] for var in taken]
+    for var in parts.before:
+        values[var] = _computed(body[var], values)
+    return parts.body, [values[var] for var in parts.given]
 
 
 def _computed(op: Any, values: Mapping[Variable, Any]) -> Any:
@@ -194,7 +164,7 @@ def traced_once(
     written = any(root._is_written() for _, root in captured.values())
     if unlike or guarded or closing.has_changed() or written or not variables:
         return None
-    if not (until or pays(turns, len(trace.tape))) or (until and not _are_short(trace.tape)):
+    if not (until or pays(turns, len(trace.tape), 0)) or (until and not _are_short(trace.tape)):
         return None
     trace.tape.results = variables
     body = dce(roll(trace).tape)

@@ -243,7 +243,7 @@ class Watch:
         """Let the turns that are left be one operation. Returns whether they are."""
         trace, turns, start = self._trace, now.left, before.length
         period = len(trace.tape) - start
-        if not pays(turns, period) or not are_alike(trace.tape, start):
+        if not pays(turns, period, len(trace.tape)) or not are_alike(trace.tape, start):
             return False
         positions = Positions(now.over, turns)
         arrays = read_at_positions(frame, head, now)

@@ -23,7 +23,7 @@ from ..errors import YotaError
 from ..registry.composites import rule_of_body
 from ..registry.partials import Pullback, Wanted
 from ..registry.registry import Primitive
-from ..registry.tangents import getfield, zeros_like
+from ..registry.tangents import getfield, joined, zeros_like
 from ..reverse.verbs import backprop, differentiable, to_rrules
 from ..tape.loop import END, Loop, UnrolledError, element
 from ..tape.operations import Call, Constant, Guard, Input, Variable, operands, renamed, substitute, variable
@@ -301,8 +301,7 @@ class _Cut:
             dx = given.get(i)
             out.results.append(self._nothing(out, i) if dx is None else substitute(dx, env.__getitem__))
         for i in sums:
-            dx = substitute(given[i], env.__getitem__)
-            out.results.append(out.append(Call(np.add, (totals[i], dx), {}, out[totals[i]].type)))
+            out.results.append(_sum(out, totals[i], substitute(given[i], env.__getitem__)))
         out.results += [substitute(given[i], env.__getitem__) for i in rows]
         return dce(out)
 
@@ -311,6 +310,17 @@ class _Cut:
         t = _strong(self._low[self._arguments[i]].type)
         zero = t.dtype.type(0)
         return out.append(Call(np.broadcast_to, (zero, t.shape), {}, t)) if t.shape else zero
+
+
+def _sum(out: Tape, total: Variable, dx: Any) -> Variable:
+    """A cotangent added to those before, by parts if they are complex, as kernels add them."""
+    t = out.type_of(total)
+    if t.dtype.kind != "c":
+        return out.append(Call(np.add, (total, dx), {}, t))
+    real = replace(t, dtype=np.zeros(0, t.dtype).real.dtype)
+    parts = [out.append(Call(np.add, tuple(out.append(Call(part, (x,), {}, real)) for x in (total, dx)), {}, real))
+             for part in (np.real, np.imag)]  # fmt: skip
+    return out.append(Call(joined, tuple(parts), {}, t))
 
 
 def _strong(t: Any) -> Any:

@@ -16,6 +16,7 @@ from ..tape.tape import ALL, Tape
 
 LEAST_TURNS = 8
 LEAST_SAVED = 200  # operations: fewer run better side by side than in a loop
+MANY_OPERATIONS, LEAST_OF_MANY = 600, 100  # of a tape that is as long; it takes long to compile
 MAX_PERIODS = 12  # that are tried, of two kinds
 MAX_RUNS = 200
 MIN_RECORDED = 2  # turns of a run of which the rest is said: what they read is found by comparison
@@ -63,7 +64,7 @@ def runs(tape: Tape) -> Iterator[Run]:
         same = np.flatnonzero(np.diff(np.concatenate([[False], tokens[period:] == tokens[:-period], [False]])))
         for start, stop in zip(same[::2].tolist(), same[1::2].tolist(), strict=True):
             turns = (stop - start) // period + 1
-            if pays(turns, period):
+            if pays(turns, period, len(tape)):
                 found.append(Run(start, period, turns))
     found.sort(key=lambda run: (run.start - run.stop, run.period))
     around = [run for run in found if any(run.start <= part.start and part.end <= run.stop for part in said)]
@@ -108,9 +109,10 @@ def saved_by_loops(tape: Tape) -> int:
     return sum((run.recorded - 1) * run.period for run in taken)
 
 
-def pays(turns: int, period: int) -> bool:
-    """Whether a loop is better than its turns side by side."""
-    return turns >= LEAST_TURNS and (turns - 1) * period >= LEAST_SAVED
+def pays(turns: int, period: int, among: int) -> bool:
+    """Whether a loop is better than its turns side by side, on a tape of so many operations."""
+    least = min(LEAST_SAVED, LEAST_OF_MANY if among >= MANY_OPERATIONS else LEAST_SAVED)
+    return turns >= LEAST_TURNS and (turns - 1) * period >= least
 
 
 def _periods(tokens: np.ndarray) -> list[int]:
@@ -191,7 +193,7 @@ def is_of_numbers(t: Any) -> bool:
     """Whether a type is that of real numbers and arrays of them, or a structure of such."""
     if isinstance(t, TupleType):
         return all(map(is_of_numbers, t.items))
-    return isinstance(t, ArrayType) and t.dtype.kind in "fiub"
+    return isinstance(t, ArrayType) and t.dtype.kind in "fiubc"
 
 
 def shape_of(x: Any) -> Any:

@@ -73,7 +73,7 @@ def _chosen(source: Recorder) -> list[Aligned]:
             continue
         for peeled in range(MAX_PEELED + 1):
             rest = run._replace(start=run.start + peeled * run.period, turns=run.turns - peeled)
-            if not pays(rest.turns, rest.period) or rest.recorded < MIN_RECORDED:
+            if not pays(rest.turns, rest.period, len(source.tape)) or rest.recorded < MIN_RECORDED:
                 break
             work -= rest.stop - rest.start
             try:

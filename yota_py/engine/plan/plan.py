@@ -320,6 +320,11 @@ class Planner(Locations):
         """Write what is in one place into another, which has its shape."""
         if target.dtype in DTYPES:
             self.emit(*copy_nest(source, target))
+        elif np.dtype(target.dtype).kind == "c":
+            for part in (np.real, np.imag):
+                given, place = source.view(part), target.view(part)
+                assert given is not None and place is not None
+                self.copy(given, place)
         else:
             self.append(PythonCopy(source, target))
 
