@@ -240,6 +240,7 @@ def _lfilter_zi(b: Any, a: Any) -> Any:
 def _lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     """What earlier inputs and outputs add to the next outputs, divided by a[0] also where that is one."""
     b, a, y = vector(b), vector(a), operand(y)
+    y = y if shape_of(a)[0] > 1 else np.zeros(0, dtype_of(y))  # nothing is read of it
     x = np.zeros(0, dtype_of(y)) if x is None else operand(x)
     dtype = np.result_type(*map(dtype_of, (b, a, y, x)))
     order = max(shape_of(a)[0], shape_of(b)[0]) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..support import operand, shape_of, stop_gradient
 def _whole(result: Any) -> Any:
     """The whole numbers of a result: positions, and the samples before and behind those between samples."""
     if isinstance(result, np.ndarray):
-        return result if result.dtype.kind == "i" else np.ones(1, int)
+        return result if result.dtype.kind == "i" or not result.size else np.ones(1, int)
     if not isinstance(result, dict):
         return tuple(map(_whole, result))
     between = {"left_ips": np.floor, "right_ips": np.ceil}
@@ -38,7 +39,13 @@ def _positions(fn: Callable[..., Any], *more: Any) -> Callable[..., Any]:
         return _whole(fn(data, *args, **kwargs))
 
     recorded = nondiff(primitive(found), cases=lambda s: [case(_HILLS, *more)])
-    return lambda data, *args, **kwargs: decided(recorded(stop_gradient(operand(data)), *args, **kwargs))
+    first = next(iter(signature(fn).parameters))
+
+    def positions(*args: Any, **kwargs: Any) -> Any:
+        data, *rest = args or (kwargs.pop(first) if first in kwargs else fn(**kwargs),)  # raises what a mistake does
+        return decided(recorded(stop_gradient(operand(data)), *rest, **kwargs))
+
+    return positions
 
 
 for _name in ("argrelmin", "argrelmax", "argrelextrema", "find_peaks_cwt"):

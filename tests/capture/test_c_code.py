@@ -50,7 +50,7 @@ SAMPLE = {
     "sklearn.tree": "DecisionTreeClassifier",
 }
 # Classes whose rules keep less in their objects than SciPy does: what the methods give is compared.
-ONLY_METHODS = {"LinearNDInterpolator"}
+ONLY_METHODS = {"LinearNDInterpolator", "RBFInterpolator", "interp1d"}
 # What sets or asks for something of the process, reads files or data sets, starts threads, begins with a vector
 # that is drawn anew at each call, or divides by what is 0 but for rounding (the density of points on a line).
 LEFT_OUT = frozenset(
@@ -118,6 +118,8 @@ def numbers(value: Any, depth: int = 4) -> list[Any]:
         return [np.asarray(value)] if np.asarray(value).dtype.kind in "fciub" else []
     if depth == 0:
         return []
+    if hasattr(value, "toarray"):  # a sparse matrix keeps what it was made of in its own way
+        return numbers(value.toarray())
     if isinstance(value, dict):
         return [n for key in sorted(value, key=str) for n in numbers(value[key], depth - 1)]
     if isinstance(value, tuple | list):

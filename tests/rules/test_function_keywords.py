@@ -25,6 +25,9 @@ _REDUCTIONS = [
     "axis=1, keepdims=True", "axis=(0, 1)", "initial=1.0, axis=1",
 ]  # fmt: skip
 CALLS = [
+    *(f"np.{name}(a=x)" for name in "sum prod max mean ravel transpose squeeze diagonal std cumsum".split()),
+    "np.flip(m=x)", "np.rot90(m=x)", "np.fliplr(m=x)", "np.real(val=x)", "np.expand_dims(a=x, axis=0)",
+    "np.any(a=x > 0) * x", "np.sum(a=LIKE) * x", "np.max(axis=0, a=LIKE) * x", "np.argmax(a=x) * x",
     *(f"np.{name}(x, {keywords})" for name in ("sum", "prod", "max", "min") for keywords in _REDUCTIONS),
     *(f"np.{name}(x, {keywords})" for name in ("sum", "prod") for keywords in (
         "where=M", "dtype=None", "None, None, o0")),

@@ -161,6 +161,20 @@ def test_compiled_gradients_hold_for_other_inputs() -> None:
             assert_allclose(dx, want, rtol=1e-9, atol=1e-12)
 
 
+def test_jumps() -> None:
+    """A place that comes twice has the later value, as the library's ``np.interp`` has it."""
+    x, points = np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 0.5, 1.0, 1.5, 2.0])
+
+    def f(y: Any, points: Any) -> Any:
+        return np.sum(interp1d(x, y)(points) * np.arange(1.0, 6.0))
+
+    for y in (np.array([0.0, 1.0, 5.0, 6.0]), np.array([1.0, -1.0, 2.0, 2.0])):
+        value, (dy, slopes) = grad(f, y, points)
+        assert_allclose(value, f(y, points))
+        assert_allclose(dy, [f(e, points) for e in np.eye(4)])
+        assert_allclose(slopes[[1, 3]], [2 * (y[1] - y[0]), 4 * (y[3] - y[2])])
+
+
 def test_slopes_at_the_places_themselves() -> None:
     """Where the formulas divide zero by zero, and where pieces meet."""
     assert_allclose(gradient(si.BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0]))(1.0), 2.0)

@@ -13,7 +13,7 @@ from scipy import signal
 from scipy.signal import butter, find_peaks, lfilter, savgol_filter
 from scipy.signal.windows import gaussian
 
-from yota_py import check_grads, grad, jit, value_and_grad
+from yota_py import check_grads, grad, jit, trace, value_and_grad
 
 T = np.linspace(0.0, 1.0, 24)
 X = np.sin(9 * T) + 0.3 * np.cos(40 * T) + 0.2
@@ -123,3 +123,27 @@ def test_two_functions_after_each_other() -> None:
     for mode, want in (("full", 3.0), ("same", 2.0), ("valid", 1.0)):
         dx = grad(lambda x, mode=mode: np.sum(ss.convolve(x, np.ones(3), mode)), np.ones(4))[1][0]
         assert dx[0] == want
+
+
+def test_no_peaks_and_arguments_by_keyword() -> None:
+    flat, widths, found = np.linspace(0.1, 0.9, 8), np.linspace(0.1, 0.9, 8), []
+
+    def f(x: Any) -> Any:
+        found.append([
+            signal.find_peaks_cwt(flat, widths), signal.find_peaks_cwt(vector=X, widths=np.arange(1, 4)),
+            signal.find_peaks_cwt(X, widths=np.arange(1, 4)), signal.argrelmax(data=X), signal.argrelmax(flat),
+        ])  # fmt: skip
+        return x * x
+
+    f(1.0)
+    want = found.pop()
+    trace(f, 1.0)
+    for a, b in zip(found.pop(), want, strict=True):
+        assert str(a) == str(b) and np.asarray(a).dtype == np.asarray(b).dtype
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'vector'"):
+        trace(lambda x: x * len(signal.find_peaks_cwt(widths=widths)), 1.0)
+
+
+def test_a_filter_of_one_coefficient_reads_no_outputs() -> None:
+    y = np.ones((3, 2))
+    assert jit(lambda b: signal.lfiltic(b, 2.0, y))(B).shape == signal.lfiltic(B, 2.0, y).shape

@@ -12,7 +12,7 @@ import numpy as np
 LENGTHS = (0, 1, 2, 3, 7, 12, 25, 40)
 
 # What may come in a turn ``t`` of ``n``: ``a``, ``b`` are numbers, ``v`` an array, ``s`` one that is filled, ``x``,
-# ``y``, ``p``, ``W`` arguments, ``k`` a count, ``out`` a list.
+# ``y``, ``p``, ``W`` arguments, ``k`` a count, ``out`` a list, ``z``, ``u`` complex.
 STATEMENTS = """
 a = a * p[{i}] + x[t]
 a = np.tanh(a) + 0.01 * t
@@ -52,6 +52,18 @@ v = v / (1 + np.sqrt(np.sum(v * v)))
 a = float(np.float32(0.3)) * a + F[t % 40] * b
 a = np.float32(0.25) * a
 a, b = np.stack([b, a]) @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+v = np.sort(v)[::-1] * 0.9 + p[{i}]
+v = v * 0.8 + np.linalg.eigvalsh(np.outer(v, v) + np.diag([1.0, 3.0, 6.0])) * 0.1
+v = np.interp(v, [-1.0, 0.0, 2.0], y[t]) + 0.5 * v
+v = np.linalg.inv(np.eye(3) + 0.1 * np.outer(p[:3], p[:3])) @ v
+v = v * 0.7 + np.linalg.eigh(np.outer(p[:3], p[1:]) * 0.1 + np.diag([1.0, 3.0, 6.0]))[0] * 0.1
+v = 0.9 * v + 0.1 * W[:, np.argmax(v)]
+b = b * 0.9 + 0.1 * y[t, np.argmax(v)] * np.take(W, np.argmin(v), axis=1)[{j}]
+W = W.copy(); W[:, np.argmax(v)] += 0.1 * v
+z = 0.9 * z * np.exp(1j * a) + 0.1 * v[0]; a = a * 0.9 + 0.1 * np.imag(z)
+z = z / (1 + abs(z)) + complex(0.1, 0.2) * p[{i}]; b = b * 0.5 + np.real(z)
+u = 0.8 * u * np.exp(0.5j * v) + W[0]; a = np.tanh(a + np.sum(np.abs(u) ** 2))
+u = np.fft.fft(u * 0.5) / 2 + z; v = v * 0.9 + 0.1 * np.real(u)
 for j in range({m}): a = a + 0.1 * p[j % 4] * np.cos(a)
 for j in range({m}): v = v * 0.9 + 0.1 * np.roll(v, 1) * y[t]
 for j in range(t % 3): b = b * 0.9 + 0.01
@@ -82,7 +94,10 @@ def text(seed: int) -> str:
         lines.append("a, b = 0.2, np.float64(0.3)")
     for _ in range(rng.choice((1, 1, 1, 2))):
         loop = rng.choice(("for t in range(n):", "for t in range(1, n):", "for t in range(n - 1, -1, -1):"))
-        lines += [loop, *("    " + line for line in drawn(STATEMENTS, rng.randint(1, 7)))]
+        body = drawn(STATEMENTS, rng.randint(1, 7))
+        if any(line.startswith(("z =", "u =")) for line in body):
+            lines.append("z, u = 0.3j, v * (1 + 0.5j)")
+        lines += [loop, *("    " + line for line in body)]
     lines += drawn(TAILS, rng.randint(1, 3))
     return "\n".join(["def f(x, y, p, W):", *("    " + line for line in lines), "    return total + 0.0 * p[0]"])
 

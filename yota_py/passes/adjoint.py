@@ -318,9 +318,11 @@ def _sum(out: Tape, total: Variable, dx: Any) -> Variable:
     if t.dtype.kind != "c":
         return out.append(Call(np.add, (total, dx), {}, t))
     real = replace(t, dtype=np.zeros(0, t.dtype).real.dtype)
-    parts = [out.append(Call(np.add, tuple(out.append(Call(part, (x,), {}, real)) for x in (total, dx)), {}, real))
-             for part in (np.real, np.imag)]  # fmt: skip
-    return out.append(Call(joined, tuple(parts), {}, t))
+
+    def added(part: Any) -> Variable:
+        return out.append(Call(np.add, tuple(out.append(Call(part, (x,), {}, real)) for x in (total, dx)), {}, real))
+
+    return out.append(Call(joined, (added(np.real), added(np.imag)), {}, t))
 
 
 def _strong(t: Any) -> Any:

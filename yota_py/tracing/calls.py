@@ -7,6 +7,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -109,6 +110,8 @@ def _record(
     differentiable = entry is not None and not no_rule and not entry.nondiff
     if kwargs and differentiable and any(t._carries() for t in tracers_in(dict(kwargs))):
         args, kwargs = positional(fn, entry, args, kwargs)
+    elif kwargs and not args and entry is not None and not entry.users:
+        args, kwargs = _first_by_position(fn, kwargs)
     if entry is not None and entry.decides is not None:
         bool(entry.decides(*args))
     result = trace.record(fn, args, kwargs)
@@ -186,6 +189,18 @@ def positional(
                                "through which no rule can carry a derivative. "
                                + ("Rewrite the line with other functions." if known else "Pass it by position."))
     return tuple(out), rest
+
+
+def _first_by_position(
+    fn: Callable[..., Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:  # fmt: skip
+    """The first argument moved to its position, as kernels know it."""
+    with suppress(TypeError, ValueError):
+        first = next(iter(signature_of(fn).parameters.values()))
+        if first.name in kwargs and first.kind is first.POSITIONAL_OR_KEYWORD:
+            rest = dict(kwargs)
+            return (rest.pop(first.name),), rest
+    return (), kwargs
 
 
 def extents(value: Any) -> Any:

@@ -250,7 +250,7 @@ class Trace(Recorder):
         entry = primitive_of(fn)
         kernel = None if entry is None else entry.kernel
         if isinstance(kernel, _OF_SHAPES):  # an integer decides a shape
-            args, kwargs = (args[0], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
+            args, kwargs = (*args[:1], *extents(args[1:])), {key: extents(value) for key, value in kwargs.items()}
         elif kwargs:
             kwargs = {key: decided(value) if is_flag(value) else value for key, value in kwargs.items()}
         names, values = self.split(args)

@@ -76,6 +76,13 @@ class Place:
         offset = self.offset + start - origin
         return replace(self, offset=offset, shape=result.shape, strides=result.strides, dtype=dtype)
 
+    @property
+    def parts(self) -> tuple[Place, Place]:
+        """Of complex numbers the real and the imaginary parts."""
+        re, im = self.view(np.real), self.view(np.imag)
+        assert re is not None and im is not None
+        return re, im
+
 
 def to_the_end(index: Any) -> tuple[Any, ...]:
     """An index that takes views only, of single elements too."""

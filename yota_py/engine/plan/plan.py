@@ -321,9 +321,7 @@ class Planner(Locations):
         if target.dtype in DTYPES:
             self.emit(*copy_nest(source, target))
         elif np.dtype(target.dtype).kind == "c":
-            for part in (np.real, np.imag):
-                given, place = source.view(part), target.view(part)
-                assert given is not None and place is not None
+            for given, place in zip(source.parts, target.parts, strict=True):
                 self.copy(given, place)
         else:
             self.append(PythonCopy(source, target))
