@@ -125,8 +125,11 @@ def _joined(fn: Callable[..., Any], blocks: Any, *args: Any, **kwargs: Any) -> A
 
 for _name in ("hstack", "vstack", "bmat", "block_array", "block_diag"):
     _patched(_name)(_joined)
-for _name in ("tril", "triu", "swapaxes", "permute_dims"):
+for _name in ("tril", "triu"):
     _patched(_name)(lambda fn, A, *args, **kwargs: _made_of(A)._moved(lambda p: fn(p.copy(), *args, **kwargs)))
+for _name in ("swapaxes", "permute_dims"):  # which take no dense arrays
+    _patched(_name)(lambda fn, A, *args, **kwargs: sparse_of(A)._moved(
+        lambda p: fn(p.copy(), *args, **kwargs)) if is_sparse(A) else fn(A, *args, **kwargs))
 
 
 def _made_of(A: Any) -> Sparse:
