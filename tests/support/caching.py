@@ -73,4 +73,6 @@ def in_a_process(source: str, seconds: float = 60) -> None:
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=seconds
     )
-    assert run.returncode == 0, f"exit code {run.returncode}\n{run.stderr[-2000:]}"
+    told = max(run.stderr.find("Fatal Python error"), 0)  # where it crashes, the innermost frames come first
+    said = run.stderr[told:][:3000] if told else run.stderr[-2000:]
+    assert run.returncode == 0, f"exit code {run.returncode}\n{said}"
