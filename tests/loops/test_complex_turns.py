@@ -11,7 +11,7 @@ import pytest
 from agreement import agree
 from numpy.testing import assert_allclose
 
-from yota_py import explain, gradient, hessian, jit, trace, vmap
+from yota_py import config, explain, grad, gradient, hessian, jit, trace, vmap
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
@@ -142,3 +142,58 @@ def test_other_verbs() -> None:
     assert_allclose(second, steps, rtol=1e-5, atol=1e-7)
     many = np.stack([s, s / 2, -s])
     assert_allclose(vmap(lambda s: number(s, h, data))(many), [number(x, h, data) for x in many])
+
+
+def becomes_complex(a: Any) -> Any:
+    x = a
+    for _ in range(60):
+        x = abs((x - 1.0) ** 0.5) * 0.8
+    return x
+
+
+def becomes_complex_until(a: Any) -> Any:
+    x, n = a, 0.0 * a
+    while n < 40.0:
+        x, n = abs((x - 1.0) ** 0.5) * 0.8, n + 1.0
+    return x
+
+
+def roots(a: Any) -> Any:
+    z = a
+    for _ in range(60):
+        z = abs(cmath.sqrt(z - 1.0)) * 0.8 + np.abs(np.emath.sqrt(0.5 - z)) * 0.1
+    return z
+
+
+def squares(a: Any) -> Any:
+    z = a * 1j
+    for _ in range(60):
+        z = (z**2 + a) / (1 + abs(z) ** 2) + 0.1j
+    return abs(z)
+
+
+def powers(a: Any) -> Any:
+    z = a * 1j
+    for _ in range(60):
+        z = (z**0.5 + a) * 0.5
+    return z.real + z.imag
+
+
+def turned(a: Any) -> Any:
+    z = a * 1j
+    for _ in range(60):
+        z = cmath.exp(1j * a) * 0.5 * z + z.conjugate() * 0.1 + 0.2j
+    return z.real * z.imag
+
+
+@pytest.mark.filterwarnings("ignore::yota_py.errors.CompilerWarning")  # what becomes complex by chance is interpreted
+@pytest.mark.parametrize("policy", ["never", "always", "auto"])
+@pytest.mark.parametrize(
+    "f", [becomes_complex, becomes_complex_until, roots, squares, powers, turned], ids=lambda f: f.__name__
+)
+def test_numbers_of_python(f: Callable[[Any], Any], policy: Any) -> None:
+    config.compile = policy
+    for a in (2.0, 1.7, 0.3, 3.0):
+        value, (slope,) = grad(f, a)
+        assert_allclose(value, f(a))
+        assert_allclose(slope, (f(a + 1e-6) - f(a - 1e-6)) / 2e-6, rtol=1e-4, atol=1e-6)

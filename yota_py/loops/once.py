@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import find_traced, is_traced, shadow
-from ..base.types import ArrayType, is_inexact, typeof
+from ..base.types import is_inexact, typeof
 from ..base.unwinding import Apart, Quiet, state
 from ..capture.closed import Closing, OpenError
 from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
 from ..passes.hoist import split
-from ..passes.repeats import pays
+from ..passes.repeats import may_be_in_registers, pays
 from ..passes.roll import roll
 from ..registry.constants import as_constants
-from ..tape.loop import END, LONGEST, MORE, TURNS, Continued, Loop, players
+from ..tape.loop import END, MORE, TURNS, Continued, Loop, players
 from ..tape.operations import Constant, Guard, Variable, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape, turns_of
@@ -173,8 +173,7 @@ def traced_once(
 
 def _are_short(tape: Tape) -> bool:
     """Whether all values may be in registers."""
-    types = [op.type for op in tape.ops if not isinstance(op, Guard)]
-    return all(isinstance(t, ArrayType) and t.size <= LONGEST for t in types)
+    return all(may_be_in_registers(op.type) for op in tape.ops if not isinstance(op, Guard))
 
 
 def _variable(trace: Trace, x: Any) -> Variable:

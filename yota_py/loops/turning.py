@@ -24,10 +24,9 @@ from ..base.instructions import instructions_of
 from ..base.ownership import users_frame
 from ..base.records import record
 from ..base.settings import config
-from ..base.types import ArrayType
 from ..base.unwinding import state
-from ..passes.repeats import is_of_numbers
-from ..tape.loop import END, LONGEST
+from ..passes.repeats import may_be_in_registers
+from ..tape.loop import END
 from ..tape.operations import Guard
 from ..tracing.tracer import make_tracer
 from ..tracing.traces import Trace, ends
@@ -179,7 +178,7 @@ def _ended(trace: Trace, seen: Turning, before: State, after: State) -> bool | N
     if before.traced[0][1] not in carried:
         raise UnlikeError
     turn = Turn(trace, seen.last + 1, carried, first=seen.first)
-    if not all(isinstance(t, ArrayType) and is_of_numbers(t) and t.size <= LONGEST for t in turn.types):
+    if not all(map(may_be_in_registers, turn.types)):
         raise UnlikeError
     guard = trace.tape.ops[seen.last]
     assert isinstance(guard, Guard)

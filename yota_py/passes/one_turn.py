@@ -13,7 +13,7 @@ from ..base.records import record
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import Quiet
 from ..registry.tangents import chosen, getfield
-from ..tape.loop import END, LONGEST, MORE, TURNS, Loop
+from ..tape.loop import END, MORE, TURNS, Loop
 from ..tape.operations import Call, Constant, Guard, Input, Variable
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape
@@ -22,7 +22,7 @@ from .align import Invariant
 from .branches import BOOL, Body, Chosen, Read, Step
 from .dce import dce
 from .kinds import Chain, Kind, Moving, Number, Slot, Turn, UnmergedError
-from .repeats import is_of_numbers, with_leaves
+from .repeats import may_be_in_registers, with_leaves
 
 
 @record(eq=False)
@@ -163,7 +163,7 @@ def until(
     ``UnmergedError``."""
     chain, turn = merging.chain, merging.chain.turns[-1]
     types = [op.type for t in chain.turns for op in chain.ops_of(t) if not isinstance(op, Guard)]
-    if not all(isinstance(t, ArrayType) and is_of_numbers(t) and t.size <= LONGEST for t in types):
+    if not all(map(may_be_in_registers, types)):
         raise UnmergedError
     changing = [i for i in range(len(before)) if any(kind.ends[i] != Slot(i) for kind in merging.kinds)]
     ends = ([kind.ends[i] for i in changing] for kind in merging.kinds)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..base.impure import Impure
 from ..base.types import ArrayType, TupleType
-from ..tape.loop import Loop, as_loop
+from ..registry.registry import primitive_of
+from ..tape.loop import LONGEST, Loop, as_loop
 from ..tape.operations import Call, Constant, Guard, Input, Operation, Variable
 from ..tape.tape import ALL, Tape
 
@@ -163,6 +164,8 @@ def _token(op: Operation, number: _Numbers) -> Any:
         return "constant", number.of(op.type), number.of(op.site)
     if isinstance(op, Input | Constant) or isinstance(op.fn, Variable | Impure) or not is_of_numbers(op.type):
         return None
+    if _becomes_complex(op):
+        return None
     shapes = shape_of(op.args), shape_of(dict(op.kwargs)) if op.kwargs else None
     try:
         fn = op.fn if (loop := as_loop(op)) is None else _token_of_loop(loop, number)
@@ -170,6 +173,15 @@ def _token(op: Operation, number: _Numbers) -> Any:
     except TypeError:  # of a function, or an argument
         return None
     return key
+
+
+def _becomes_complex(op: Call) -> bool:
+    """Whether Python may have made a complex number of real ones, where NumPy makes NaN: (-1.0) ** 0.5."""
+    t = op.type
+    if not isinstance(t, ArrayType) or t.kind != "python" or t.dtype.kind != "c":
+        return False
+    entry = primitive_of(op.fn)
+    return entry is not None and entry.decides is not None
 
 
 def _token_of_loop(loop: Loop, number: _Numbers) -> Any:
@@ -190,10 +202,15 @@ def _token_of_loop(loop: Loop, number: _Numbers) -> Any:
 
 
 def is_of_numbers(t: Any) -> bool:
-    """Whether a type is that of real numbers and arrays of them, or a structure of such."""
+    """Whether a type is that of numbers and arrays of them, or a structure of such."""
     if isinstance(t, TupleType):
         return all(map(is_of_numbers, t.items))
     return isinstance(t, ArrayType) and t.dtype.kind in "fiubc"
+
+
+def may_be_in_registers(t: Any) -> bool:
+    """Whether a type is that of a real number, or of a short array of them."""
+    return isinstance(t, ArrayType) and t.dtype.kind in "fiub" and t.size <= LONGEST
 
 
 def shape_of(x: Any) -> Any:
