@@ -121,8 +121,8 @@ def _setitem(x: Any, index: Any, value: Any) -> tuple[Any, Pullback]:
 def _set_view(x: Any, value: Any, view: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Pullback]:
     def pullback(dy: Any) -> Sequence[Any]:
         dy = like(dy, x)
-        zero = np.zeros(np.shape(view(np.empty(np.shape(dy)), *args, **kwargs)))
-        return set_view(dy, zero, view, args, kwargs), view(dy, *args, **kwargs), None, None, None
+        dv = view(dy, *args, **kwargs)
+        return set_view(dy, np.zeros(np.shape(dv)), view, args, kwargs), dv, None, None, None
 
     return set_view(x, value, view, args, kwargs), pullback
 

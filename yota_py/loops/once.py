@@ -164,7 +164,7 @@ def traced_once(
     written = any(root._is_written() for _, root in captured.values())
     if unlike or guarded or closing.has_changed() or written or not variables:
         return None
-    if not (until or pays(turns, len(trace.tape), 0)) or (until and not _are_short(trace.tape)):
+    if not (until or pays(turns, len(trace.tape), among=0)) or (until and not _are_short(trace.tape)):
         return None
     trace.tape.results = variables
     body = dce(roll(trace).tape)

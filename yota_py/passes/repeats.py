@@ -112,7 +112,7 @@ def saved_by_loops(tape: Tape) -> int:
 
 def pays(turns: int, period: int, among: int) -> bool:
     """Whether a loop is better than its turns side by side, on a tape of so many operations."""
-    least = min(LEAST_SAVED, LEAST_OF_MANY if among >= MANY_OPERATIONS else LEAST_SAVED)
+    least = min(LEAST_SAVED, LEAST_OF_MANY) if among >= MANY_OPERATIONS else LEAST_SAVED
     return turns >= LEAST_TURNS and (turns - 1) * period >= least
 
 

@@ -171,7 +171,7 @@ class Python:
 
 @record()
 class PythonCopy:
-    """A copy of values that no kernel handles (complex numbers, text), between two places."""
+    """A copy of values that no kernel handles, as text, between two places."""
 
     source: Any
     target: Any
