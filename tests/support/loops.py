@@ -59,6 +59,7 @@ v = np.linalg.inv(np.eye(3) + 0.1 * np.outer(p[:3], p[:3])) @ v
 v = v * 0.7 + np.linalg.eigh(np.outer(p[:3], p[1:]) * 0.1 + np.diag([1.0, 3.0, 6.0]))[0] * 0.1
 v = 0.9 * v + 0.1 * W[:, np.argmax(v)]
 b = b * 0.9 + 0.1 * y[t, np.argmax(v)] * np.take(W, np.argmin(v), axis=1)[{j}]
+W = W.copy(); W[:, np.argmax(v)] += 0.1 * v
 z = 0.9 * z * np.exp(1j * a) + 0.1 * v[0]; a = a * 0.9 + 0.1 * np.imag(z)
 z = z / (1 + abs(z)) + complex(0.1, 0.2) * p[{i}]; b = b * 0.5 + np.real(z)
 u = 0.8 * u * np.exp(0.5j * v) + W[0]; a = np.tanh(a + np.sum(np.abs(u) ** 2))
