@@ -5,10 +5,9 @@ VENV ?= .venv
 WORKERS ?= 2
 TORCH ?= torch==2.13.0
 
-# Tests with random programs, as many as YOTA_SEQUENCES says. Interrupts come at every bytecode: in processes of their own,
-# since others load libraries whose methods are exchanged in each trace.
+# Interrupts come at every bytecode: in processes of their own, since others load libraries whose methods are exchanged in
+# each trace.
 INTERRUPTS = tests/whole/test_interrupts.py
-STRESS = $(filter-out $(INTERRUPTS),$(shell grep -rl --include='test_*.py' YOTA_SEQUENCES tests))
 
 # Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported; those
 # of torch for other Pythons bring GBs of CUDA). Of each test one set of parameters runs there, another in each version; of
@@ -39,7 +38,7 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 # Each worker has a processor; threads of BLAS on top of them wait for one another.
 test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
 
-test: $(VENV)/.installed-test ## run the tests
+test: $(VENV)/.installed-test ## run the tests, with as few sets of their parameters as have each two values together
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-lowest: LOWEST = $(VENV)-lowest
@@ -58,9 +57,9 @@ test-short: $(VENV)/.installed-short
 	$(BIN)/python -m pip list
 	$(SHORT)
 
-stress: $(VENV)/.installed-test ## drive cached functions through 2,000 random sequences, all pairs of dtypes, a memory checker
+stress: $(VENV)/.installed-test ## run all sets of parameters, all cases, 2,000 random sequences, all pairs of dtypes, a memory checker
 	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(INTERRUPTS)
-	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(STRESS)
+	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=$(INTERRUPTS)
 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run

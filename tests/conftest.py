@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 
 import pytest
 import roads
+import sets
 
 from yota_py import config
 from yota_py.cache import functions as cache
@@ -25,29 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where all has run with other versions already, not all combinations run again."""
+    """Not all combinations of parameters run, unless tests are named, or ``make stress`` runs them."""
     count = config.getoption("--sets")
-    if count is None:
+    if config.getoption("keyword") or any("::" in arg for arg in config.args):
         return
-    by_test: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
     taken: set[pytest.Item] = set()
-    for name, its in by_test.items():
-        drawn = random.Random(f"{name} {sys.version_info[:2]}")
-        if name.startswith("tests/rules"):
-            drawn.shuffle(its)
-            taken.update({_without_seed(item): item for item in its}.values())
+    for name, its in sets.by_test(items).items():
+        if count is not None:  # all has run with another version already
+            taken.update(sets.few(name, its, count))
         else:
-            taken.update(its if len(its) <= count else drawn.sample(its, count))
+            taken.update(its if sets.SEQUENCES else sets.covering(name, its))
     config.hook.pytest_deselected(items=[item for item in items if item not in taken])
     items[:] = [item for item in items if item in taken]
-
-
-def _without_seed(item: pytest.Item) -> str:
-    """The name of a test and its parameters, but for the number of a draw."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return item.nodeid.rpartition("-")[0] if "seed" in parameters else item.nodeid
 
 
 def pytest_configure() -> None:

@@ -11,7 +11,6 @@ import functools
 import importlib
 import itertools
 import math
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import special
+from sets import examples
 
 from yota_py import grad, gradient, gradtape, jit, pullback, value_and_grad
 from yota_py.base.ownership import is_library
@@ -139,7 +139,7 @@ def test_functions_of_users(names: tuple[str, ...]) -> None:
     check(names, [*range(len(LIBRARY), len(POOL))])
 
 
-@settings(max_examples=max(20, int(os.environ.get("YOTA_SEQUENCES", 0))), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=1, max_size=3).map(tuple),
     st.lists(st.integers(0, len(POOL) - 1), min_size=2, max_size=5, unique=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from fresh import rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import explain, grad, gradient, jit, nondiff, primitive, rrule, value_and_grad
 
@@ -208,7 +208,7 @@ def test_functions_that_catch(f: Callable[[Any], Any], first: int) -> None:
     rounds(f, *MATRICES[first:], *MATRICES[:first], smooth=False)
 
 
-@settings(max_examples=max(10, int(os.environ.get("YOTA_SEQUENCES", 0)) // 10), deadline=None)
+@settings(max_examples=examples(6, share=10), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(FUNCTIONS) - 1), st.integers(0, len(MATRICES) - 1)), max_size=12))
 def test_functions_that_catch_in_any_order(calls: list[tuple[int, int]]) -> None:
     for i, j in calls:

@@ -10,6 +10,7 @@ from agreement import agree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import explain, grad, gradient, jit, trace
 from yota_py.tape.loop import as_loop
@@ -100,7 +101,7 @@ def indices(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
     return f"{', '.join(parts)},", tuple(given)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(indices(), st.booleans())
 def test_any_index(index: tuple[str, tuple[Any, ...]], transposed: bool) -> None:
     text, positions = index

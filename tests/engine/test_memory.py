@@ -54,3 +54,13 @@ guarded.install()
 x = np.empty(24, np.uint8)
 ctypes.memset(x.ctypes.data + 32, 0, 1)
 """)
+
+
+def test_more_arrays_than_a_process_has_pieces_of_memory() -> None:
+    in_a_process(START + """
+guarded.install()
+arrays = [np.zeros(i % 7) for i in range(70_000)]
+del arrays
+guarded.look_at_bytes()
+assert not guarded.faults and not guarded._arrays[0]
+""")

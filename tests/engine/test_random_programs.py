@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, programs
 from scipy import special
+from sets import examples
 from ways import CALLS, Ways, agrees, arrays_of, assert_close, check_types, compiled, evaluate
 
 from yota_py import grad
@@ -17,8 +18,8 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 
 
 # To shrink a failure takes minutes, as every attempt compiles a program: add Phase.shrink by hand.
-@settings(max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
-          phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
+@settings(max_examples=examples(25, share=10), deadline=None, derandomize=True, database=None,
+          suppress_health_check=QUIET, phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:
     ways, seeds = compiled(f, *f.draw(0))

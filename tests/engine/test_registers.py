@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sets import examples
 
 from yota_py import config, grad
 from yota_py.engine.kernels.registers import RegistersSpec
@@ -172,7 +173,7 @@ def test_a_view_that_is_given_backwards(made: list[Any], monkeypatch: pytest.Mon
     assert made
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(15, share=10), deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_random_loops_in_memory(seed: int) -> None:
     """Those that would be in registers, which is what other tests draw."""

@@ -12,6 +12,7 @@ from caching import is_compiled
 from hypothesis import HealthCheck, Phase, given, settings
 from numpy.testing import assert_allclose
 from programs import Program, programs
+from sets import examples
 from ways import CALLS, compiled, evaluate
 
 from yota_py import config, explain, grad, jit
@@ -181,8 +182,8 @@ def test_what_is_repeated_stays_together(monkeypatch: pytest.MonkeyPatch) -> Non
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET,
-          phases=[Phase.generate])  # fmt: skip
+@settings(max_examples=examples(12, share=10), deadline=None, derandomize=True, database=None,
+          suppress_health_check=QUIET, phases=[Phase.generate])  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):

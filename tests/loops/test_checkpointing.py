@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sets import examples
 
 from yota_py import checkpoint, config, explain, grad, gradient, gradtape, jit, scan, trace, value_and_grad, vmap
 from yota_py.testing import check_grads
 
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0")) // 4
 EVERY = (1, 2, 3, 7, 10, 11, 12, 100, np.int64(4), "sqrt")
 
 
@@ -66,7 +65,7 @@ def test_scans(every: Any, reverse: bool) -> None:
 
 
 @given(turns=st.integers(0, 40), every=st.one_of(st.integers(1, 45), st.just("sqrt"), st.none()))
-@settings(max_examples=max(25, SEQUENCES), deadline=None)
+@settings(max_examples=examples(10, share=4), deadline=None)
 def test_any_number_of_turns(turns: int, every: Any) -> None:
     rng = np.random.default_rng(turns)
     args = rng.normal(size=2), rng.normal(size=3), rng.normal(size=(turns, 3))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_heads import SEQUENCES, agrees, said
+from sets import examples
+from test_heads import agrees, said
 
 from yota_py import config, grad, trace, value_and_grad
 from yota_py.testing import check_grads
@@ -355,7 +356,7 @@ def test_other_lengths(mode: str) -> None:
 # -- at random
 
 
-@settings(max_examples=max(12, SEQUENCES), deadline=None)
+@settings(max_examples=examples(6, share=4), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_at_random(seed: int) -> None:
     rng = np.random.default_rng(seed)

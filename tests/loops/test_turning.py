@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sets import examples
 
 from yota_py import config, explain, grad, gradient, jit, trace, vmap
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0")) // 4
 LIMIT = 1e-3
 COUNT = [0]
 NOTES: list[Any] = []
@@ -477,7 +476,7 @@ def test_local_variables_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     a=st.floats(0.1, 0.95), b=st.floats(-1.0, 1.0), least=st.floats(1e-3, 3.0),
     start=st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5), order=st.permutations(range(3)),
 )  # fmt: skip
-@settings(max_examples=max(40, SEQUENCES), deadline=None)
+@settings(max_examples=examples(15, share=4), deadline=None)
 def test_random_loops(a: float, b: float, least: float, start: list[float], order: list[int]) -> None:
     def f(p: Any, x: Any) -> Any:
         parts = (x, np.sum(x) * p[1], 0.5 * x)

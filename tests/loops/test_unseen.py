@@ -115,13 +115,14 @@ def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     config.compile, config.audit = before
 
 
+@pytest.mark.singly("head")
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_turns_with_more_than_local_variables(name: str, head: str, mode: str) -> None:
     program = PROGRAMS[name]
     f, again = made(program, head), made(program, head)
     gradients, step = value_and_grad(f), jit(f)
-    for factor in (1.0, 1.3, 0.2, 2.0, 1.0):
+    for factor in (1.0, 0.2, 2.0, 1.0):
         x = program.start * factor
         config.roll, config.compile = False, "never"  # unrolled tapes take long to compile
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sets import examples
 
 from yota_py import checkpoint, config, explain, grad, gradient, gradtape, jit, pullback, scan, trace, vmap, while_loop
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
-
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0")) // 4
 
 
 def plain(cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
@@ -229,7 +227,7 @@ def test_printed() -> None:
     a=st.floats(0.1, 0.95), b=st.floats(-1.0, 1.0), least=st.floats(1e-3, 3.0),
     start=st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5),
 )  # fmt: skip
-@settings(max_examples=max(30, SEQUENCES), deadline=None)
+@settings(max_examples=examples(10, share=4), deadline=None)
 def test_random_recursions(a: float, b: float, least: float, start: list[float]) -> None:
     def f(p: Any, x: Any, loop: Any = while_loop) -> Any:
         def body(s: Any) -> Any:

@@ -19,7 +19,7 @@ from yota_py.tape.loop import Loop, as_loop
 from yota_py.tape.operations import Call
 from yota_py.tape.show import name_of
 
-TURNS = 80
+TURNS = 40
 
 
 def inverse(x: Any, a: Any, data: Any) -> Any:

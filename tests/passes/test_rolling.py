@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ import optree
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from sets import SEQUENCES, examples
 
 from yota_py import config, explain, grad, gradtape, jit, primitive, rrule, trace
 from yota_py.base.refusal import Decision, Refusal
@@ -28,8 +28,7 @@ from yota_py.tape.tape import Tape
 from yota_py.tape.verify import verify
 
 R = np.random.default_rng(0)
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "60"))
-SAME = "YOTA_SEQUENCES" not in os.environ  # programs each time: of others, chaos may be mistaken for a fault
+SAME = not SEQUENCES  # programs each time: of others, chaos may be mistaken for a fault
 
 
 @pytest.fixture
@@ -441,7 +440,7 @@ def test_a_window_that_moves_is_one_of_each() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=SEQUENCES, deadline=None, derandomize=SAME)
+@settings(max_examples=examples(20), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
@@ -451,7 +450,7 @@ def test_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager", "large")
-@settings(max_examples=max(20, SEQUENCES // 5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(8, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree_where_nothing_is_stacked(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
@@ -461,7 +460,7 @@ def test_random_loops_agree_where_nothing_is_stacked(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=max(12, SEQUENCES // 5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(6, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS[:-2])
@@ -476,7 +475,7 @@ def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=max(20, SEQUENCES // 5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(8, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
     """The gradient of a rolled tape's gradient, which differentiates loops twice."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import copy
 import functools
-import os
 import pickle
 import random
 import struct
@@ -25,13 +24,13 @@ import pytest
 import scipy.linalg
 import scipy.stats
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import config, grad, gradient, jit, primitive, pullback, rrule, stop_gradient, value_and_grad
 from yota_py.cache import functions as cache
 from yota_py.capture import recording
 from yota_py.errors import YotaError
 
-COUNT = max(60, int(os.environ.get("YOTA_SEQUENCES", "0")) // 4)
 Inner = Callable[..., Any]  # (function of y and v, y, v) -> a number
 
 SHARED: Any = None  # what a program has in its module
@@ -372,6 +371,7 @@ def check(f: Callable[[Any], Any], v: float) -> None:
     assert_allclose(have, want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.singly("road", "body")
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
 def test_every_road(road: Any, body: str) -> None:
@@ -379,13 +379,14 @@ def test_every_road(road: Any, body: str) -> None:
     check(with_value, 1.3)
 
 
+@pytest.mark.singly("transform", "body")
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda transform: transform.__name__)
 def test_every_transform(transform: Any, body: str) -> None:
     check(program(by_closure, BODIES[body], transform, 0.7, outer=True), 1.3)
 
 
-@pytest.mark.parametrize("number", range(COUNT))
+@pytest.mark.parametrize("number", range(examples(25, share=4)))
 def test_random_programs(number: int) -> None:
     """Also one within another, and compiled."""
     draw = random.Random(number)
@@ -455,6 +456,7 @@ OTHER_WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.singly("way", "body")
 @pytest.mark.parametrize("way", OTHER_WAYS)
 @pytest.mark.parametrize("body", LOSSY)
 def test_what_an_inner_function_converts(body: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:

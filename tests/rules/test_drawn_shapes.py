@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import grad, primitives
 
-EXAMPLES = int(os.environ.get("YOTA_SEQUENCES", "60"))
-drawn = settings(derandomize=True, deadline=None, max_examples=EXAMPLES, database=None)
+drawn = settings(derandomize=True, deadline=None, max_examples=examples(40), database=None)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.RankWarning")
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)

@@ -10,6 +10,7 @@ import pytest
 import scipy.special  # noqa: F401 - its rules are registered once it is imported
 import yota_py.rules  # noqa: F401 - registers the rules
 from entries import OF_NUMPY
+from sets import each
 from yota_py.rules.mapping import windows
 
 from yota_py import jit
@@ -99,7 +100,7 @@ MINE = [
 
 @pytest.mark.parametrize("entry", MINE, ids=lambda entry: entry.name)
 def test_extents_of_zero(entry: Primitive) -> None:
-    for args, kwargs, want in calls(entry):
+    for args, kwargs, want in each([*calls(entry)], 3, first=len(entry.name)):
         try:
             check(entry, args, kwargs, want)
         except MissingRuleError:  # said, not hidden

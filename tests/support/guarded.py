@@ -40,8 +40,12 @@ memset.restype, memset.argtypes = _word, [_word, ctypes.c_int, _word]
 memmove.restype, memmove.argtypes = _word, [_word, _word, _word]
 _PRIVATE, _READ_WRITE = 0x22, 3  # MAP_PRIVATE | MAP_ANONYMOUS; PROT_READ | PROT_WRITE
 
+GUARDED = 20_000  # arrays at a time have guard pages: a process has 65,530 pieces of memory, and they take two each
+
 _found = np.zeros(2, np.uintp)  # how many bytes before and behind arrays were not as they were left
 _FOUND = _found.ctypes.data
+_arrays = np.zeros(1, np.uintp)  # how many there are
+_ARRAYS = _arrays.ctypes.data
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -75,11 +79,14 @@ def rounded(size: int, unit: int) -> int:
 
 @njit("uintp(uintp)")  # type: ignore[untyped-decorator]
 def taken(size: int) -> int:
-    """Memory that ends at a page which must not be touched."""
-    inside = rounded(size, np.uintp(ALIGNMENT))
+    """Memory that ends at a page which must not be touched; 0 if there is none."""
+    inside, arrays = rounded(size, np.uintp(ALIGNMENT)), carray(pointer(np.uintp(_ARRAYS)), (1,))
     room = rounded(inside + np.uintp(HEAD), np.uintp(PAGE))
-    start = mmap(np.uintp(0), room + np.uintp(2 * PAGE), 0, _PRIVATE, -1, 0) + np.uintp(PAGE)
-    mprotect(start, room, _READ_WRITE)
+    about = 0 if arrays[0] < np.uintp(GUARDED) else _READ_WRITE
+    start = mmap(np.uintp(0), room + np.uintp(2 * PAGE), about, _PRIVATE, -1, 0) + np.uintp(PAGE)
+    if start == np.uintp(PAGE - 1) or mprotect(start, room, _READ_WRITE):
+        return np.uintp(0)
+    arrays[0] += np.uintp(1)
     memset(start, PATTERN, room)
     address = start + room - inside
     carray(pointer(address - np.uintp(HEAD)), (1,))[0] = size
@@ -90,6 +97,7 @@ def taken(size: int) -> int:
 def given_back(address: int) -> None:
     """Look at the bytes about an array, and give its pages back."""
     size = carray(pointer(address - np.uintp(HEAD)), (1,))[0]
+    carray(pointer(np.uintp(_ARRAYS)), (1,))[0] -= np.uintp(1)
     inside, found = rounded(size, np.uintp(ALIGNMENT)), carray(pointer(np.uintp(_FOUND)), (2,))
     for byte in carray(bytes_at(address - np.uintp(NOTE)), (NOTE,)):
         found[0] += np.uintp(byte != PATTERN)
@@ -107,14 +115,15 @@ def _malloc(context: int, size: int) -> int:
 @cfunc("uintp(uintp, uintp, uintp)")  # type: ignore[untyped-decorator]
 def _calloc(context: int, count: int, size: int) -> int:
     address = taken(count * size)
-    memset(address, 0, count * size)
+    if address:
+        memset(address, 0, count * size)
     return address
 
 
 @cfunc("uintp(uintp, uintp, uintp)")  # type: ignore[untyped-decorator]
 def _realloc(context: int, address: int, size: int) -> int:
     moved = taken(size)
-    if address:
+    if address and moved:
         memmove(moved, address, min(size, carray(pointer(address - np.uintp(HEAD)), (1,))[0]))
         given_back(address)
     return moved

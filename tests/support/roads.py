@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from performing import assert_same, sharing
 
 from yota_py import grad, jit
 from yota_py.base.dispatch import is_traced
+from yota_py.tracing.operators import Operators
 
 CALLS = 7
 
@@ -82,19 +83,17 @@ def _is_own(part: Any) -> bool:
     return is_traced(part) and (trace is None or trace.level > first_level[0])
 
 
-class _OfTracers(dict[type, bool]):
-    """Whether objects of a class are traced values; there are a million objects, and a thousand classes."""
-
-    def __missing__(self, cls: type) -> bool:
-        self[cls] = getattr(cls, "__yota_record__", None) is not None
-        return self[cls]
+def _of_tracers(above: type = Operators) -> Iterator[type]:
+    for cls in above.__subclasses__():
+        yield cls
+        yield from _of_tracers(cls)
 
 
 def left_behind() -> list[str]:
     """What holds traced values of this test, but for frames and the library itself."""
     gc.collect()
-    of_tracers = _OfTracers()
-    values = [x for x in gc.get_objects() if of_tracers[type(x)] and _is_own(x)]
+    classes = {*_of_tracers()}  # to which their objects refer; to look at a million others takes longer
+    values = [x for x in gc.get_referrers(*classes) if type(x) in classes and _is_own(x)]
     found = []
     for holder in gc.get_referrers(*values) if values else ():
         if holder is values or is_traced(holder) or type(holder) is types.FrameType:

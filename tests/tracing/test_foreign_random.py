@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -19,10 +18,10 @@ from caching import Box
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import grad, jit
 
-SEQUENCES = max(60, int(os.environ.get("YOTA_SEQUENCES", 0)))
 SHUFFLED = [2, 0, 1]
 # A standard deviation of equal numbers is zero or one rounding, as they are summed in pairs or, as objects, in a row.
 ROUNDING = 1e-12
@@ -129,7 +128,7 @@ def test_operands_of_many_types() -> None:
     assert outcomes["right"] >= 10, outcomes
 
 
-@settings(max_examples=SEQUENCES, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(_steps, min_size=1, max_size=3), st.sampled_from(sorted(ENDS)), st.booleans())
 def compare(steps: list[tuple[Any, str, bool, str]], end: str, at_zero: bool) -> None:
     """Three calls, with other operands at the second one; the point is one where many functions agree, or not."""

@@ -1,0 +1,79 @@
+"""How much of a test runs: of its sets of parameters, of the cases that it goes through, and of programs at random.
+
+``make stress`` sets ``YOTA_SEQUENCES``, and runs all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import TypeVar
+
+import pytest
+
+SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0"))
+SETTINGS = "never", "always", "auto", "off", "sampled", "audited"  # of ``config``: ways to run a test
+T = TypeVar("T")
+
+
+def examples(some: int, *, share: int = 1) -> int:
+    """How many programs are made at random: some, or as many as ``make stress`` says, or a part of them."""
+    return max(some, SEQUENCES // share)
+
+
+def each(cases: Sequence[T], step: int, *, first: int = 0) -> Sequence[T]:
+    """Every n-th of these, or all."""
+    return cases if SEQUENCES else cases[first % step :: step]
+
+
+def by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """The sets of each test."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return tests
+
+
+def covering(name: str, its: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """As few sets of a test as have each two values of its parameters together, and once each way to run it (that of a
+    fixture, or a setting) and each value of what is marked ``singly``; others with other versions of Python."""
+    drawn = _drawn(name, its)
+    covered = [_covered(item) for item in drawn]
+    left = frozenset[object]().union(*covered)
+    while left:
+        best = max(range(len(drawn)), key=lambda i: len(covered[i] & left))
+        left -= covered[best]
+        yield drawn[best]
+
+
+def _covered(item: pytest.Item) -> frozenset[object]:
+    """Values and pairs of values of parameters, each of which some set is to have."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    single = {name for mark in item.iter_markers("singly") for name in mark.args}
+    single |= {name for name, value in parameters.items() if isinstance(value, str) and value in SETTINGS}
+    single |= {name for name in parameters if any(f.params for f in fixtures.get(name, ()))}
+    values = {name: (name, id(value)) for name, value in sorted(parameters.items())}
+    together = combinations([value for name, value in values.items() if name not in single], 2)
+    return frozenset([item.nodeid.partition("[")[0], *values.values(), *together])
+
+
+def few(name: str, its: list[pytest.Item], count: int) -> Iterable[pytest.Item]:
+    """So many sets of a test; of those in tests/rules all, but one draw of each."""
+    drawn = _drawn(name, its)
+    if name.startswith("tests/rules"):
+        return {_without_seed(item): item for item in drawn}.values()
+    return drawn[:count]
+
+
+def _drawn(name: str, its: list[pytest.Item]) -> list[pytest.Item]:
+    return random.Random(f"{name} {sys.version_info[:2]}").sample(its, len(its))
+
+
+def _without_seed(item: pytest.Item) -> str:
+    """The name of a test and its parameters, but for the number of a draw."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return item.nodeid.rpartition("-")[0] if "seed" in parameters else item.nodeid
