@@ -6,7 +6,6 @@ and which the caller changes between the calls. ``make stress`` runs 3,000 progr
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from performing import sharing
+from sets import examples
 
 from yota_py import config, explain, grad, jit, value_and_grad
 from yota_py.base.generators import GENERATORS, NUMPYS, PYTHONS, put_back, state_of
@@ -23,7 +23,7 @@ from yota_py.cache import functions as cache
 from yota_py.cache import policy
 from yota_py.engine.schedule import fuse
 
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "40"))
+SEQUENCES = examples(24)
 PROGRAMS, CALLS = SEQUENCES * 3 // 4, 9  # programs by each policy
 PARTS = 10 if SEQUENCES > 100 else 2
 

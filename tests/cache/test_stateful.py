@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import types
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from sets import examples
 
 from yota_py import explain, grad, value_and_grad
 from yota_py.cache import functions as cache
@@ -21,7 +21,7 @@ from yota_py.cache.check import differences
 from yota_py.cache.modes import Gradient, Request
 
 served = 0
-SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "20"))
+SEQUENCES = examples(20)
 
 SOURCE = '''
 def f(x, y=1.0, k=2):

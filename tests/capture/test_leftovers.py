@@ -110,7 +110,7 @@ def a_linked_list(jit: Any) -> Program:
     box = Box(head=None)
 
     def f(x: Any) -> Any:
-        for _ in range(500):
+        for _ in range(200):
             box.head = [x, box.head] if box.head is None else Box(v=x * 2.0, next=box.head)
         return x * 1.0
 
@@ -218,7 +218,7 @@ class Made:
 
 def _linked(x: Any) -> Any:
     made = None
-    for _ in range(5000):
+    for _ in range(1500):
         made = Made(x, made)
     return made
 

@@ -92,7 +92,7 @@ def test_time_per_operation_does_not_grow(
     f: Callable[..., Any], apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fusion, "APART", apart)
-    short, long = lowered(f, 60), lowered(f, 180)
+    short, long = lowered(f, 40), lowered(f, 120)
     steps: list[Callable[[Tape], Any]] = [*dict.fromkeys(PIPELINE), fuse, lambda tape: make_plan(fuse(tape))]
     for step in steps:
         per_operation = [instructions(lambda: step(tape)) / len(tape) for tape in (short, long)]  # noqa: B023

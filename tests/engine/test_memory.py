@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from caching import in_a_process
+from sets import examples
 
-SEQUENCES = os.environ.get("YOTA_SEQUENCES")
-CALLS = 50 * int(SEQUENCES) if SEQUENCES else 300
+CALLS = 50 * examples(6)
 START = f"""
 import sys, warnings
 sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})

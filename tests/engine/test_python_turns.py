@@ -18,7 +18,7 @@ from yota_py.engine.plan.repeat import PythonTurns
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
-N, TURNS = 4, 60
+N, TURNS = 4, 40
 BODIES: dict[str, Callable[..., Any]] = {
     "sort": lambda s, a, x, k: np.sort(s + x),
     "picked": lambda s, a, x, k: (s + x)[np.argsort(x)],

@@ -15,7 +15,7 @@ from yota_py import config, explain, grad, gradient, hessian, jit, trace, vmap
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
-TURNS = 40
+TURNS = 30
 
 
 def schroedinger(s: Any, h: Any, data: Any) -> Any:

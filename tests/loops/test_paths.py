@@ -495,7 +495,7 @@ def test_loops_over_ranges(f: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("f", WHILES)
 def test_loops_with_ends_of_their_own(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(1)
-    compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(12)])
+    compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(8)])
 
 
 def counting_in_a_default(p: Any, x: Any) -> Any:

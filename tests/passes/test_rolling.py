@@ -440,7 +440,7 @@ def test_a_window_that_moves_is_one_of_each() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=examples(20), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(12), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)

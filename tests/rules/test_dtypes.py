@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from operands import DTYPES, FORMS, OPERANDS, Operand, difference, functions, outcome, program, running, specials
+from sets import SEQUENCES, each
 
 from yota_py import explain, grad, jit, value_and_grad
 from yota_py.cache import functions as cache
@@ -23,7 +23,6 @@ from yota_py.engine.kernels.ir import Operand as Read
 from yota_py.engine.kernels.store import addresses
 from yota_py.errors import YotaError
 
-ALL = "YOTA_SEQUENCES" in os.environ
 SEED, SEVERAL = 0, 14
 
 pytestmark = [
@@ -58,7 +57,7 @@ def failures(
 served: list[int] = []
 
 
-SOME = [x for i, x in enumerate(OPERANDS) if ALL or x.form == "array" or i % 4 == 0]
+SOME = [x for i, x in enumerate(OPERANDS) if SEQUENCES or x.form == "array" or i % 4 == 0]
 
 
 @pytest.mark.parametrize("operand", SOME, ids=str)
@@ -71,7 +70,7 @@ def test_functions_of_one_operand(operand: Operand) -> None:
 def pairs() -> list[tuple[int, Operand, Operand]]:
     """All pairs that are not both constants, or a sample of them."""
     every = [(i, a, b) for i, (a, b) in enumerate(itertools.product(OPERANDS, OPERANDS)) if not (a.static and b.static)]
-    return every if ALL else random.Random(SEED).sample(every, 60)
+    return every if SEQUENCES else random.Random(SEED).sample(every, 60)
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -83,7 +82,7 @@ def test_functions_of_two_operands(part: int) -> None:
         cache.clear_caches()
         calls = [(a.value(call, i, column=True), b.value(call, i // 7)) for call in range(3)]
         sources = random.Random(i).sample(every, len(every))
-        for k in range(0, len(every) if ALL else SEVERAL, SEVERAL):  # a few to a program, which compile faster
+        for k in range(0, len(every) if SEQUENCES else SEVERAL, SEVERAL):  # a few to a program, which compile faster
             some = failures(sources[k : k + SEVERAL], "a, b", calls, captured=bool(i % 2))
             found += [f"{a}, {b}: {text}" for text in some]
     assert not found, "\n".join(found)
@@ -101,7 +100,7 @@ def test_reductions(dtype: str) -> None:
     sources += [f"np.{name}(a, axis=0, initial=1, where=a > 0)" for name in ("sum", "prod", "max", "min")]
     values, found = specials(dtype), []
     small = values[np.isin(np.abs(values.astype(complex)), [0, 0.5, 1, 1.5, 2, 7])]  # whose sums are exact
-    for shape in [(2, 3), (1, 1), (3, 1), (1, 4), (5, 70)]:
+    for shape in each([(2, 3), (5, 70), (1, 1), (3, 1), (1, 4)], 2, first=DTYPES.index(dtype)):
         calls = [(np.resize(np.roll(small, i), shape).copy(),) for i in range(3)]
         found += [*failures(sources, "a", calls, rounded=True)]
     assert not found, "\n".join(found)

@@ -12,6 +12,7 @@ import pytest
 from caching import function
 from fresh import rounds
 from numpy.testing import assert_allclose
+from sets import SEQUENCES
 from yota_py.rules.lists import takes
 
 import yota_py
@@ -94,7 +95,7 @@ def test_every_function_takes_lists_where_numpy_does(name: str) -> None:
                     if is_inexact(drawn.args[i]):
                         assert_allclose(have, want, rtol=1e-9, atol=1e-12)
             tried += bool(at)
-            if tried == 3:
+            if tried == (3 if SEQUENCES else 1):
                 return
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entries import OF_NUMPY, OF_SCIPY, called
+from sets import each
 
 from yota_py import grad, primitive, rrule, trace
 from yota_py.capture.recording import record_call
@@ -99,8 +100,8 @@ OPERATORS: list[Any] = [
 def test_operators_of_all_kinds_of_operands(op: int, constant: bool, gone: list[Any]) -> None:
     compared = 0
     with np.errstate(all="ignore"):
-        for x in OPERANDS:
-            for y in OPERANDS:
+        for i, x in enumerate(OPERANDS):
+            for y in each(OPERANDS, 2, first=i + constant):
                 f, args = OPERATORS[op], (x, y)
                 try:
                     f(*args)
@@ -116,7 +117,7 @@ def test_operators_of_all_kinds_of_operands(op: int, constant: bool, gone: list[
                     continue
                 assert_both_ways(f, *args)
                 compared += 1
-    assert compared >= 20
+    assert compared >= 10
     assert gone or op in (6, 12)  # comparisons and conditions have another way
 
 

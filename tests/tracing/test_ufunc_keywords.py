@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,14 +13,13 @@ import numpy as np
 import pytest
 from caching import function
 from numpy.testing import assert_allclose
+from sets import SEQUENCES
 
 from yota_py import grad, jit
 from yota_py.base.types import is_inexact
 from yota_py.errors import YotaError
 from yota_py.testing.finite import close, copied, differences
 
-STRESS = int(os.environ.get("YOTA_SEQUENCES", "0"))
-ROUNDS = STRESS // 200
 UFUNCS: dict[str, Any] = {u.__name__: u for u in vars(np).values() if isinstance(u, np.ufunc) and u.signature is None}
 METHODS = ["__call__", "reduce", "accumulate", "reduceat", "outer", "at"]
 SAMPLE = [
@@ -334,7 +332,7 @@ def check(name: str, seed: int) -> list[str]:
 EVERY = [f"{name} {method}" for name in UFUNCS for method in METHODS if method != "outer" or UFUNCS[name].nin == 2]
 
 
-@pytest.mark.parametrize("name", EVERY if STRESS else SAMPLE)
+@pytest.mark.parametrize("name", EVERY if SEQUENCES else SAMPLE)
 def test_against_numpy(name: str) -> None:
-    for seed in range(ROUNDS or 2):
+    for seed in range(SEQUENCES // 200 or 2):
         check(name, seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import math
-import os
 import types
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from interrupts import CALLS, GRAD, JIT, Interrupter, LateError, bytecodes, play, x_of
 from numpy.testing import assert_allclose
+from sets import examples
 
 from yota_py import config
 from yota_py.base import locks
@@ -23,7 +23,7 @@ from yota_py.cache.functions import clear_caches
 from yota_py.capture.recording import record_watched
 from yota_py.capture.walk import Captures
 
-ROUNDS = int(os.environ.get("YOTA_SEQUENCES", "40")) // 8  # of each kind
+ROUNDS = examples(40) // 8  # of each kind
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -119,7 +119,7 @@ PROGRAMS = [fold, recursion, letrec, box, counter, made, generated, tree_net, bi
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_in_both_orders(f: Callable[[Any], Any]) -> None:
     slope = gradient(f)
-    for k in range(4):
+    for k in range(3):
         x = np.array([0.7, -0.4, 0.3]) + 0.1 * k
         assert_allclose(grad(f, x)[0], f(x))
         assert_allclose(slope(x), numerical_gradient(f, x)[0], rtol=1e-6, atol=1e-8)

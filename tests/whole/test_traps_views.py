@@ -168,6 +168,7 @@ def inputs() -> list[np.ndarray]:
     return [rng.uniform(0.3, 2, (4, 4)) for _ in range(3)]
 
 
+@pytest.mark.singly("on")
 @pytest.mark.parametrize("on", ["copy", "argument"])
 @pytest.mark.parametrize("name", [name for name in STATEMENTS if name not in REFUSED])
 def test_writes_that_read_what_they_change(name: str, on: str) -> None:

@@ -49,14 +49,16 @@ class Frame:
 
 
 class _Call:
-    """One call of a program that has come to its Python steps: its frame, the inputs and outputs, and what the steps
-    have given that is no array."""
+    """One call of a program that has come to its Python steps: its frame, the inputs and outputs, what the steps have
+    given that is no array, the turns of its loops by their counters, and views of inputs and outputs turn by turn."""
 
-    __slots__ = ("frame", "others", "values")
+    __slots__ = ("frame", "others", "turn", "values", "views")
 
     def __init__(self, frame: Frame, values: Sequence[Any]) -> None:
         self.frame, self.values = frame, values
         self.others: dict[tuple[int, Variable], Any] = {}  # each by its tape, too
+        self.turn: dict[int, int] = {}
+        self.views: dict[int, np.ndarray] = {}
 
 
 Find: TypeAlias = Callable[[_Call], Any]
@@ -85,6 +87,16 @@ def stepping(
 
 
 @record()
+class _Moving:
+    """An address of each turn of a loop: what stands in a slot, and bytes from there."""
+
+    base: int
+    first: int
+    step: int
+    loop: PythonTurns
+
+
+@record()
 class _Maker:
     """What makes the steps of one program, or of a loop in it."""
 
@@ -93,7 +105,7 @@ class _Maker:
     owned: Mapping[int, np.ndarray]  # constant arrays, by their slots
     given: Mapping[int, tuple[int, ArrayType]]  # inputs and outputs
     keys: dict[Place, int]  # of the views that stay with a frame
-    moving: Mapping[int, tuple[int, int, int, int]]  # what is at another address in each turn of a loop
+    moving: Mapping[int, _Moving]  # what is at another address in each turn of a loop
 
     def step(self, segment: Segment) -> Callable[[_Call], int]:
         """One step; it returns a fault, or 0."""
@@ -112,16 +124,17 @@ class _Maker:
 
     def _turns(self, loop: PythonTurns) -> Callable[[_Call], int]:
         """All turns of a loop."""
-        moving = {slot: (base, first, step, loop.counter) for slot, base, first, step in loop.addresses}
+        moving = {slot: _Moving(base, first, step, loop) for slot, base, first, step in loop.addresses}
         maker = replace(self, tape=loop.tape, places=loop.places, moving={**self.moving, **moving})
         steps = [maker.step(segment) for segment in loop.segments]
         slots, bases, firsts, moves = np.array(loop.addresses, np.int64).reshape(-1, 4).T
 
         def turns(call: _Call) -> int:
-            head = call.frame.head
+            head, turn = call.frame.head, call.turn
             at = head[bases] + firsts
             for k in range(loop.turns):
-                head[loop.counter], head[slots] = k, at
+                turn[loop.counter] = head[loop.counter] = k
+                head[slots] = at
                 for step in steps:
                     if fault := step(call):
                         return fault
@@ -197,13 +210,8 @@ class _Maker:
     def _array(self, place: Place) -> Find:
         """What finds a place in memory as an array."""
         if place.slot in self.moving:
-            memory = self._memory(place.slot)
-
-            def moved(call: _Call) -> np.ndarray:
-                flat, at = memory(call)
-                return np.ndarray(place.shape, place.dtype, flat, at + place.offset, place.strides)
-
-            return moved
+            at = self.moving[place.slot]
+            return self._in_nested(place) if at.base in self.moving else self._in_turn(place, at)
         if place.slot in self.owned:
             constant = _view(self.owned[place.slot], place)
             return lambda call: constant
@@ -229,6 +237,30 @@ class _Maker:
 
         return given
 
+    def _in_turn(self, place: Place, at: _Moving) -> Find:
+        """What finds a place of each turn: in an array of those of all turns, which is made once."""
+        counter, offset = at.loop.counter, at.first + place.offset
+        of_all = Place(at.base, offset, (at.loop.turns, *place.shape), (at.step, *place.strides), place.dtype)
+        find, key = self._array(of_all), self.keys.setdefault(of_all, len(self.keys))
+
+        def turned(call: _Call) -> Any:
+            views = call.views
+            if key not in views:
+                views[key] = find(call)
+            return views[key][call.turn[counter], ...]
+
+        return turned
+
+    def _in_nested(self, place: Place) -> Find:
+        """What finds a place of each turn of a loop in a loop."""
+        memory = self._memory(place.slot)
+
+        def turned(call: _Call) -> Any:
+            flat, at = memory(call)
+            return np.ndarray(place.shape, place.dtype, flat, at + place.offset, place.strides)
+
+        return turned
+
     def _memory(self, slot: int) -> Callable[[_Call], tuple[np.ndarray, int]]:
         """What finds the memory whose address is in a slot: all of it in bytes, and where in it that is."""
         if slot in self.owned:
@@ -239,12 +271,12 @@ class _Maker:
             return lambda call: (_flat(np.asarray(call.values[i])), 0)
         if slot not in self.moving:
             return lambda call: (_flat(call.frame.head) if slot == HEAD_SLOT else call.frame.arena, 0)
-        base, first, step, counter = self.moving[slot]
-        memory = self._memory(base)
+        moving = self.moving[slot]
+        memory, first, step, counter = self._memory(moving.base), moving.first, moving.step, moving.loop.counter
 
         def moved(call: _Call) -> tuple[np.ndarray, int]:
             flat, at = memory(call)
-            return flat, at + first + step * int(call.frame.head[counter])
+            return flat, at + first + step * call.turn[counter]
 
         return moved
 
