@@ -20,7 +20,7 @@ _kept: list[str] = []  # the directory that this process has made
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sets", type=int, help="run each test with so many of its sets of parameters, drawn by its name "
-                                              "and the version of Python; in tests/rules with all of them, once each")
+                                              "and the version of Python; in tests/rules with half of them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
