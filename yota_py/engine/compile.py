@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.settings import config
 from ..base.types import Type
 from ..errors import YotaError
-from ..passes.hoist import hoisted
 from ..passes.lower import lower, lower_gradient, told_by
 from ..passes.pipeline import optimise
 from ..passes.roll import roll
@@ -81,8 +81,9 @@ def compile_loop(recorder: Recorder) -> Program:
 def with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     """What is compiled of a recorded call with its loops rolled up; or of the call as it is, where a kernel is missing
     for something in a loop, or a rule decides in it; then what is a loop on its tape is unrolled, too."""
-    rolled = hoisted(roll(source))
+    rolled = roll(source)
     if rolled is not source or any(as_loop(op) is not None for op in source.tape.ops):
+        rolled = import_module("..passes.hoist", __package__).hoisted(rolled)  # which other programs do without
         # A rule may refuse a traced number in a body, which is plain in each turn, in any of these ways.
         with suppress(UnrolledError, UncompilableError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
             return compiled(rolled)

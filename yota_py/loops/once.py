@@ -8,6 +8,7 @@ Where that shows anything but a computation, all turns run as the first one did.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ..capture.closed import Closing, OpenError
 from ..engine.playing import play
 from ..passes.adjoint import primitive_loop
 from ..passes.dce import dce
-from ..passes.hoist import split
 from ..passes.repeats import may_be_in_registers, pays
 from ..passes.roll import roll
 from ..registry.constants import as_constants
@@ -76,7 +76,8 @@ def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Seq
     Traced inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
     """
     values: dict[Variable, Any] = dict(zip(body.inputs[first:], captured, strict=True))
-    parts = split(body, first, {var for var, value in values.items() if is_traced(value)})
+    hoist = import_module("..passes.hoist", __package__)  # which other loops do without
+    parts = hoist.split(body, first, {var for var, value in values.items() if is_traced(value)})
     if parts is None:
         return body, captured
     for var in parts.before:
