@@ -1,4 +1,4 @@
-"""Every rule of SciPy's functions at every of its registered cases; a rule without cases fails.
+"""Every rule of SciPy's functions at its registered cases; a rule without cases fails.
 
 There are thousands. ``make stress`` interprets, lowers and compiles all, and compares them with finite differences;
 others do so with every third of a function, from the first on.

@@ -25,8 +25,8 @@ def examples(some: int, *, share: int = 1) -> int:
 
 
 def each(cases: Sequence[T], step: int, *, first: int = 0) -> Sequence[T]:
-    """Every n-th of these, or all."""
-    return cases if SEQUENCES else cases[first % step :: step]
+    """Every n-th of these, and one at least of what there is; or all."""
+    return cases if SEQUENCES or not cases else cases[first % min(step, len(cases)) :: step]
 
 
 def by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
@@ -51,7 +51,7 @@ def covering(name: str, its: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 def _covered(item: pytest.Item) -> frozenset[object]:
     """Values and pairs of values of parameters, each of which some set is to have."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    parameters = _parameters(item)
     fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
     single = {name for mark in item.iter_markers("singly") for name in mark.args}
     single |= {name for name, value in parameters.items() if isinstance(value, str) and value in SETTINGS}
@@ -78,5 +78,8 @@ def _drawn(name: str, its: list[pytest.Item]) -> list[pytest.Item]:
 
 def _without_seed(item: pytest.Item) -> str:
     """The name of a test and its parameters, but for the number of a draw."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return item.nodeid.rpartition("-")[0] if "seed" in parameters else item.nodeid
+    return item.nodeid.rpartition("-")[0] if "seed" in _parameters(item) else item.nodeid
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}

@@ -83,7 +83,7 @@ def with_loops(compiled: Callable[[Recorder], T], source: Recorder) -> T:
     for something in a loop, or a rule decides in it; then what is a loop on its tape is unrolled, too."""
     rolled = roll(source)
     if rolled is not source or any(as_loop(op) is not None for op in source.tape.ops):
-        rolled = import_module("..passes.hoist", __package__).hoisted(rolled)  # which other programs do without
+        rolled = import_module("..passes.hoist", __package__).hoisted(rolled)  # with the first loop
         # A rule may refuse a traced number in a body, which is plain in each turn, in any of these ways.
         with suppress(UnrolledError, UncompilableError, ArithmeticError, LookupError, TypeError, ValueError, YotaError):
             return compiled(rolled)

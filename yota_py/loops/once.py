@@ -76,7 +76,7 @@ def in_front(body: Tape, first: int, captured: Sequence[Any]) -> tuple[Tape, Seq
     Traced inputs from the ``first`` on are the same, and what calls make of them and of constants alone.
     """
     values: dict[Variable, Any] = dict(zip(body.inputs[first:], captured, strict=True))
-    hoist = import_module("..passes.hoist", __package__)  # which other loops do without
+    hoist = import_module("..passes.hoist", __package__)  # with the first loop
     parts = hoist.split(body, first, {var for var, value in values.items() if is_traced(value)})
     if parts is None:
         return body, captured

@@ -25,7 +25,7 @@ from .finite import close, copied, describe, equal, figure, kind_of, leaves_of
 
 Leaves = Sequence[Any]
 
-CALLS = 8  # of a pullback, one of which gives again what the first gave
+CALLS = 5  # of a pullback, one of which gives again what the first gave
 
 
 @record(frozen=False)
