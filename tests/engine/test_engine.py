@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from caching import in_a_process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sets import examples
@@ -304,3 +305,25 @@ def test_what_a_program_keeps_and_counts() -> None:
             assert isinstance(program(table + 5), Refusal) and isinstance(program(1.0), Refusal)
             assert program.calls == i
         assert before < 4000 and program.nbytes >= (8000 if step is np.sort else 0) and program.nbytes < 40_000
+
+
+def test_what_lives_longer_than_all_modules() -> None:
+    """A builtin that calls a program reads how it is defined as late as when it goes, and the process ends then."""
+    in_a_process(
+        """
+        import sys
+        import numpy as np
+        from yota_py import config, value_and_grad
+        from yota_py.engine.run import driver
+
+        config.compile = "always"
+        builtins, bound = [], driver._builtin
+        driver._builtin = lambda name, owner: builtins.append(bound(name, owner)) or builtins[-1]
+        gradient = value_and_grad(lambda x: np.sum(x * x))
+        assert gradient(np.ones(3))[0] == 3.0
+        assert builtins
+        sys.kept = builtins  # attributes of this module go last
+        """,
+        PYTHONMALLOC="malloc",
+        MALLOC_PERTURB_="255",  # of glibc: bytes that are free are overwritten
+    )

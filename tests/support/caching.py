@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import subprocess
 import sys
 import textwrap
@@ -68,11 +69,12 @@ class Box:
         self.__dict__.update(attributes)
 
 
-def in_a_process(source: str, seconds: float = 60) -> None:
-    """Run in a process of its own: what may crash the interpreter or wait for ever."""
+def in_a_process(source: str, seconds: float = 60, **variables: str) -> None:
+    """Run in a process of its own: what may crash the interpreter or wait for ever; with environment variables."""
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=seconds
-    )
+        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=seconds,
+        env={**os.environ, **variables},
+    )  # fmt: skip
     told = max(run.stderr.find("Fatal Python error"), 0)  # where it crashes, the innermost frames come first
     said = run.stderr[told:][:3000] if told else run.stderr[-2000:]
     assert run.returncode == 0, f"exit code {run.returncode}\n{said}"

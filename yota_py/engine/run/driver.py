@@ -289,7 +289,10 @@ def _compiled() -> dict[str, _MethodDef]:
         code = compile_module(module, list(keys))
         addresses = code.addresses
         disk.keep(code, keys)
-    return {name: _MethodDef(name.encode(), address, _METH_FASTCALL, None) for name, address in addresses.items()}
+    definitions = {name: _MethodDef(name.encode(), at, _METH_FASTCALL, None) for name, at in addresses.items()}
+    for definition in definitions.values():  # a builtin that lives longer than this module reads it in the end
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
+    return definitions
 
 
 def _builtin(name: str, owner: Any) -> Callable[..., Any]:
