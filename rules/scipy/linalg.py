@@ -39,7 +39,9 @@ def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., A
     return patch(linalg, name, dispatching(plain if any(key.startswith("overwrite") for key in names) else fn))
 
 
-def ruled(name: str, fn: Callable[..., Any] | None = None, *, cases: Cases) -> Callable[[Rule], Callable[..., Any]]:
+def ruled(
+    name: str, fn: Callable[..., Any] | None = None, *, cases: Cases, instead: Callable[..., Any] | None = None
+) -> Callable[[Rule], Callable[..., Any]]:
     """Decorator that makes a rule the primitive for ``scipy.linalg.<name>``, under whose name the rule calls it.
 
     No derivative flows to arguments beyond those that the pullback gives: flags, tolerances.
@@ -57,7 +59,7 @@ def ruled(name: str, fn: Callable[..., Any] | None = None, *, cases: Cases) -> C
             return y, all_cotangents
 
         prim = stand_in(name, fn)
-        rrule(prim, fails=True, cases=cases)(padded)
+        rrule(prim, fails=True, cases=cases, instead=instead)(padded)
         return prim
 
     return register

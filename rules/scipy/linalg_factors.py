@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from yota_py.registry.registry import Case, Sample, case, nondiff, primitive
+from yota_py.base.dispatch import plain
+from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
 
 from ..decompositions import cholesky_cotangent, qr_cotangent, svd_cotangent
 from ..linalg import adjoint
@@ -44,18 +45,38 @@ def cholesky(
     return y, lambda dy: (cholesky_cotangent(y, triangle(dy, lower), not lower),)
 
 
-@ruled("cho_factor", cases=triangle_cases)
+@primitive
+def cho_factor_of_one(a: Any, lower: bool, check_finite: bool) -> Any:
+    """The factor that ``cho_factor`` gives of one matrix, without the flag, which is no result: rules decide on it."""
+    return plain(cho_factor)(a, lower, check_finite=check_finite)[0]
+
+
+@rrule(cho_factor_of_one, fails=True, cases=lambda s: [
+    case(well_conditioned(s, 3, 3), True, True), case(well_conditioned(s, 2, 2, dtype=complex), False, False),
+])  # fmt: skip
+def _factor_of_one(a: Any, lower: bool, check_finite: bool) -> tuple[Any, Pullback]:
+    c = cho_factor_of_one(a, lower, check_finite)
+    return c, lambda dc: (_of_factor(c, dc, lower), None, None)
+
+
+def _of_factor(c: Any, dc: Any, lower: bool) -> Any:
+    """The cotangent of the matrix, of which ``c`` has kept the other triangle."""
+    da = cholesky_cotangent(triangle(c, lower), triangle(dc, lower), not lower)
+    return np.add(da, triangle(dc, not lower, 1))
+
+
+def _with_flag(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    a = operand(a)
+    return (cho_factor_of_one(a, lower, check_finite), lower) if len(shape_of(a)) == 2 else NotImplemented
+
+
+@ruled("cho_factor", instead=_with_flag, cases=triangle_cases)
 def cho_factor(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Pullback]:
     """``cho_factor``, whose other triangle is that of the matrix."""
     y = cho_factor(a, lower, check_finite=check_finite)
-
-    def pullback(dy: Any) -> tuple[Any, ...]:
-        da = cholesky_cotangent(triangle(y[0], lower), triangle(dy[0], lower), not lower)
-        return (np.add(da, triangle(dy[0], not lower, 1)),)
-
-    return y, pullback
+    return y, lambda dy: (_of_factor(y[0], dy[0], lower),)
 
 
 @ruled("cho_solve", cases=lambda s: [

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 from scipy import special
 
 from yota_py import config, explain, grad, gradient, jit, trace, value_and_grad
+from yota_py.base.records import written
 from yota_py.engine.plan.repeat import PythonTurns
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
@@ -31,6 +32,10 @@ BODIES: dict[str, Callable[..., Any]] = {
     "qr": lambda s, a, x, k: np.diag(np.linalg.qr(a + np.outer(x, s) / 9)[1]) ** 2 + x,
     "expm": lambda s, a, x, k: scipy.linalg.expm(a * np.mean(x) / 9) @ s + x,
     "triangular": lambda s, a, x, k: scipy.linalg.solve_triangular(a + 9 * np.eye(N), s + x),
+    "factor": lambda s, a, x, k: scipy.linalg.cho_solve(
+        scipy.linalg.cho_factor(a @ a.T + 9 * np.eye(N), lower=True), s + x
+    ),
+    "upper": lambda s, a, x, k: _solved(scipy.linalg.cho_factor(a @ a.T + np.outer(x, x) + 9 * np.eye(N)), s),
     "polygamma": lambda s, a, x, k: special.digamma(s**2 + 1) + x,
     "convolve": lambda s, a, x, k: np.convolve(s, x, "same"),
     "cumprod": lambda s, a, x, k: np.cumprod(s) + x,
@@ -40,6 +45,10 @@ BODIES: dict[str, Callable[..., Any]] = {
     "nested": lambda s, a, x, k: _inner(s, x),
     "turned": lambda s, a, x, k: np.sort(s * k / TURNS + x),
 }
+
+
+def _solved(factor: Any, s: Any) -> Any:
+    return scipy.linalg.cho_solve(factor, s) + np.log(np.diag(factor[0]))
 
 
 def _inner(s: Any, x: Any) -> Any:
@@ -81,10 +90,10 @@ def test_turns(name: str) -> None:
     check_grads(loss, *small, second_order=name in ("sort", "eigh", "picked"))
 
 
-@pytest.mark.parametrize("name", ["sort", "eigh", "interp"])
+@pytest.mark.parametrize("name", ["sort", "eigh", "interp", "factor", "upper"])
 def test_such_a_loop_is_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    init = PythonTurns.__init__
+    init = written(PythonTurns).__init__
 
     def noted(self: Any, *args: Any, **kwargs: Any) -> None:
         made.append(args)
