@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from ..base.ownership import is_library, named_module
 from ..base.signatures import position_of_out
 from ..registry.registry import methods, properties
 from ..tracing.mutation import CHANGING
-from .bytecode import steps_of
+from .bytecode import nested, steps_of
+from .spaces import ABSENT, attribute_of, is_users_space
 
 _NUMBERS = (int, float, complex)
 _ALTERING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "CALL_FUNCTION_EX", "MATCH_CLASS"])
@@ -45,8 +46,20 @@ def _joined(code: CodeType) -> Iterator[tuple[Any, bool]]:
 
 
 @by_code
-def alters(code: CodeType) -> bool:
-    """Whether code changes anything but what it has made itself, or compares identities."""
+def _altering(code: CodeType) -> dict[tuple[str, ...], bool]:
+    return {}
+
+
+def alters(code: CodeType, *own: str) -> bool:
+    """Whether code changes anything but what it has made itself, or compares identities; ``own`` are the parameters of
+    which it is known what they are."""
+    known = _altering(code)
+    if own not in known:
+        known[own] = _alters(code, own)
+    return known[own]
+
+
+def _alters(code: CodeType, own: tuple[str, ...]) -> bool:
     names = {name for x in code.co_consts if type(x) is tuple for name in x if type(name) is str}
     if any(name == "out" or name.startswith("overwrite") for name in names):  # of keywords
         return True
@@ -70,7 +83,8 @@ def alters(code: CodeType) -> bool:
                     return True
             elif not is_reading(step.argval) or not (_is_of_method(step) or _is_of_data(step.argval)):
                 return True  # a method that is not called here may be given something to write into
-        rooted = step.opname in _ROOTS or (rooted and step.opname in _ATTRIBUTES)
+        is_own = step.opname.startswith("LOAD_FAST") and step.argval in own
+        rooted = is_own or step.opname in _ROOTS or (rooted and step.opname in _ATTRIBUTES)
         before = step
     return False
 
@@ -124,6 +138,18 @@ def makers(code: CodeType) -> list[Way]:
     return [sites_of(code).at(offset).callee for name in lists for offset in called.get(name, ())]
 
 
+def is_assigned(code: CodeType, name: str) -> bool:
+    """Whether a parameter is, or whether functions in there have something else by that name."""
+    parts = [*nested(code)]
+    if any(name in (*part.co_varnames, *part.co_cellvars) for part in parts if part is not code):
+        return True
+    return any(
+        step.argval == name and step.opname.startswith(("STORE_", "DELETE_")) and not step.opname.endswith("ATTR")
+        for part in parts
+        for step in steps_of(part)
+    )
+
+
 def makes_anew(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
     """Whether what is called gives no list that somebody else has: NumPy's functions do not."""
     value, rest = _found(way, known, free) if way and _is_elsewhere(way, free) else (None, way)
@@ -163,10 +189,13 @@ def _is_none(step: Any) -> bool:
 
 
 def _found(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> tuple[Any, Way]:
-    """What stands at a way that begins with a name from elsewhere, up to what is no module; and the rest of the way."""
+    """What stands at a way that begins with a name from elsewhere, up to what is no module or object of the user's; and
+    the rest of the way."""
     value, rest = (known if way[0].kind == "global" else free).get(way[0].name), way[1:]
-    while isinstance(value, ModuleType) and rest:
-        value, rest = vars(value).get(rest[0].name), rest[1:]
+    while rest and (isinstance(value, ModuleType) or is_users_space(value)):
+        if (inner := attribute_of(value, rest[0].name)[0]) is ABSENT:
+            break
+        value, rest = inner, rest[1:]
     return value, rest
 
 
@@ -205,7 +234,7 @@ def writes_nothing(way: Way, count: int, known: Mapping[str, Any], free: Mapping
         return is_method
     if isinstance(value, np.ufunc):
         return count <= value.nin
-    if type(value) is FunctionType and not is_library(value.__globals__.get("__name__")):
+    if _is_users_function(value):
         return True
     is_function = callable(value) and not isinstance(value, type)
     at = position_of_out(original(value), "overwrite") if is_function else None
@@ -218,8 +247,9 @@ def is_handed_on(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) ->
     value, rest = _found(way, known, free) if _is_elsewhere(way, free) else (None, way[1:])
     if rest:
         return all(step.kind != "attribute" or _is_of_data(step.name) for step in rest)
-    return (
-        not callable(value)
-        or isinstance(value, type)
-        or (type(value) is FunctionType and not is_library(value.__globals__.get("__name__")))
-    )
+    return not callable(value) or isinstance(value, type) or _is_users_function(value)
+
+
+def _is_users_function(value: Any) -> bool:
+    value = value.__func__ if type(value) is MethodType else value
+    return type(value) is FunctionType and not is_library(value.__globals__.get("__name__"))

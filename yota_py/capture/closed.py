@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -23,7 +23,9 @@ from ..base.ownership import is_known_ufunc, is_library, named_module
 from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
+from .bytecode import steps_of
 
+NOTHING: Mapping[str, Any] = {}
 MAX_DEPTH = 12  # of what holds one another
 MAX_ITEMS = 1000  # of a container that is looked through
 
@@ -56,7 +58,7 @@ class Closing:
 
     def __init__(self, taken: Callable[[Any], Any]) -> None:
         self._taken = taken
-        self._functions: dict[int, Any] = {}
+        self._functions: dict[Any, Any] = {}
         self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
         self.found: list[tuple[Any, list[Any]]] = []  # those that may change, and what is in them
         self._known: list[Any] = []  # originals, whose identities are not to be used again
@@ -91,32 +93,41 @@ class Closing:
             raise OpenError
         return fn
 
-    def _closed(self, fn: Any, depth: int) -> Any:
+    def _closed(self, fn: Any, depth: int, own: Mapping[str, Any] = NOTHING) -> Any:
+        """The same of a function of the user's; ``own`` are parameters of which it is known what they are."""
         names, cells = {"__name__": fn.__globals__.get("__name__")}, [CellType() for _ in fn.__closure__ or ()]
         new = FunctionType(fn.__code__, names, fn.__name__, None, tuple(cells) if cells else None)
-        self._functions[id(fn)] = new  # which may call itself
+        self._functions[key_of(fn, own)] = new  # which may call itself
         for cell, held in zip(cells, fn.__closure__ or (), strict=True):
             try:
                 value = held.cell_contents
             except ValueError:
                 raise OpenError from None
-            cell.cell_contents = value if isinstance(value, ModuleType) else self.value(value, depth)
+            cell.cell_contents = value if self._is_space(value) else self.value(value, depth)
         new.__defaults__ = None if fn.__defaults__ is None else self.value(fn.__defaults__, depth)
         new.__kwdefaults__ = None if fn.__kwdefaults__ is None else self.value(fn.__kwdefaults__, depth)
         names["__builtins__"] = fn.__globals__.get("__builtins__", builtins)
         free = {name: cell.cell_contents for name, cell in zip(fn.__code__.co_freevars, cells, strict=True)}
-        self.running(fn.__code__, fn.__globals__, free, names, depth)
+        self.running(fn.__code__, fn.__globals__, {**free, **own}, names, depth, [*own])
         return new
+
+    def _is_space(self, value: Any) -> bool:
+        """Whether attributes are looked up of it."""
+        return issubclass(type(value), ModuleType)
+
+    def _of_space(self, space: Any, path: list[str], depth: int) -> None:
+        """Look at what is read of it."""
+        _check_module(space, path)
 
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
-        depth: int = 0,
+        depth: int = 0, own: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Look at what code reads: of its globals, which become known by ``names``, and of modules. Raises
-        ``OpenError``."""
+        """Look at what code reads: of its globals, which become known by ``names``, of modules, and of parameters of
+        its ``own``. Raises ``OpenError``."""
         names = {} if names is None else names
         self._names |= _attributes(code)
-        for is_global, name, path in reads_of(code):
+        for is_global, name, path in reads_of(code, *own):
             if not is_global and name not in free:
                 continue
             if known := is_global and name in space:
@@ -125,8 +136,8 @@ class Closing:
                 value = vars(builtins).get(name)
             else:
                 value = free[name]
-            if isinstance(value, ModuleType):
-                _check_module(value, path)
+            if self._is_space(value):
+                self._of_space(value, path, depth)
             elif is_global and not (known and name in names):
                 value = self.value(value, depth)
             if known:
@@ -205,6 +216,11 @@ class Closing:
             if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
                 return True
         return False
+
+
+def key_of(fn: Any, own: Mapping[str, Any] = NOTHING) -> Any:
+    """What a function is known by."""
+    return (id(fn), *map(id, own.values())) if own else id(fn)
 
 
 def contents_of(container: Any) -> list[Any]:
@@ -312,13 +328,15 @@ def _attributes(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def reads_of(code: CodeType) -> list[tuple[bool, str, list[str]]]:
-    """Names that code reads: whether it is a global one or that of a cell, and which attributes are read of it."""
+def reads_of(code: CodeType, *own: str) -> list[tuple[bool, str, list[str]]]:
+    """Names that code reads: whether it is a global one, or that of a cell or of its ``own``, and which attributes are
+    read of it."""
     out: list[tuple[bool, str, list[str]]] = []
     for part in _codes(code):
         path: list[str] | None = None  # while it goes on
-        for step in instructions_of(part):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
+        for step in steps_of(part):
+            is_own = step.opname.startswith("LOAD_FAST") and step.argval in own and part is code
+            if is_own or step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
                 path = []
                 out.append((step.opname == "LOAD_GLOBAL", step.argval, path))
             elif path is not None and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):

@@ -11,7 +11,7 @@ import builtins
 from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -19,41 +19,52 @@ import numpy as np
 
 from ..base.callsites import by_code, sites_of
 from ..base.dispatch import original
-from ..base.ownership import named_module
+from ..base.ownership import is_library, named_module
 from ..registry.registry import listeners
 from ..tracing.mutation import IN_PLACE
 from ..tracing.stand_ins import noticing
-from .altering import adds, alters, calls_of, is_handed_on, is_reading, makers, makes_anew, writes_nothing
+from .altering import adds, alters, calls_of, is_assigned, is_handed_on, is_reading, makers, makes_anew, writes_nothing
 from .bytecode import nested
-from .closed import Closing, OpenError, contents_of, reads_of
+from .closed import NOTHING, Closing, OpenError, contents_of, key_of, reads_of
+from .spaces import ABSENT, attribute_of, is_users_space, reads_plainly
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
+MAX_METHODS = 20  # that call one another, or objects that hold one another
+MAX_OBJECTS = 16  # of which is known what a method does with each
 _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes, np.float64])
 _ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")}
 _KEYS = frozenset([str, int, bool, float, type(None)])
+_OF_USERS = (FunctionType, MethodType)
 _IN_PLACE = frozenset(map(id, IN_PLACE))
 _UNNOTICING = ("math", "cmath", "scipy")  # whose functions look for no traced values
-_ABSENT = object()
 COPIED = "__yota_copied__"  # the global name of a copy's original: ``ref(f)``
 # What is called in the place of functions of NumPy's that look for no values but their own.
 instead: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-_known: WeakKeyDictionary[Callable[..., Any], Computing | None] = WeakKeyDictionary()
+# By functions, and by the identities of the objects that they are bound to.
+_known: WeakKeyDictionary[Callable[..., Any], dict[int, Computing | None]] = WeakKeyDictionary()
 listeners.append(_known.clear)
 
 
-def computing(fn: Callable[..., Any]) -> Computing | None:
-    """What is known of a function that does nothing but compute; ``None`` if it may do more."""
-    if type(fn) is not FunctionType:
+def computing(fn: Any) -> Computing | None:
+    """What is known of a function or method that does nothing but compute; ``None`` if it may do more."""
+    function, key = fn, 0
+    if type(fn) is MethodType:
+        function, key = fn.__func__, id(fn.__self__)
+    if type(function) is not FunctionType:
         return None
+    by_object = _known.setdefault(function, {})
     try:
-        known = _known.get(fn, _ABSENT)
+        known = by_object.get(key, ABSENT)
         if known is None or (type(known) is Computing and known.is_same()):
             return known
-        _known[fn] = Computing(fn)
+        made = Computing(fn)
     except Exception:  # any: nobody can tell
-        _known[fn] = None
-    return _known[fn]
+        made = None
+    while len(by_object) >= MAX_OBJECTS:
+        by_object.pop(next(iter(by_object)), None)
+    by_object[key] = made
+    return made
 
 
 @by_code
@@ -87,9 +98,12 @@ class Computing(Closing):
         super().__init__(lambda array: array)
         self._own: list[tuple[ref[Any], list[Any], list[tuple[str, Any]]]] = []  # functions, parts, global names
         self._others: list[tuple[Mapping[str, Any], str, Any]] = []  # attributes of modules, names of builtins
+        self._looked_up: list[tuple[ref[Any], str, Any]] = []  # attributes of objects and modules of the user's
         self.adds = False  # whether it adds in place
         self.running_codes: set[int] = set()  # the identities of all that may run, besides libraries
-        self._spaces: dict[ModuleType, SimpleNamespace] = {}  # what it reads of modules, with what is called instead
+        # What it reads of modules and objects, with what is called instead.
+        self._spaces: dict[ModuleType, SimpleNamespace] = {}
+        self._users_spaces: dict[int, SimpleNamespace] = {}
         self._replaces = False
         self._holds_others = False  # whether containers have functions that are not the user's
         self._gives_several = False  # whether what is called under a local name is given more than one argument
@@ -99,18 +113,22 @@ class Computing(Closing):
             raise OpenError  # one of them may be an array to write into
         self.check()
         self.forget()
+        self._users_spaces.clear()
 
     def is_same(self) -> bool:
         """Whether all that it reads is what it was, but for what is in arrays. Raises ``ValueError`` for a cell that
         has become empty."""
         for space, name, value in self._others:
-            if space.get(name, _ABSENT) is not value:
+            if space.get(name, ABSENT) is not value:
+                return False
+        for space_of, name, value in self._looked_up:
+            if (users := space_of()) is None or not _are_same([attribute_of(users, name)[0]], [value]):
                 return False
         for fn_of, parts, names in self._own:
             fn = fn_of()
             if fn is None or not _are_same(_parts_of(fn), parts):
                 return False
-            if not _are_same([fn.__globals__.get(name, _ABSENT) for name, _ in names], [value for _, value in names]):
+            if not _are_same([fn.__globals__.get(name, ABSENT) for name, _ in names], [value for _, value in names]):
                 return False
         return all(_are_same(contents_of(container), contents) for container, contents in self.found)
 
@@ -118,9 +136,56 @@ class Computing(Closing):
         ours = str(getattr(fn, "__module__", "")).startswith("yota_py")  # which has its own way with traced values
         if ours or type(fn) is partial or id(original(fn)) in _IN_PLACE:
             raise OpenError
+        if type(fn) is MethodType:
+            return self._method(fn.__func__, fn.__self__, depth)
         return self._instead(super().function(fn, depth))
 
+    def _method(self, fn: Any, owner: Any, depth: int) -> Any:
+        """A function that is called with an object of the user's."""
+        names = fn.__code__.co_varnames[: fn.__code__.co_argcount] if type(fn) is FunctionType else ()
+        if not names or not is_users_space(owner) or is_library(fn.__globals__.get("__name__")) or depth > MAX_METHODS:
+            raise OpenError
+        if is_assigned(fn.__code__, names[0]):
+            raise OpenError
+        own = {names[0]: owner}
+        key = key_of(fn, own)
+        if key not in self._functions:
+            self._known.append((fn, owner))
+            self._holders.append((fn, frozenset()))
+            self._closed(fn, depth, own)
+        return MethodType(self._functions[key], self._stand_in(owner))
+
+    def _stand_in(self, space: Any) -> SimpleNamespace:
+        """What stands for a module or an object of the user's: it has the attributes that are read."""
+        self._known.append(space)
+        return self._users_spaces.setdefault(id(space), SimpleNamespace())
+
+    def _is_space(self, value: Any) -> bool:
+        return super()._is_space(value) or is_users_space(value)
+
+    def _of_space(self, space: Any, path: list[str], depth: int) -> None:
+        if not is_users_space(space):
+            super()._of_space(space, path, depth)
+            return
+        if not path or depth > MAX_METHODS:  # the object itself goes elsewhere
+            raise OpenError
+        name, stand_in = path[0], self._stand_in(space)
+        value, is_method = attribute_of(space, name)
+        if value is ABSENT:
+            raise OpenError
+        self._looked_up.append((ref(space), name, _weakly(value)))
+        if is_method:
+            setattr(stand_in, name, self._method(value, space, depth + 1))
+        elif self._is_space(value):
+            self._of_space(value, path[1:], depth + 1)
+            self._read(value, path[1:])
+            setattr(stand_in, name, self._instead(value))
+        else:
+            setattr(stand_in, name, self.value(value, depth + 1))
+
     def _instead(self, value: Any) -> Any:
+        if is_users_space(value):
+            return self._stand_in(value)
         if isinstance(value, ModuleType):
             return self._spaces.get(value, value)
         other = next((other for fn, other in instead.items() if fn is original(value)), value)
@@ -131,6 +196,8 @@ class Computing(Closing):
 
     def value(self, value: Any, depth: int = 0) -> Any:
         cls = type(value)
+        if not reads_plainly(cls):
+            raise OpenError
         if cls in (tuple, list, dict):
             if any(isinstance(item, FunctionType) for item in contents_of(value)):
                 raise OpenError  # which might hold the function itself
@@ -146,39 +213,40 @@ class Computing(Closing):
             raise OpenError
         return super().value(value, depth)
 
-    def _closed(self, fn: Any, depth: int) -> Any:
+    def _closed(self, fn: Any, depth: int, own: Mapping[str, Any] = NOTHING) -> Any:
         code, space = fn.__code__, fn.__globals__
         parts = [*nested(code)]
         names = {name for part in parts for name in (*part.co_varnames, *part.co_cellvars)}
-        if any(map(alters, parts)) or not names.isdisjoint(code.co_freevars):
+        altering = any(alters(part, *(own if part is code else ())) for part in parts)
+        if altering or not names.isdisjoint(code.co_freevars):
             raise OpenError
         if space.get("__builtins__", builtins) not in (builtins, vars(builtins)):
             raise OpenError
         held = _parts_of(fn)
-        if any(callable(x) and type(x) is not FunctionType and not isinstance(x, type) for x in held[1:]):
+        if any(callable(x) and type(x) not in _OF_USERS and not isinstance(x, type) for x in held[1:]):
             raise OpenError  # what is called under a local name may be given something to write into
         self.adds |= any(map(adds, parts))
         self.running_codes.update(map(id, parts))
-        reads = dict.fromkeys(name for is_global, name, _ in reads_of(code) if is_global)
-        self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, _ABSENT))) for x in reads]))
-        self._others += [(vars(builtins), x, vars(builtins).get(x, _ABSENT)) for x in reads if x not in space]
-        copy = super()._closed(fn, depth)
+        reads = dict.fromkeys(name for is_global, name, _ in reads_of(code, *own) if is_global)
+        self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, ABSENT))) for x in reads]))
+        self._others += [(vars(builtins), x, vars(builtins).get(x, ABSENT)) for x in reads if x not in space]
+        copy = super()._closed(fn, depth, own)
         for name, value in copy.__globals__.items():
-            if isinstance(value, ModuleType):
+            if self._is_space(value):
                 copy.__globals__[name] = self._instead(value)
         copy.__globals__[COPIED] = ref(fn)
         for cell in copy.__closure__ or ():
-            if isinstance(cell.cell_contents, ModuleType):
+            if self._is_space(cell.cell_contents):
                 cell.cell_contents = self._instead(cell.cell_contents)
         return copy
 
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
-        depth: int = 0,
+        depth: int = 0, own: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        super().running(code, space, free, names, depth)
+        super().running(code, space, free, names, depth, own)
         known = ChainMap(space, vars(builtins))  # type: ignore[arg-type] # nothing is put into it
-        for is_global, name, path in reads_of(code):
+        for is_global, name, path in reads_of(code, *own):
             value = (known if is_global else free).get(name)
             value, path = self._read(value, path)
             if not all(map(is_reading, path)) or id(original(value)) in _IN_PLACE:
@@ -196,14 +264,16 @@ class Computing(Closing):
                     raise OpenError
 
     def _read(self, value: Any, path: list[str]) -> tuple[Any, list[str]]:
-        """What a path leads to in modules, and what is left of it."""
+        """What a path leads to in modules and objects of the user's, and what is left of it."""
+        if path and is_users_space(value):
+            return self._read(attribute_of(value, path[0])[0], path[1:])
         if not (isinstance(value, ModuleType) and path):
             return value, path
         space, name = self._spaces.setdefault(value, SimpleNamespace()), path[0]
-        inner = vars(value).get(name, _ABSENT)
+        inner = vars(value).get(name, ABSENT)
         self._others.append((vars(value), name, inner))
         found = self._read(inner, path[1:])
-        if inner is not _ABSENT:
+        if inner is not ABSENT:
             setattr(space, name, self._instead(inner))
         return found
 
@@ -215,7 +285,7 @@ def _parts_of(fn: Any) -> list[Any]:
 
 
 def _weakly(value: Any) -> Any:
-    return ref(value) if type(value) is FunctionType else value
+    return ref(value) if type(value) in _OF_USERS or is_users_space(value) else value
 
 
 def _are_same(now: Sequence[Any], before: Sequence[Any]) -> bool:

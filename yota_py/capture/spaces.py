@@ -1,0 +1,45 @@
+"""Where names are looked up with a dot: modules, and objects, where no code runs to look one up."""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ..base.ownership import is_library
+
+ABSENT = object()
+
+
+def is_users_space(value: Any) -> bool:
+    """Whether this is a module or an object of the user's, of which attributes are read as they stand."""
+    cls = type(value)  # the object itself is not asked, which may hear of it
+    if cls is ModuleType:
+        return not is_library(value.__name__)
+    if issubclass(cls, type) or is_library(cls.__module__) or cls.__module__ == "builtins":
+        return False
+    return hasattr(cls, "__weakref__") and not hasattr(cls, "__getattr__") and reads_plainly(cls)
+
+
+def reads_plainly(cls: type) -> bool:
+    """Whether no code of the user's runs where an attribute is read."""
+    reads: Any = cls.__getattribute__
+    return reads is object.__getattribute__ or cls.__module__ == "builtins" or is_library(cls.__module__)
+
+
+def attribute_of(space: Any, name: str) -> tuple[Any, bool]:
+    """What stands there, and whether it is a function that is called with the object: ``ABSENT`` if there is nothing
+    that could be told without running code, as that of a property."""
+    if isinstance(space, ModuleType):
+        return vars(space).get(name, ABSENT), False
+    of_class = next((vars(base)[name] for base in type(space).__mro__ if name in vars(base)), ABSENT)
+    own = getattr(space, "__dict__", None)
+    is_data = hasattr(type(of_class), "__set__") or hasattr(type(of_class), "__delete__")
+    if is_data or type(own) is not dict or not reads_plainly(type(space)):
+        return ABSENT, False
+    if name in own:
+        return own[name], False
+    if type(of_class) is FunctionType:
+        return of_class, True
+    if type(of_class) is staticmethod:
+        return of_class.__func__, False
+    return ABSENT if hasattr(type(of_class), "__get__") else of_class, False
