@@ -86,7 +86,7 @@ class Eager(Operators):
     def __getattr__(self, name: str) -> Any:
         if name[:2] == "__":
             raise AttributeError(name)
-        if type(self._value) is float:
+        if type(self._value) in (float, complex):
             raise TooMuchError
         if name in _OF_SHAPE:
             return getattr(self._value, name)

@@ -30,8 +30,9 @@ from .active import FLOATS, NOTHING, Eager, TooMuchError
 from .short import Slopes, Way, by_rows, flow_to_numbers, into_view, slopes_of, way_of
 from .verbs import linearize, positions
 
-_FLOAT = np.dtype(float)
-_NUMBERS = frozenset([float64, float, int, bool, np.int64, np.bool_])
+_DTYPES = frozenset([np.dtype(float), np.dtype(complex)])
+_ACTIVE = FLOATS | {complex, np.complex128}
+_NUMBERS = _ACTIVE | {int, bool, np.int64, np.bool_}
 _OPTIONS = frozenset([int, np.int64, bool, type(None), str])  # and tuples of them, as axes and shapes are
 
 _ways: dict[Any, Way | None] = {}  # by function; of those without, how a derivative flows is not known
@@ -102,7 +103,7 @@ class Sweep:
             elif cls in _NUMBERS:
                 given.append(x)
             elif cls is ndarray:
-                if x.dtype.kind not in "fib":
+                if x.dtype.kind not in "fibc":
                     raise TooMuchError
                 given.append(x.copy("K") if self._adds else x)
             elif isinstance(fn, np.ufunc):
@@ -223,10 +224,10 @@ class Sweep:
             if dx is MISSING:
                 raise TooMuchError
             if dx is not None:
-                if type(dx) is ndarray and not dx.ndim and type(self.values[j]) in FLOATS:
+                if type(dx) is ndarray and not dx.ndim and type(self.values[j]) in _ACTIVE:
                     dx = dx[()]
-                if type(dx) is float64 and type(self.values[j]) is float:
-                    dx = float(dx)
+                if type(self.values[j]) in (float, complex) and isinstance(dx, type(self.values[j])):
+                    dx = type(self.values[j])(dx)
                 if typeof(dx) is not typeof(self.values[j]):
                     raise TooMuchError
                 known = cotangents[j]
@@ -310,7 +311,8 @@ def _nowhere(*given: Any) -> bool:
 
 def is_active(x: Any) -> bool:
     """Whether this is what can be differentiated in here."""
-    return type(x) in FLOATS or (type(x) is ndarray and x.dtype is _FLOAT and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
+    cls = type(x)
+    return cls in _ACTIVE or (cls is ndarray and x.dtype in _DTYPES and x.ndim > 0 and x.nbytes <= LARGE_BYTES)
 
 
 def _is_whole(x: Any) -> bool:
@@ -365,6 +367,6 @@ def eagerly(
 
 def _settled(dx: Any, x: Any) -> Any:
     """A gradient, which shares no memory with anything."""
-    if type(x) in FLOATS:
+    if type(x) in _ACTIVE:
         return type(x)(0.0 if dx is None else dx)
-    return np.zeros(x.shape) if dx is None else np.array(dx, order="C")
+    return np.zeros(x.shape, x.dtype) if dx is None else np.array(dx, order="C")

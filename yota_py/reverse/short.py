@@ -172,7 +172,7 @@ def _by_vjps(
 
 def by_rows(dy: Any, y: Any, args: Sequence[Any], sources: Sequence[Any], cotangents: list[Any]) -> bool:
     """Of a function of a list, of whose items it makes rows."""
-    if len(args) != 1 or type(args[0]) not in (tuple, list) or type(dy) is not ndarray:
+    if len(args) != 1 or type(args[0]) not in (tuple, list) or type(dy) is not ndarray or dy.dtype is not _FLOAT:
         return False
     for _, (i,), j in sources:
         known = cotangents[j]
