@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..base.containers import mapped
 from ..base.dispatch import is_traced, shadow
 from ..base.types import ArrayType, typeof
 from ..base.unwinding import state
@@ -105,6 +107,24 @@ def put_rows(x: Tracer, cut: slice, rows: Any) -> None:
 def _before(x: Tracer) -> Tracer:
     """What stands for an array as it is without what was noted."""
     return make_tracer(x._ledger, x._var, x._value)
+
+
+def is_made_in(x: Tracer, trace: Any) -> bool:
+    """Whether an array of a trace around this one is new since this one has begun: its function has made it."""
+    begun = trace.around.get(id(x._ledger))
+    return begun is not None and x._root._var.id > begun and not x._is_captured()
+
+
+def as_now(x: Tracer, trace: Any) -> Tracer:
+    """A value of a trace around this one, where this one computes with it: it is not to hear of later assignments."""
+    return make_tracer(x._ledger, *x._current()) if is_made_in(x, trace) else x
+
+
+def without(tracers: Sequence[Tracer], value: Any) -> Any:
+    """A result with the values behind these tracers."""
+    if any(value is t for t in tracers):
+        return value._current()[1]
+    return mapped(lambda item: without(tracers, item), value)
 
 
 def _is_ordinary(x: Tracer) -> bool:

@@ -21,7 +21,7 @@ from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
 from .calls import record
-from .elements import note
+from .elements import is_made_in, note
 from .selections import guarded_masks, overwrite_selection, put_selected
 from .tracer import Tracer, heed_layout, unsupported
 
@@ -98,10 +98,13 @@ def install(x: Tracer, new: Any) -> None:
     while (look := x._look) is not None:
         x, new = look.parent, look.written(standing[-1][1])
         standing.append((x, _fitting(x, new)))
+    outer = x._ledger
     x._mark_written()
     heed_layout()  # what shares memory with what, depends on it
     for tracer, value in standing:
         tracer._point_to(value)
+    if x._ledger is not outer:
+        x._ledger.look_up(x)
 
 
 def _fitting(x: Tracer, new: Any) -> Any:
@@ -117,10 +120,11 @@ def _fitting(x: Tracer, new: Any) -> Any:
     if not array.flags.forc and overlaps_itself(array):
         raise MutationError(f"{user_site()}: this writes into an array whose elements share memory, as those of "
                             "np.broadcast_arrays and np.meshgrid(copy=False) do. Write into a copy: y = x.copy()")
-    if (x._is_captured() and not trace.effects) or (state.traces and state.traces[-1] is not trace):
+    running = state.traces[-1] if state.traces else trace
+    if (x._is_captured() and not trace.effects) or (running is not trace and not is_made_in(x, running)):
         raise MutationError(f"{user_site()}: this writes into an array that the function has not made itself but reads "
                             "from elsewhere. Return the new values instead, or work on a copy: y = x.copy()")
-    if not is_traced(new) or new._ledger is not trace:
+    if not is_traced(new) or new._ledger not in (trace, running):
         raise MutationError(f"{user_site()}: a value of an inner differentiation cannot be written into an array "
                             "outside of it; return it instead")
     if not isinstance(new, np.ndarray):  # what NumPy makes of arrays without dimensions

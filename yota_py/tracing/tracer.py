@@ -94,14 +94,15 @@ class Tracer(Operators):
             at = at._look.parent
 
     def _point_to(self, other: Tracer) -> None:
-        """Stand for what another tracer stands for now."""
-        self._var, self._value, self._version = other._var, other._value, self._root._version
+        """Stand for what another tracer stands for now, which may be one of a trace inside of its own."""
+        self._ledger, self._var, self._value = other._ledger, other._var, other._value
+        self._version = self._root._version
 
     def _look_at(self, look: Any) -> None:
         """Become a view."""
         root = look.parent._root
         self._look, self._owner, self._version = look, root, root._version
-        self._ledger.will_settle(self)
+        (state.traces[-1] if state.traces else self._ledger).will_settle(self)
 
     def _mark_written(self) -> None:
         """Note an assignment to this array, which owns its memory: views of it are to be looked up again."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray, ufunc
 
 from ..base import locks
-from ..base.containers import LEAVES, filled, items_of, keys_of, mapped, with_items
+from ..base.containers import LEAVES, filled, items_of, keys_of, with_items
 from ..base.dispatch import decided, shadow
 from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
 from ..base.ownership import in_rules, named_module, users_frame
@@ -35,7 +35,7 @@ from ..tape.recorder import Recorder, is_large
 from ..tape.show import name_of
 from ..tape.tape import Tape
 from .calls import extents, is_flag, record
-from .elements import noted_at, put_noted, select
+from .elements import as_now, noted_at, put_noted, select, without
 from .foreign import refused
 from .libraries import torch_function
 from .protocols import array_function, array_ufunc, assigned, forward, in_place, operated, reflected
@@ -66,10 +66,11 @@ class Trace(Recorder):
     """A recording in progress, and the tracers of its values."""
 
     __slots__ = (
-        "_foreign", "_status", "alive", "appended", "asking", "attributes", "captured", "clocks", "comparisons",
-        "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout", "imports", "labels",
-        "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots", "sets_errors", "shown",
-        "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch", "writeable", "writes",
+        "_foreign", "_status", "alive", "appended", "around", "asking", "attributes", "captured", "clocks",
+        "comparisons", "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout",
+        "imports", "labels", "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots",
+        "sets_errors", "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch",
+        "writeable", "writes",
     )  # fmt: skip
 
     opens: ClassVar[bool] = False  # whether what has a ``lowering`` is written out
@@ -84,9 +85,9 @@ class Trace(Recorder):
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
         self.level = next(levels)  # of nested traces, the innermost has the highest
-        self.alive = True
+        self.alive = self.derived = True  # whether derivatives are wanted, so that what has no rule is refused
         self.thread = threading.get_ident()
-        self.derived = True  # whether derivatives are wanted, so that what has no rule is refused
+        self.around = {id(trace): len(trace.tape) for trace in state.traces}  # how long these were when this one began
         self.effects = self.labels = False  # whether captured arrays may be written as well; prints show variables
         self.site: Site | None = None  # where operations come from, if it is not the running code
         self.problems: list[str] = []  # reasons why another call might not record the same
@@ -130,6 +131,11 @@ class Trace(Recorder):
         if len(self.unsettled) >= self.many:  # large values go when nobody else has them
             self.unsettled = [known for known in self.unsettled if sys.getrefcount(known) > 3]
             self.many = FEW + 2 * len(self.unsettled)
+
+    def look_up(self, root: Tracer) -> None:
+        """Look up all views of an array that has come here from a trace around this one."""
+        for view in [known for known in self.unsettled or () if known._root is root]:
+            view._current()
 
     def settle(self) -> None:
         """Look up what somebody still has."""
@@ -224,7 +230,7 @@ class Trace(Recorder):
         """A structure of arguments as it stands on the tape (variables), and as the values to compute with."""
         cls = type(structure)
         if issubclass(cls, Tracer):  # one of an outer trace is a constant to this one
-            return structure._current() if structure._ledger is self else (structure, structure)
+            return structure._current() if structure._ledger is self else 2 * (as_now(structure, self),)
         if isinstance(structure, ndarray):
             return self.foreign(structure), structure
         if cls in LEAVES and cls is not slice:
@@ -319,7 +325,7 @@ class Trace(Recorder):
             raise LostDerivativeError(f"{user_site()}: {name_of(fn)} computes with traced values that are not among "
                                       "its arguments, so that their derivatives would be lost. Pass them as arguments")
         self.problems.append(f"{self.origin()}: {NOT_ARGUMENTS}")
-        return _without(own, value)
+        return without(own, value)
 
     def compute(
         self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], frame: FrameType | None = None
@@ -391,10 +397,3 @@ class Trace(Recorder):
                 for trace in {self, *state.traces}:
                     trace._foreign[id(answer)] = (answer, answer, trace.constant(answer))
         return answer
-
-
-def _without(tracers: Sequence[Tracer], value: Any) -> Any:
-    """A result with the values behind these tracers."""
-    if any(value is t for t in tracers):
-        return value._current()[1]
-    return mapped(lambda item: _without(tracers, item), value)
