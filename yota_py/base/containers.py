@@ -6,12 +6,13 @@ The *keys* of a container are positions, for dicts its keys, for dataclasses the
 from __future__ import annotations
 
 import copy
+import ctypes
 import dataclasses
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from types import FunctionType, MemberDescriptorType, MethodType
+from types import FunctionType, GetSetDescriptorType, MappingProxyType, MemberDescriptorType, MethodType
 from typing import Any
 from weakref import ProxyTypes
 
@@ -80,7 +81,9 @@ def with_items(like: Any, items: Iterable[Any]) -> Any:
     """A container of the kind of ``like``, with the same keys and other items."""
     cls = type(like)
     if issubclass(cls, tuple) and not hasattr(cls, "n_sequence_fields"):
-        return tuple.__new__(cls, items)
+        made = tuple.__new__(cls, items)
+        vars(made).update(vars(like)) if hasattr(like, "__dict__") else None  # of SciPy's results
+        return made
     if issubclass(cls, tuple | list):
         return cls(items)
     if cls is dict:
@@ -94,8 +97,9 @@ def with_items(like: Any, items: Iterable[Any]) -> Any:
         parts = optree.tree_flatten_one_level(like, none_is_leaf=True, namespace=NAMESPACE)
         return parts.unflatten_func(parts.metadata, tuple(items))
     new = _put_together(cls, _fields(like), items)
-    if hasattr(like, "__dict__"):  # attributes that are no fields
-        new.__dict__.update({key: value for key, value in vars(like).items() if key not in vars(new)})
+    if (own := dict_of(like)) is not None:  # attributes that are no fields
+        now: Any = dict_of(new)
+        now.update({key: value for key, value in own.items() if key not in now})
     return new
 
 
@@ -148,9 +152,52 @@ def slots_of(cls: type) -> set[str]:
     return {name for own in slotted for name, value in own.items() if isinstance(value, MemberDescriptorType)}
 
 
+_mro_of: Any = vars(type)["__mro__"].__get__  # past what a metaclass has to say about it
+_vars_of: Any = vars(type)["__dict__"].__get__
+_SHOWN_BY_PYTHON = (GetSetDescriptorType, MemberDescriptorType)
+_dict_in_c: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+    ("PyObject_GenericGetDict", ctypes.pythonapi)
+)
+
+
+def dict_of(obj: Any) -> Mapping[str, Any] | None:
+    """The dict of an object's own attributes, and the view of a class's; ``None`` without one. No code of the user's
+    runs, as it may for ``obj.__dict__``: of an object without one, Python asks ``__getattr__`` for it."""
+    cls = type(obj)
+    if cls is FunctionType:
+        return obj.__dict__  # type: ignore[no-any-return]
+    shown, reader = _road_to_dict(cls)
+    if shown is None or cls in ProxyTypes:
+        return None
+    try:
+        own = reader.__getattribute__(obj, "__dict__") if type(shown) in _SHOWN_BY_PYTHON else _dict_in_c(obj, None)
+    except AttributeError:
+        return None
+    return own if issubclass(type(own), dict | MappingProxyType) else None  # type: ignore[no-any-return]
+
+
+def shows_dict(cls: type) -> bool:
+    """Whether no code of the user's runs for ``obj.__dict__`` of an object that has one."""
+    shown, reader = _road_to_dict(cls)
+    return type(shown) in _SHOWN_BY_PYTHON and cls.__getattribute__ is reader.__getattribute__
+
+
+def _road_to_dict(cls: type) -> tuple[Any, type]:
+    """What a class has under the name ``__dict__``, and which of its bases is Python's or a library's that reads
+    attributes."""
+    shown = None
+    for base in _mro_of(cls):
+        own = _vars_of(base)
+        if shown is None:
+            shown = own.get("__dict__")
+        if "__getattribute__" in own and (base is object or is_library(base.__module__)):
+            return shown, base
+    return shown, object
+
+
 def held_by(obj: Any) -> dict[str, Any]:
     """What an object holds under names: in its dict, in the order of that, and in slots."""
-    held = dict(getattr(obj, "__dict__", ()))
+    held = dict(dict_of(obj) or ())
     for name in sorted(slots_of(type(obj))):
         with suppress(AttributeError):  # an empty slot
             held[name] = object.__getattribute__(obj, name)

@@ -310,7 +310,7 @@ def problems_of(source: Trace, captures: Captures) -> list[str]:
     problems = list(dict.fromkeys(captures.problems))
     for result in source.tape.results:
         if not isinstance(result, Variable | bool | int | float | complex | str | bytes | type(None) | np.generic):
-            problems.append(f"it returns a {type(result).__name__} that is not made of traced values")
+            problems.append(f"it returns a {type(result).__name__}, of which nobody knows how it is made of arrays")
     return problems
 
 

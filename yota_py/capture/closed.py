@@ -200,7 +200,7 @@ class Closing:
                     if is_read and not (hasattr(type(member), "__get__") or isinstance(member, _NUMBERS)):
                         raise OpenError
         for holder, known in self._holders:
-            if not (self._names - known).isdisjoint(getattr(holder, "__dict__", ())):
+            if not (self._names - known).isdisjoint(dict_of(holder) or ()):
                 raise OpenError
 
     def forget(self) -> None:

@@ -94,8 +94,8 @@ class Items:
         made = value
         if any(a is not b for a, b in zip(new, base.__iter__(value), strict=False)):
             made = with_items(value, new)
-            if hasattr(value, "__dict__"):
-                made.__dict__ = value.__dict__  # the same one: the function may write into it
+            if (own := dict_of(value)) is not None:
+                object.__setattr__(made, "__dict__", own)  # the same one: the function may write into it
         if kind is not list and kind is not dict:
             self.tuples[id(made)] = made, value, slot
         return made

@@ -54,7 +54,7 @@ def is_watchable(value: Any) -> bool:
         return True
     if is_proxy(value):
         return False
-    held = hasattr(value, "__dict__") or hasattr(value, "__slots__")
+    held = dict_of(value) is not None or hasattr(type(value), "__slots__")
     return held and not (has_state_in_c(type(value)) or is_library(type(value).__module__))
 
 

@@ -47,7 +47,7 @@ class Leftovers:
         if isinstance(value, tuple):
             items = [self.plain(item) for item in tuple.__iter__(value)]
             if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):
-                return with_items(value, items)
+                value = with_items(value, items)  # and what it has besides its items is looked into
         if not isinstance(value, _NOTHING_LEFT) and id(value) not in self._seen and len(self._seen) < MAX_OBJECTS:
             self._seen[id(value)] = value
             self._pending.append(value)

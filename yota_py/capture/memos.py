@@ -78,7 +78,7 @@ class Memos:
             return literal(value)
         if type(value) is tuple:
             return Slot(f"({''.join(f'{self._slot(item)}, ' for item in value)})")
-        return self._guards.reference(value) if hasattr(value, "__dict__") else self._guards.constant(value)
+        return self._guards.reference(value) if dict_of(value) is not None else self._guards.constant(value)
 
 
 def _memories(memo: Any) -> Iterator[dict[Any, Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from types import CellType, FunctionType, MappingProxyType
+from types import CellType, FunctionType
 from typing import Any, TypeAlias
 
-from ..base.containers import base_of, refill, slots_of
+from ..base.containers import base_of, dict_of, refill, slots_of
 from ..base.records import record
 from ..base.unwinding import Passing
 from ..tracing.traces import Trace
@@ -44,7 +44,7 @@ class Attribute:
 
     def read(self) -> Any:
         """What stands there, past what the class of the object has to say about it."""
-        own = _own(self.holder)
+        own = dict_of(self.holder) or {}
         return own[self.key] if self.key in own else object.__getattribute__(self.holder, self.key)
 
     def write(self, value: Any) -> None:
@@ -80,7 +80,7 @@ def replace_in(obj: Any, new_of: Callable[[Any], Any]) -> None:
     for key, item in _items(obj) if isinstance(obj, dict | list | deque) else ():
         if (new := new_of(item)) is not item:
             set_item(obj, key, new)
-    names = [*_ATTRIBUTES.get(type(obj), ()), *_own(obj)]
+    names = [*_ATTRIBUTES.get(type(obj), ()), *(dict_of(obj) or ())]
     names += ["args"] if isinstance(obj, BaseException) else []
     for name in names if isinstance(obj, type) else (*names, *slots_of(type(obj))):
         place = Attribute(obj, name)
@@ -90,12 +90,6 @@ def replace_in(obj: Any, new_of: Callable[[Any], Any]) -> None:
             continue
         if (new := new_of(item)) is not item:
             place.write(new)
-
-
-def _own(obj: Any) -> Mapping[str, Any]:
-    """The attributes of an object itself; what its class shows under that name may be anything."""
-    own: Any = getattr(obj, "__dict__", None)
-    return own if issubclass(type(own), dict | MappingProxyType) else {}  # type: ignore[no-any-return]
 
 
 def _items(container: Any) -> list[tuple[Any, Any]]:
@@ -116,7 +110,7 @@ def set_item(container: Any, key: Any, value: Any) -> None:
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
     """Set an attribute past what the class of ``obj`` has to say about it."""
-    own = _own(obj)
+    own = dict_of(obj)
     if isinstance(own, dict) and name in own:
         own[name] = value
     else:
@@ -142,11 +136,11 @@ class Holder:
         """What it holds now."""
         if self.names is None:
             return dict(_items(self.obj))
-        own = vars(self.obj) if isinstance(self.obj, type) else None
+        own = dict_of(self.obj) if isinstance(self.obj, type) else None
         held = {}
         for name in sorted(self.names):
             try:
-                held[name] = getattr(self.obj, name) if own is None else own[name]
+                held[name] = Attribute(self.obj, name).read() if own is None else own[name]
             except (AttributeError, KeyError, ValueError):  # ValueError: an empty cell
                 continue
         return held
@@ -245,8 +239,8 @@ class Exchange:
             else:  # perhaps by an equal number, or what had stood there before
                 rebound = True
                 if not isinstance(place, Builtin):
-                    holders = place.holder, getattr(place.holder, "__dict__", place.holder)
-                    self._replaced |= {(id(holder), place.key) for holder in holders}
+                    holders = place.holder, dict_of(place.holder)
+                    self._replaced |= {(id(holder), place.key) for holder in holders if holder is not None}
             self._exchanged.pop()
         return rebound
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import containers
-from ..base.containers import is_proxy, keys_of, with_items
+from ..base.containers import dict_of, is_proxy, keys_of, with_items
 from ..base.dispatch import is_traced
 from ..base.ownership import is_library
 from ..base.records import record
@@ -47,7 +47,7 @@ class Performance:
 
     def records(self) -> Iterator[Holder]:
         """Dataclasses among the arguments that have a dict of attributes, which may hold more than fields."""
-        return (holder for holder in self.copies.values() if holder.names and hasattr(holder.target, "__dict__"))
+        return (holder for holder in self.copies.values() if holder.names and dict_of(holder.target) is not None)
 
     @property
     def problems(self) -> list[str]:
@@ -100,6 +100,8 @@ class Plain:
             items = [self._plain(item) for item in parts]
             if any(a is not b for a, b in zip(items, parts, strict=True)):
                 self.made[id(value)] = (with_items if isinstance(value, tuple) else with_parts)(value, items)
+            if isinstance(value, tuple):  # SciPy's results have attributes besides
+                replace_in(self.made[id(value)], self._plain)
             return self.made[id(value)]
         self._pending.append(value)
         return value

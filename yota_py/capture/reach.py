@@ -106,7 +106,7 @@ def _children(value: Any, spot: Spot | None, words: str) -> Iterator[tuple[Any, 
         yield from ((fn, None, words) for fn in (value.fget, value.fset) if fn is not None)
     elif isinstance(value, staticmethod | classmethod | functools.cached_property):
         yield getattr(value, "__func__", None) or value.func, None, words  # type: ignore[union-attr]
-    elif "__wrapped__" in getattr(value, "__dict__", ()):  # what has been made of a function
+    elif "__wrapped__" in (dict_of(value) or ()):  # what has been made of a function
         yield value.__wrapped__, None, words
     elif is_object(value):
         yield from _attributes(value, held_by(value), words)

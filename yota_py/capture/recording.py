@@ -185,10 +185,14 @@ class Recording:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key._describe()} is a key; use "
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
+        leftovers = None if trace.effects or state.traces else Leftovers(trace)  # objects that it has made
         trace.tape.results = [
-            leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace else real(leaf)
+            leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace
+            else real(leaf) if leftovers is None or is_traced(leaf) else leftovers.plain(leaf)
             for leaf in (leaf._array if type(leaf) is Foreign else leaf for leaf in results)
-        ]
+        ]  # fmt: skip
+        if leftovers is not None:
+            leftovers.clear()
         return out
 
     def _call(self) -> Any:

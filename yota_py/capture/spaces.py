@@ -32,7 +32,7 @@ def attribute_of(space: Any, name: str) -> tuple[Any, bool]:
     if isinstance(space, ModuleType):
         return vars(space).get(name, ABSENT), False
     of_class = next((vars(base)[name] for base in type(space).__mro__ if name in vars(base)), ABSENT)
-    own = getattr(space, "__dict__", None)
+    own = dict_of(space)
     is_data = hasattr(type(of_class), "__set__") or hasattr(type(of_class), "__delete__")
     if is_data or type(own) is not dict or not reads_plainly(type(space)):
         return ABSENT, False
