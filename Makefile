@@ -14,7 +14,7 @@ INTERRUPTS = tests/whole/test_interrupts.py
 # those in tests/rules half with the oldest, and the other half with the newest.
 LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
 	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
-	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py))
+	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py policy.py growth.py rolling.py accuracy.py))
 WITH_TORCH = $(shell grep -rlE --include='test_*.py' '^import torch' tests)
 SHORT = $(BIN)/python -m pytest -n $(WORKERS) --sets 1 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
 
