@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from types import FunctionType
 from typing import Any, Protocol
 
+from .base.containers import attribute_of
 from .base.dispatch import dispatching
+from .base.signatures import wraps
 from .base.tracebacks import fold, folded
 from .base.unwinding import state
 from .cache.compilable import Compilable
@@ -38,7 +40,7 @@ class _Grad(Protocol):
 
 def _cache_of(f: Callable[..., Any]) -> FunctionCache:
     _check_callable(f)
-    owner = getattr(f, "__code__", f)
+    owner = attribute_of(f, "__code__", f)
     return known_cache(id(owner), owner, _GRAD)
 
 
@@ -95,7 +97,7 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
             seed = with_floats(seed)
         if state.traces:
             return _GRAD.interpret(Request(f, args, kwargs, seed))  # type: ignore[no-any-return]
-        cache = _known(id(getattr(f, "__code__", f)))
+        cache = _known(id(f.__code__ if type(f) is FunctionType else attribute_of(f, "__code__", f)))
         if cache is None:
             cache = _cache_of(f)
         if cache.objects and _GRAD.are_given(f, args, args):

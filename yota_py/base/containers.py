@@ -167,13 +167,23 @@ def dict_of(obj: Any) -> Mapping[str, Any] | None:
     if cls is FunctionType:
         return obj.__dict__  # type: ignore[no-any-return]
     shown, reader = _road_to_dict(cls)
-    if shown is None or cls in ProxyTypes:
+    if (shown is None and reader is object) or cls in ProxyTypes:
         return None
+    by_reader = shown is None or type(shown) in _SHOWN_BY_PYTHON
     try:
-        own = reader.__getattribute__(obj, "__dict__") if type(shown) in _SHOWN_BY_PYTHON else _dict_in_c(obj, None)
+        own = reader.__getattribute__(obj, "__dict__") if by_reader else _dict_in_c(obj, None)
     except AttributeError:
         return None
     return own if issubclass(type(own), dict | MappingProxyType) else None  # type: ignore[no-any-return]
+
+
+def attribute_of(obj: Any, name: str, default: Any = None) -> Any:
+    """What an object has under a name, likewise: ``__getattr__`` is not asked for what it has not."""
+    reader = object if type(obj) is FunctionType else _road_to_dict(type(obj))[1]
+    try:
+        return reader.__getattribute__(obj, name)
+    except AttributeError:
+        return default
 
 
 def shows_dict(cls: type) -> bool:
@@ -182,7 +192,7 @@ def shows_dict(cls: type) -> bool:
     return type(shown) in _SHOWN_BY_PYTHON and cls.__getattribute__ is reader.__getattribute__
 
 
-def _road_to_dict(cls: type) -> tuple[Any, type]:
+def _road_to_dict(cls: type) -> tuple[Any, Any]:
     """What a class has under the name ``__dict__``, and which of its bases is Python's or a library's that reads
     attributes."""
     shown = None

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .containers import LEAVES, NUMBERS, items_of, mapped, slots_of
+from .containers import LEAVES, NUMBERS, attribute_of, held_by, items_of, mapped
 from .ownership import is_library
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def mode_of(fn: Any) -> Any:
 
     A function that wraps such a result with ``functools.wraps`` has all its attributes, but not its code.
     """
-    namespace = getattr(fn, "__globals__", None)
+    namespace = attribute_of(fn, "__globals__")
     if namespace is None or not str(namespace.get("__name__")).startswith("yota_py."):
         return None
     return getattr(getattr(fn, "__yota_cache__", None), "mode", None)
@@ -104,7 +104,7 @@ def _kept_by(value: Any) -> Iterable[Any]:
         return [value.__self__, value.__func__]
     if is_library(type(value).__module__) or isinstance(value, type | ModuleType):
         return ()
-    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots_of(type(value)))]
+    return held_by(value).values()
 
 
 def decided(value: Any) -> Any:

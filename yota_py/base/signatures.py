@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
+
+from .containers import attribute_of, dict_of
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Those of NumPy's functions in C that dispatch, as NumPy 2.4 tells them.
 IN_C: dict[str, Callable[..., Any]] = {
@@ -58,3 +64,19 @@ def position_of_out(fn: Any, *others: str) -> int | None:
     named = (p.name == "out" or p.name.startswith(others) for p in parameters)
     places = [i for i, (p, x) in enumerate(zip(parameters, named, strict=True)) if x and p.kind is not p.KEYWORD_ONLY]
     return places[0] if places else None
+
+
+def wraps(fn: Callable[..., Any]) -> Callable[[F], F]:
+    """``functools.wraps``, for which an object of the user's that can be called is not asked for what it has not."""
+    if type(fn) is FunctionType:
+        return functools.wraps(fn)  # type: ignore[return-value]
+
+    def wrapping(made: F) -> F:
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if (value := attribute_of(fn, name, made)) is not made:
+                setattr(made, name, value)
+        made.__dict__.update(dict_of(fn) or ())
+        made.__wrapped__ = fn  # type: ignore[attr-defined]
+        return made
+
+    return wrapping

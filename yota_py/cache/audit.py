@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base import locks
+from ..base.containers import dict_of
 from ..base.generators import Draws
 from ..base.impure import Clock, Text
 from ..base.records import record
@@ -24,6 +25,7 @@ from ..base.refusal import Due, Refusal
 from ..base.settings import Uncompiled, config
 from ..base.unwinding import Holding, Passing, Quiet
 from ..capture.guards import Changed, Guards
+from ..capture.places import Attribute, Item
 from ..tape.operations import Call, Constant, Guard, Variable, operands
 from ..tape.tape import Tape
 from ..tape.trees import flatten, unflatten
@@ -201,11 +203,11 @@ class _Audit:
         planned: dict[tuple[int, Any], Any] = {}
         elsewhere = []  # what stands now in places that the world does not know as the program does
         for of, key, value, item in self.rehearsal.stores:
-            own = None if item else getattr(of, "__dict__", None)
+            own = None if item else dict_of(of)
             holder = own if isinstance(own, dict) and key in own else of
             planned[id(holder), key] = value
             if id(holder) not in self.world.holders:
-                elsewhere.append(of[key] if item else getattr(of, key))
+                elsewhere.append((Item if item else Attribute)(of, key).read())
                 self.comparison.compare(value, elsewhere[-1], _where(key, item))
         for holder, key, old, new in self.world.changes():
             if id(holder.obj) in self.grown:

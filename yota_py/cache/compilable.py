@@ -10,6 +10,7 @@ from operator import attrgetter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from ..base.containers import attribute_of, dict_of
 from ..base.tracebacks import folded
 from ..capture.sinks import Arguments
 from ..tape.show import name_of
@@ -85,7 +86,7 @@ class Compilable(partial[Any]):
 
     def __repr__(self) -> str:
         transform, (f, *_) = self._transform
-        of = repr(f)[1:-1] if type(f) is Compilable else getattr(f, "__qualname__", None) or name_of(f)
+        of = repr(f)[1:-1] if type(f) is Compilable else attribute_of(f, "__qualname__") or name_of(f)
         return f"<yota_py.{name_of(transform)} of {of}>"
 
     def __reduce__(self) -> Any:
@@ -117,7 +118,7 @@ _OURS = frozenset(["__wrapped__", "__yota_cache__", "compile"])
 
 
 def _own(f: Any) -> dict[str, Any]:
-    own = getattr(f, "__dict__", None)
+    own = dict_of(f)
     return own if isinstance(own, dict) else {}
 
 

@@ -17,6 +17,7 @@ from types import CodeType, MappingProxyType
 from typing import Any
 
 from ..base import locks
+from ..base.containers import attribute_of
 from ..base.dispatch import mode_of
 from ..base.generators import Draws
 from ..base.refusal import MISFIT, Due, Misfit, Refusal
@@ -82,7 +83,7 @@ def cache_for(f: Callable[..., Any], mode: Mode) -> FunctionCache:
     while (made := mode_of(f)) is not None:
         wrappers.append((id(f.__code__), made))
         f = f.__wrapped__  # type: ignore[attr-defined]
-    owner = getattr(f, "__code__", f)
+    owner = attribute_of(f, "__code__", f)
     return known_cache((id(owner), mode, *wrappers), owner, mode)
 
 

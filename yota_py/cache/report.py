@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from ..base.containers import attribute_of
 from ..base.impure import Impure
 from ..base.records import record
 from ..base.settings import config
@@ -112,12 +113,12 @@ def explain(f: Callable[..., Any]) -> Explanations:
     """
     if not callable(f):
         raise TypeError(f"{user_site()}: explain wants a function; got {type(f).__name__}")
-    own = getattr(f, "__yota_cache__", None)
+    own = attribute_of(f, "__yota_cache__")
     if own is not None:
-        also = cache_with_effects(own, getattr(f, "__wrapped__", f))
+        also = cache_with_effects(own, attribute_of(f, "__wrapped__", f))
         caches = [own] if also is None else [also, own]
     else:
-        caches = caches_of(getattr(f, "__code__", f))
+        caches = caches_of(attribute_of(f, "__code__", f))
     return Explanations(_explain(cache) for cache in caches if cache.misses or cache.signatures or cache.distrusted)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.containers import base_of, slots_of
+from ..base.containers import base_of, dict_of, slots_of
 from ..base.dispatch import find_traced, is_traced
 from ..base.ownership import is_library_code
 from ..capture.bytecode import TELLING
@@ -295,7 +295,7 @@ class _Writer(Writer):
 
     def _attributes(self) -> Iterator[str]:
         for holder in self.performance.records() if self.captures.attributes.counts else ():
-            yield f"if len({holder.slots[0].own()}) != {len(vars(holder.target))}: return PLAIN"
+            yield f"if len({holder.slots[0].own()}) != {len(dict_of(holder.target) or ())}: return PLAIN"
 
     def _identities(self) -> Iterator[str]:
         """Containers whose items are replaced, and lists that grow, are reached by the same ways as in the trace, and

@@ -7,9 +7,9 @@ cache, as ``jit`` would make one of a function that computes value and gradients
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import Any
 
+from ..base.signatures import wraps
 from ..errors import CompileError
 from .functions import FunctionCache, cache_for
 from .modes import Request

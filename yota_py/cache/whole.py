@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any, ClassVar
 
 from ..base.records import record
+from ..base.signatures import wraps
 from ..base.tracebacks import fold, folded
 from ..base.unwinding import state
 from ..capture.effects import perform

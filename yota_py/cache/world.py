@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.containers import is_proxy, slots_of
+from ..base.containers import attribute_of, dict_of, is_proxy, slots_of
 from ..base.ownership import is_library, is_library_code
 from ..base.records import record
 from ..capture.bytecode import nested
@@ -56,8 +56,8 @@ class World:
         self._names: set[str] = set()
         self._namespaces: dict[int, tuple[dict[str, Any], str]] = {}
         self._bytes = 0
-        self._pending: list[tuple[Any, str]] = [(f, getattr(f, "__name__", "f"))]
-        code = getattr(f, "__code__", None)
+        self._pending: list[tuple[Any, str]] = [(f, attribute_of(f, "__name__", "f"))]
+        code = attribute_of(f, "__code__")
         names = code.co_varnames if code is not None else ()
         offset = int(isinstance(f, types.MethodType))
         self._pending += ((arg, (*names[offset:], *[f"args[{i}]"] * len(args))[i]) for i, arg in enumerate(args))
@@ -134,8 +134,8 @@ class World:
         return parts
 
     def _attributes(self, value: Any, path: str) -> Iterable[tuple[Any, str]]:
-        own = _dict_of(value)
-        if own is None or id(own) in self.known:
+        own = dict_of(value)
+        if not isinstance(own, dict) or id(own) in self.known:
             return ()
         self.known[id(own)] = own
         return self._hold(own, path, functools.partial(dict, own), named=True)
@@ -212,14 +212,6 @@ def _cell(cell: types.CellType) -> Items:
         return {"cell_contents": cell.cell_contents}
     except ValueError:  # empty
         return {}
-
-
-def _dict_of(value: Any) -> dict[str, Any] | None:
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
-    return own if isinstance(own, dict) else None
 
 
 def _slots(value: Any, names: list[str]) -> Items:

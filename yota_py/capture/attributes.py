@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.containers import is_proxy, slots_of
+from ..base.containers import dict_of, is_proxy, shows_dict, slots_of
 from ..base.dispatch import is_traced
 from ..tape.operations import Site
 from ..tracing.disguise import settling
@@ -108,10 +108,10 @@ class Attributes:
         """All attributes of an object are read, and which there are."""
         if not self.watches(obj) or kinds.is_namespace(obj):
             return
-        own = getattr(obj, "__dict__", ())
+        own = dict_of(obj) or {}
         if id(obj) not in self._copied and isinstance(own, dict):
             slot, names = self._objects[id(obj)][1], self._guards.constant(tuple(own))
-            same = f"tuple({slot.own()}) == {names}"
+            same = f"tuple({self._own_of(obj, slot)}) == {names}"
             self._guards.require(same, slot, f"with the attributes {', '.join(own)}")
         self._copied.add(id(obj))
         self._own.setdefault(id(obj), {}).update(dict.fromkeys([*own, *slots_of(type(obj))]))
@@ -139,7 +139,8 @@ class Attributes:
             for obj, slot, done in objects[first:]:
                 read = self._names.keys() | self._own.get(id(obj), {}).keys()
                 names = (read | (self._stored if kinds.is_namespace(obj) else self._kept(obj))) - done
-                names = {name for name in names if not self._is_computed(getattr(obj, "__dict__", {}).get(name))}
+                own = (dict_of(obj) or {}) if names else {}
+                names = {name for name in names if not (name in own and self._is_computed(own[name]))}
                 done |= names
                 self._attributes_of(obj, slot, names)
                 assigned = {name for name in self._stored if f"={name}" not in done}
@@ -158,19 +159,21 @@ class Attributes:
     def _kept(self, obj: Any) -> set[str]:
         """Attributes that are assigned and perhaps not read, but to which the very object may be assigned that they
         hold, which nobody would see. (Of an array, a traced one is; and a float can be copied.)"""
-        own = getattr(obj, "__dict__", {})
-        held = self._stored & (own.keys() if isinstance(own, dict) else set())
+        own = dict_of(obj)
+        if not isinstance(own, dict):
+            return set()
+        held = self._stored & own.keys()
         return {name for name in held if not isinstance(own[name], np.ndarray) and not kinds.is_float(own[name])
                 and not is_traced(own[name])}
 
     def _attributes_of(self, obj: Any, slot: Slot, names: set[str]) -> None:
-        own, guards, held = getattr(obj, "__dict__", None), self._guards, slot.own()
+        own, guards, held = dict_of(obj), self._guards, self._own_of(obj, slot)
         if isinstance(own, dict):
             self._exchange.look_after(own, held, seldom=isinstance(obj, types.FunctionType))
-        own = {} if own is None else own
+        has_own, own = own is not None, own or {}
         if names and own:
             # a class's own names are seen through one proxy for all its life
-            held = guards.constant(vars(obj), slot.words) if isinstance(obj, type) else guards.local(held)
+            held = guards.constant(own, slot.words) if isinstance(obj, type) else guards.local(held)
         sites = {**self._own.get(id(obj), {}), **self._names}
         slots = () if kinds.is_namespace(obj) else slots_of(type(obj))
         for name in sorted(names):
@@ -184,24 +187,38 @@ class Attributes:
             elif name in slots and not _is_filled(obj, name):
                 empty = f"not {guards.constant(_is_filled)}({slot}, {name!r})"
                 guards.require(empty, slot, f"without {name}", minor=True)
-            elif name in slots and not self._is_computed(getattr(obj, name)):
+            elif name in slots and not self._is_computed(object.__getattribute__(obj, name)):
                 self._exchange.look_after(obj, slot, name)
-                self._read(getattr(obj, name), slot.attribute(name), Attribute(obj, name), words, site, name)
-            elif hasattr(obj, "__dict__"):
+                place = Attribute(obj, name)
+                self._read(place.read(), self._slot_of(obj, slot, name), place, words, site, name)
+            elif has_own:
                 guards.require(f"{name!r} not in {held}", slot, f"without {name} of its own", minor=True)
 
     def _assigned(self, obj: Any, slot: Slot, names: set[str], read: set[str]) -> None:
         """Attributes that are assigned: if they are not read, their values do not matter, unless the object would
         grow."""
-        own = getattr(obj, "__dict__", None)
-        if isinstance(own, dict) and names:
-            self._exchange.look_after(own, slot.own(), seldom=isinstance(obj, types.FunctionType))
+        own = dict_of(obj) if names else None
+        if isinstance(own, dict):
+            held = self._own_of(obj, slot)
+            self._exchange.look_after(own, held, seldom=isinstance(obj, types.FunctionType))
             for name in (names & own.keys()) - read:
-                self._guards.require(f"{name!r} in {slot.own()}", slot, f"with {name}", minor=True)
+                self._guards.require(f"{name!r} in {held}", slot, f"with {name}", minor=True)
                 if kinds.is_float(own[name]):
                     self._exchange.put(own[name], own[name] * type(own[name])(1), Attribute(obj, name))
         for name in names if isinstance(obj, type) else names & slots_of(type(obj)):
             self._exchange.look_after(obj, slot, name)
+
+    def _own_of(self, obj: Any, slot: Slot) -> Slot:
+        """How the dict of an object is read, so that no code of the user's hears of it."""
+        return slot.own(None if shows_dict(type(obj)) else self._guards.constant(dict_of))
+
+    def _slot_of(self, obj: Any, slot: Slot, name: str) -> Slot:
+        """How a slot of an object is read, likewise."""
+        cls: Any = type(obj)
+        if cls.__getattribute__ is object.__getattribute__ and not hasattr(cls, "__getattr__"):
+            return slot.attribute(name)
+        reader = self._guards.constant(object.__getattribute__)
+        return slot.given_to(reader, f"{slot.words}.{name}", literal(name))
 
     def _of_function(self, fn: types.FunctionType, slot: Slot, done: set[str]) -> None:
         """A function without attributes, where the code asks whether objects have some, or reads what it assigns."""

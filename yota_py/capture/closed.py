@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.containers import items_of, keys_of, with_items
+from ..base.containers import attribute_of, dict_of, items_of, keys_of, with_items
 from ..base.dispatch import is_traced, original
 from ..base.instructions import instructions_of
 from ..base.ownership import is_known_ufunc, is_library, named_module
@@ -231,7 +231,7 @@ def contents_of(container: Any) -> list[Any]:
 
 def made_of(fn: Any) -> Any:
     """Of what ``vmap`` or ``checkpoint`` has made: the function, and what makes the same of another one."""
-    made = getattr(fn, "__yota_made__", None)
+    made = attribute_of(fn, "__yota_made__")
     return made if made is not None and _is_ours(fn) and made[0] is fn.__wrapped__ else None
 
 

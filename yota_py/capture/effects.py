@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.containers import dict_of
 from ..base.dispatch import is_traced
 from ..base.generators import Draws
 from ..base.impure import Output
@@ -190,8 +191,8 @@ def _is_own(error: BaseException) -> bool:
 
 def _parts_of(holder: Holder) -> str:
     """What a container holds, in the user's words."""
-    own = next((slot for slot in holder.slots if slot.code.endswith("__dict__")), None)
-    if own is not None or holder.names is not None:
+    own = any(slot.is_own for slot in holder.slots)
+    if own or holder.names is not None:
         named = [slot.words for slot in holder.slots if slot.words]
         return f"attributes of {named[0] if named else 'an object'}"
     return f"items of a {type(holder.target).__name__}"
@@ -207,7 +208,7 @@ def _stores(performance: Performance, failure: BaseException | None) -> list[Cal
         raise UntraceableError(f"{shared[0]} shares memory with {shared[1]}")
     for holder in performance.records():
         given = holder.target if recording.captures.attributes.counts else holder.obj
-        if not {*vars(holder.obj), *vars(given)} <= (holder.names or set()):
+        if not {*(dict_of(holder.obj) or ()), *(dict_of(given) or ())} <= (holder.names or set()):
             raise UntraceableError("a dataclass among its arguments has attributes that are no fields")
     changed = [*exchange.changes()]
     for holder in performance.copies.values():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-from ..base.containers import base_of, kinds_of, refill, with_items
+from ..base.containers import base_of, dict_of, kinds_of, refill, with_items
 from . import kinds
 from .guards import Guards, in_words
 from .places import Exchange, Item

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..base.callsites import handed_on
-from ..base.containers import is_proxy, slots_of
+from ..base.containers import dict_of, is_proxy, slots_of
 from ..base.ownership import is_library, named_module
 from ..base.types import LARGE
 

@@ -10,6 +10,7 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..base.containers import dict_of
 from ..base.dispatch import decided, find_held, find_traced, is_traced
 from ..base.unwinding import state
 from ..tracing.stand_ins import suspended

@@ -7,7 +7,6 @@ While the function runs, tracers stand in the places of the values; then these a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..base import locks
 from ..base.containers import LEAVES, is_proxy, items_of, with_items
 from ..base.dispatch import is_traced, mode_of
 from ..base.records import record
+from ..base.signatures import wraps
 from ..base.types import is_inexact
 from ..base.unwinding import Holding, state
 from ..errors import MutationError, NotDifferentiableError
@@ -277,7 +277,7 @@ class _Mark:
 def with_parameters(f: Callable[..., Any], parameters: Parameters) -> Callable[..., Any]:
     """A function ``(values, *args, **kwargs)`` that runs ``f`` while the values stand in the places of parameters."""
 
-    @functools.wraps(f)
+    @wraps(f)
     def with_values(values: Values, *args: Any, **kwargs: Any) -> Any:
         with Holding(locks.tracing), Standing(parameters.nodes(args), values, parameters.others):
             out = f(*args, **kwargs)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base.containers import base_of, held_by, items_of, keys_of, with_items
+from ..base.containers import base_of, dict_of, held_by, items_of, keys_of, with_items
 from ..base.dispatch import is_traced
 from ..base.ownership import is_library, is_library_code
 from ..base.records import record

@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from ..base import locks
-from ..base.containers import items_of
+from ..base.containers import attribute_of, items_of
 from ..base.dispatch import is_traced, mode_of, shadow
 from ..base.floating import RAISES_ERRORS, raises_errors
 from ..base.generators import Draws
@@ -343,7 +343,7 @@ def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
 
 def _code_of(f: Callable[..., Any]) -> CodeType | None:
     """The code of a Python function or method; ``None`` for other callables."""
-    return getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    return attribute_of(f, "__code__") or attribute_of(attribute_of(f, "__func__"), "__code__")  # type: ignore[no-any-return]
 
 
 def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple[int | None, str]]:
@@ -352,7 +352,7 @@ def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple
         f = f.__wrapped__  # type: ignore[attr-defined]
     code = _code_of(f)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
-    if hasattr(f, "__self__"):
+    if attribute_of(f, "__self__") is not None:
         names = names[1:]
     out: list[tuple[int | None, str]] = []
     for path in optree.treespec_paths(in_spec):

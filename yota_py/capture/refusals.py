@@ -98,8 +98,10 @@ def _way_out(callee: Any, error: BaseException) -> str:
         return "use the operator or method of the value itself" if of_numbers else ""
     if any(callee is fn for fn in _WANTING_MEMORY):
         return "compute with the array itself, which needs no other view of its memory"
-    if not isinstance(callee, _C_FUNCTIONS | _OF_PYTHON | type):
-        return ""
+    if not isinstance(callee, _C_FUNCTIONS | _OF_PYTHON | type):  # an object of a library, which C code calls
+        root = type(callee).__module__.partition(".")[0]
+        is_in_c = isinstance(getattr(type(callee), "__call__", None), WrapperDescriptorType)  # noqa: B004
+        return RULE if is_in_c and is_library(root) and root not in _OF_ANY_OBJECTS else ""
     owner = getattr(callee, "__self__", None) or getattr(callee, "__objclass__", None)
     cls = callee if isinstance(callee, type) else owner if isinstance(owner, type) else None
     if cls is not None and is_decimal(cls):

@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, NoReturn
 
-from ..base.containers import items_of, mapped
+from ..base.containers import attribute_of, items_of, mapped
 from ..base.dispatch import find_held
 from ..base.ownership import is_library_frame, is_ours
 from ..base.records import record
@@ -66,7 +66,7 @@ def appending(f: Callable[..., Any]) -> Callable[..., Arguments] | None:
     """What makes a call of ``f`` one of an ``Appending`` if lists or deques are among its arguments to which it only
     appends, or dicts of them; ``None`` if it has no such parameters. A list that is longer at each call would be
     another argument."""
-    function = getattr(f, "__func__", f)
+    function = attribute_of(f, "__func__", f)
     if not isinstance(function, FunctionType) or not (grown := only_grown(function.__code__)):
         return None
     code = function.__code__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import Any
 
+from ..base.containers import dict_of
 from ..base.ownership import is_library
 
 ABSENT = object()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..base.records import record
+from ..base.signatures import wraps
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Quiet
 from ..cache.pulling import pulled

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 
 from ..api import gradient
+from ..base.signatures import wraps
 from ..base.tracebacks import fold, folded
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import state

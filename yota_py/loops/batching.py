@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..base.containers import items_of, keys_of
+from ..base.signatures import wraps
 from ..base.tracebacks import folded
 from ..base.types import ArrayType, is_integer, typeof
 from ..base.unwinding import state

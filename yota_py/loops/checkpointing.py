@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any, TypeVar
 
+from ..base.signatures import wraps
 from ..base.tracebacks import folded
 from ..base.types import is_integer
 from ..base.unwinding import Passing, state

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.containers import attribute_of
 from ..base.types import is_inexact
 from ..errors import NotDifferentiableError
 from ..tape.operations import Input, Site, user_site
@@ -60,9 +61,9 @@ def counted(argnums: Argnums, given: int) -> Argnums:
 
 def parameters(f: Callable[..., Any]) -> Sequence[str]:
     """The names of the positional parameters of a Python function, without that which a method is bound to."""
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__func__", None), "__code__", None)
+    code = attribute_of(f, "__code__") or attribute_of(attribute_of(f, "__func__"), "__code__")
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
-    return names[1:] if hasattr(f, "__self__") else names
+    return names[1:] if attribute_of(f, "__self__") is not None else names
 
 
 def heed_habits(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], purpose: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..base.containers import attribute_of
 from ..base.impure import Text
 from ..base.types import typeof
 from .operations import Call, Constant, Guard, Input, Operation, Site, Variable
@@ -48,7 +49,7 @@ def name_of(fn: Any) -> str:
         pass
     if isinstance(fn, functools.partial):
         return name_of(fn.func)
-    return getattr(fn, "__name__", None) or type(fn).__name__
+    return attribute_of(fn, "__name__") or type(fn).__name__
 
 
 def show(name: str, site: Site | None, ops: Sequence[Operation], results: Sequence[Any], style: Style) -> str:

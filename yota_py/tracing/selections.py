@@ -100,6 +100,7 @@ class Selection(tracers_of(np.ndarray)):  # type: ignore[misc]
         return super().__getattr__(name)
 
 
+Selection.__name__ = tracers_of(np.ndarray).__name__  # in messages
 _VAR: Any = vars(Tracer)["_var"]
 _level = operator.attrgetter("level")
 

@@ -210,7 +210,7 @@ class Tracer(Operators):
     def __getattr__(self, name: str) -> Any:
         special = name.startswith("__") and not asks_for(sys._getframe(1), name)  # C code asks for what there may be
         if special or not hasattr(self._value, name):
-            raise AttributeError(f"{self.__class__.__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name in _OF_SHAPE:
             return getattr(self._value, name)
         if (fn := methods.get(name)) is not None:
@@ -258,7 +258,7 @@ class ScalarTracer(Tracer):
 
     def __getitem__(self, index: Any) -> Any:
         if type(index) is int and not subscripts(sys._getframe(1)):  # an IndexError would end an iteration
-            raise TypeError(f"{self.__class__.__name__!r} object is not iterable, and has no items")
+            raise TypeError(f"{type(self).__name__!r} object is not iterable")
         return _getitem(self, index)
 
 
