@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import find_traced, is_traced
+from yota_py.base.dispatch import find_traced, is_traced, shadow
 from yota_py.base.types import resolved_dtype
 from yota_py.errors import LostDerivativeError
 from yota_py.registry.composites import composite, expanded
@@ -366,15 +365,36 @@ def _logspace(
 
 
 def _arange(*args: Any, **kwargs: Any) -> Any:
-    """With traced bounds the number of elements is a decision that Python takes, hence guarded."""
-    if find_traced(args) is None:
+    """As many elements as NumPy's own arithmetic of the bounds says: a decision that Python takes, hence guarded."""
+    if find_traced((args, kwargs)) is None:
         return _plain_arange(*args, **kwargs)
-    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-    dtype = np.result_type(np.int_, *map(dtype_of, args))  # of single bounds too: NumPy counts in words at least
-    start, stop, step = (x if isinstance(x, int | float) else astype(x, dtype) for x in (start, stop, step))
-    count = max(math.ceil((stop - start) / step), 0)
-    y = start + step * _plain_arange(operator.index(count), dtype=dtype)
-    return astype(y, np.dtype(kwargs["dtype"])) if kwargs.get("dtype") is not None else y
+    dtype = asked(_plain_arange, shadow(args), shadow(kwargs)).dtype  # or raises
+    named: dict[str, Any] = dict(zip(("start", "stop", "step", "dtype"), args, strict=False)) | kwargs
+    start, stop, step = (named.get(name) for name in ("start", "stop", "step"))
+    if stop is None or start is None:
+        start, stop = 0, start if stop is None else stop
+    count = _count(stop - start, step := 1 if step is None else step)
+    low = np.reshape(astype(start, dtype), (1,))
+    if count < 2:
+        return low[:count]
+    high = np.reshape(astype(start + step, dtype), (1,))
+    if count == 2:
+        return np.concatenate([low, high])
+    k = _plain_arange(count).astype(np.float32 if dtype == np.float16 else dtype)
+    steps = np.multiply(k, np.subtract(astype(high, k.dtype), astype(low, k.dtype)))
+    return np.where(k == 1, high, astype(np.add(astype(low, k.dtype), steps), dtype))
+
+
+def _count(width: Any, step: Any) -> int:
+    """How many steps fit; the first one does also where the quotient underflows."""
+    parts = width / step
+    real = item(np.real(parts))
+    count: int = math.ceil(real)
+    if dtype_of(parts) == np.complex128:
+        count = min(count, math.ceil(item(np.imag(parts))))
+    elif not count and real == 0 and width != 0 and not np.signbit(real):
+        count = 1
+    return max(count, 0)
 
 
 patch(np, "arange", _arange)

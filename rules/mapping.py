@@ -39,7 +39,7 @@ def _partial(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 
 
 def _vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """One call after another, with numbers of Python's, or arrays if there is a signature."""
+    """One call after another, with numbers of Python's, or arrays and NumPy's if there is a signature."""
     function, given = _partial(self, args, kwargs)
     xs = [operand(x) for x in given]
     signature = self.signature and _parse_gufunc_signature(self.signature)
@@ -47,16 +47,18 @@ def _vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
     loops = [shape_of(x)[: len(shape_of(x)) - n] for x, n in zip(xs, cores, strict=True)]
     loop = np.broadcast_shapes(*loops)
     wide = [np.broadcast_to(x, (*loop, *shape_of(x)[len(shape_of(x)) - n :])) for x, n in zip(xs, cores, strict=True)]
-    if not (signature or self.otypes or self.cache) and 0 not in loop:  # NumPy asks for types first, by one more call
-        function(*(item(x[(0,) * len(loop)]) for x in wide))
-    results = [
-        function(*(x[i] if n else item(x[i]) for x, n in zip(wide, cores, strict=True))) for i in np.ndindex(*loop)
-    ]
+    turns, first = list(np.ndindex(*loop)), None
+    if not (signature or self.otypes) and turns:  # NumPy asks for types first, of numbers of its own
+        first = function(*(as_array(x)[(0,) * len(loop)] for x in wide))
+    results = [first] if self.cache and first is not None else []
+    results += [function(*(x[i] if signature else item(x[i]) for x in wide)) for i in turns[len(results) :]]
     if not results:
         raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
     several = isinstance(results[0], tuple)
     rows = results if several else [(y,) for y in results]
     types = self.otypes or [None] * len(rows[0])
+    if first is not None:
+        types = [dtype_of(y) for y in (first if several else (first,))]
     made = [_stacked([row[i] for row in rows], loop, types[i]) for i in range(len(rows[0]))]
     arrays = [x for x in xs if isinstance(x, np.ndarray) and len(shape_of(x)) > 1]
     if not signature and arrays and all(list(memory_axes(x)) == [*range(len(loop))][::-1] for x in arrays):

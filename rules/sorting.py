@@ -16,9 +16,9 @@ from .indexing import take_along_axis
 from .indices import getitem, unindex
 from .support import (
     Pullback,
-    dtype_of,
     given,
     operand,
+    promoted,
     shape_of,
 )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -
     first, last = (0, 1) if not np.size(a) else (np.min(a), np.max(a)) if range is None else range
     if first == last:
         first, last = first - 0.5, last + 0.5
-    dtype = np.result_type(dtype_of(first), dtype_of(last), dtype_of(a))
+    dtype = promoted(first, last, a)
     return np.linspace(first, last, n + 1, dtype=dtype if dtype.kind in "fc" else np.result_type(dtype, float))
 
 

@@ -216,9 +216,11 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
     if weights is None:
         y = np.mean(a, axis, **options)
         return (y, np.full(shape_of(y), count_along(shape, axis), dtype_of(y))[()]) if returned else y
-    w = _aligned(operand(weights), shape, axis)
+    a, w = _inexact(a), _aligned(operand(weights), shape, axis)
+    dtype = np.result_type(dtype_of(a), dtype_of(w))
+    a, w = astype(a, dtype), astype(w, dtype)
     total = np.sum(w, axis=axis, **options)
-    y = np.divide(np.sum(np.multiply(_inexact(a), w), axis=axis, **options), total)
+    y = np.divide(np.sum(np.multiply(a, w), axis=axis, **options), total)
     return (y, total if shape_of(total) == shape_of(y) else np.broadcast_to(total, shape_of(y))) if returned else y
 
 

@@ -246,7 +246,7 @@ def _value(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     t, c, k = _taken(tck)
     if isinstance(c, list | tuple) and shape_of(operand(c))[1:]:
         return [_value(x, (t, part, k), der, ext) for part in c]
-    x, c = astype(operand(x), np.dtype(float)), operand(c)
+    x, c = (astype(operand(v), np.dtype(float)) for v in (x, c))
     start, stop = t[k], t[shape_of(t)[0] - k - 1]
     beyond = (x < start) | (x > stop)
     if ext == 2 and np.any(beyond):
@@ -270,7 +270,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 def _integral(a: Any, b: Any, tck: Any) -> Any:
     t, c, k = _taken(tck)
-    c = operand(c)
+    c = astype(operand(c), np.dtype(float))
     missing = shape_of(t)[0] - shape_of(c)[0]
     ta, ca, ka = differentiated(t, np.concatenate([c, np.zeros(missing)]) if missing else c, k, -1)
     start, stop = t[k], t[shape_of(t)[0] - k - 1]
@@ -325,7 +325,7 @@ def _spline_object(s: Any) -> Any:
 ])  # fmt: skip
 def _call(self: Any, x: Any, nu: int = 0, ext: Any = None) -> Any:
     ext = self.ext if ext is None else {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
-    return _value(x, self._eval_args, nu, ext)
+    return _value(x, self._eval_args, nu, ext) if np.size(x) else np.zeros(0)
 
 
 @expanded(patch(UnivariateSpline, "integral", holds=("_eval_args",)), cases=lambda s: [

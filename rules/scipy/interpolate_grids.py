@@ -167,9 +167,10 @@ def _take_grid(self: Any, given: dict[str, Any]) -> None:
 
 
 def rows(xi: Any, ndim: int) -> Any:
-    """Points as rows of coordinates: given as those, or as an array for each coordinate."""
+    """Points as rows of coordinates: given as those, or as an array or number for each coordinate."""
+    xi = xi[0] if isinstance(xi, tuple) and len(xi) == 1 else xi
     if isinstance(xi, tuple):
-        xi = np.stack(np.broadcast_arrays(*map(wide, xi)), axis=-1) if len(xi) > 1 else wide(xi[0])
+        return np.stack(np.broadcast_arrays(*map(wide, xi)), axis=-1)
     xi = wide(xi)
     return np.reshape(xi, (-1, ndim)) if len(shape_of(xi)) == 1 else xi
 
@@ -260,6 +261,7 @@ def interpn(
         return _plain_interpn(points, values, xi, method, bounds_error, fill_value)
     if method == "splinef2d":
         raise unsupported("interpn with method='splinef2d'", "Use method='cubic'")
+    xi = rows(xi, len(points))  # one point is a list of one, however it is given
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 

@@ -65,6 +65,13 @@ def _take_scattered(self: Any, given: dict[str, Any]) -> None:
     self.fill_value = given.get("fill_value", np.nan)
 
 
+def _places(self: Any, args: tuple[Any, ...]) -> Any:
+    """Points as rows, of as many coordinates as the data have, or what the library raises."""
+    xi = rows(args, shape_of(self.points)[1])
+    self._check_call_shape(shadow(xi))
+    return xi
+
+
 def _scaled(self: Any, xi: Any) -> Any:
     return xi if self.scale is None else (xi - self.offset) / self.scale
 
@@ -83,8 +90,7 @@ def _call_linear(self: Any, *args: Any) -> Any:
     """Barycentric coordinates times the corners' values."""
     if isinstance(self, CloughTocher2DInterpolator):
         raise unsupported("CloughTocher2DInterpolator, whose slopes are found by iteration,", "Use RBFInterpolator")
-    d = shape_of(self.points)[1]
-    xi = rows(args if len(args) > 1 else args[0], d)
+    xi, d = _places(self, args), shape_of(self.points)[1]
     flat = _scaled(self, np.reshape(xi, (-1, d)))
     corners = getitem(self.points, at := _corners(self.points, flat, self.tri))
     edges = np.swapaxes(corners[:, :d] - corners[:, d:], 1, 2)
@@ -103,8 +109,7 @@ def _call_linear(self: Any, *args: Any) -> Any:
 def _call_nearest(self: Any, *args: Any, **options: Any) -> Any:
     if options.get("distance_upper_bound") is not None:
         raise unsupported("NearestNDInterpolator with distance_upper_bound", "Use where on the distances")
-    d = shape_of(self.points)[1]
-    xi = rows(args if len(args) > 1 else args[0], d)
+    xi, d = _places(self, args), shape_of(self.points)[1]
     at = _nearest(self.points, _scaled(self, np.reshape(xi, (-1, d))), self.tree, options)
     return np.reshape(getitem(self.values, at), (*shape_of(xi)[:-1], *shape_of(self.values)[1:]))
 

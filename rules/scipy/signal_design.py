@@ -13,7 +13,7 @@ from yota_py.registry.patches import open_to_traces, patch
 from yota_py.registry.registry import Cases, case
 from yota_py.registry.tangents import astype
 
-from ..support import shape_of
+from ..support import dtype_of, shape_of
 from .signal_filters import traced_through, vector
 
 open_to_traces(_filter_design, _fir_filter_design, _lti_conversion, _polyutils)
@@ -56,7 +56,7 @@ def _tf2ss(num: Any, den: Any) -> Any:
     n, m = shape_of(den)[0], shape_of(num)[1]
     if m > n or n == 1 or not m:
         return _lti_conversion.tf2ss(*map(np.asarray, (num, den)))
-    num = np.concatenate([np.zeros((shape_of(num)[0], n - m)), num], 1)
+    num = np.concatenate([np.zeros((shape_of(num)[0], n - m), dtype_of(num)), num], 1)
     a = np.concatenate([-den[None, 1:], np.eye(n - 2, n - 1)])
     return a, np.eye(n - 1, 1), num[:, 1:] - num[:, :1] * den[None, 1:], num[:, :1]
 

@@ -226,7 +226,7 @@ def _lfilter_zi(b: Any, a: Any) -> Any:
     if n < 2:
         signal.lfilter_zi([1.0], [1.0])  # raises what it raises
     b, a = (np.pad(v, (0, n - shape_of(v)[0])) for v in (b, a))
-    rest = np.eye(n - 1) - np.eye(n - 1, k=1)
+    rest = np.subtract(np.eye(n - 1), np.eye(n - 1, k=1), dtype=np.result_type(dtype_of(b), dtype_of(a)))
     matrix = np.concatenate([rest[:, :1] + a[1:, None], rest[:, 1:]], 1)
     return np.linalg.solve(matrix, b[1:] - a[1:] * b[0])
 

@@ -14,6 +14,7 @@ from yota_py.base.dispatch import decided
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import case, nondiff, primitive
+from yota_py.registry.tangents import astype
 
 from ..support import operand, shape_of, stop_gradient
 
@@ -77,18 +78,22 @@ def _wide(x: Any, peaks: Any, prominences: Any, rel_height: float, places: Any) 
     return right - left, height, left, right
 
 
+def _samples(x: Any) -> Any:
+    """A signal in double precision, in which the library compares."""
+    return astype(operand(x), np.dtype(float))
+
 
 
 @expanded(patch(signal, "peak_prominences"), cases=lambda s: [case(_HILLS, [1, 3, 6]), case(_HILLS, [3], 3)])
 def _peak_prominences(x: Any, peaks: Any, wlen: Any = None) -> Any:
-    x, peaks = operand(x), np.asarray(peaks)
+    x, peaks = _samples(x), np.asarray(peaks)
     bases = _bases(x, peaks, wlen)
     return _heights(x, peaks, bases), *bases
 
 
 @expanded(patch(signal, "peak_widths"), cases=lambda s: [case(_HILLS, [1, 3, 6]), case(_HILLS, [3], 0.7)])
 def _peak_widths(x: Any, peaks: Any, rel_height: float = 0.5, prominence_data: Any = None, wlen: Any = None) -> Any:
-    x, peaks = operand(x), np.asarray(peaks)
+    x, peaks = _samples(x), np.asarray(peaks)
     given = _peak_prominences(x, peaks, wlen) if prominence_data is None else prominence_data
     places = _sides(x, peaks, rel_height, tuple(map(stop_gradient, given)), wlen)
     return _wide(x, peaks, given[0], rel_height, (places["left_ips"], places["right_ips"]))
@@ -99,7 +104,7 @@ def _peak_widths(x: Any, peaks: Any, rel_height: float = 0.5, prominence_data: A
     case([0.0, 1.0, 0.0]),
 ])  # fmt: skip
 def _peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
-    x = operand(x)
+    x = _samples(x)
     peaks, plain = _find_peaks(x, *args, **kwargs)
     known = dict(plain)
     if "peak_heights" in plain:

@@ -12,7 +12,7 @@ from scipy.signal.windows import _windows
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import open_to_traces, patch, through
 from yota_py.registry.registry import case, nondiff
-from yota_py.registry.tangents import as_array
+from yota_py.registry.tangents import as_array, astype
 
 from ..support import inexact, operand, shape_of
 from .signal_filters import traced_through
@@ -81,7 +81,7 @@ def _sawtooth(t: Any, width: Any = 1) -> Any:
     phase, outside, rising = _phase_in_turn(t, width)
     up = phase / (np.pi * np.where(np.equal(width, 0), 1, width)) - 1
     down = (np.pi * (width + 1) - phase) / (np.pi * np.where(np.equal(width, 1), 1, 1 - width))
-    return as_array(np.where(outside, np.nan, np.where(rising, up, down)))
+    return astype(as_array(np.where(outside, np.nan, np.where(rising, up, down))), np.dtype(float))
 
 
 nondiff(patch(signal, "square"), cases=lambda s: [case(s(5)), case(s(5), 0.3), case(s(3), s(3, low=0.2, high=0.8))])
@@ -145,7 +145,8 @@ traced_through("gausspulse", lambda s: [
 ])  # fmt: skip
 def _sweep_poly(t: Any, poly: Any, phi: Any = 0) -> Any:
     """The integral of the polynomial is the phase, in turns."""
-    p, t = operand(poly.coeffs if isinstance(poly, np.poly1d) else poly), operand(t)
+    p = np.multiply(np.float64(1), poly.coeffs if isinstance(poly, np.poly1d) else operand(poly))  # as polyint divides
+    t = operand(t)
     phase, n = 0.0 * t, shape_of(p)[0]
     for k in range(n):
         phase = (phase + p[k] / (n - k)) * t

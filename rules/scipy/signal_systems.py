@@ -108,7 +108,7 @@ for _name, _how in (("cspline1d_eval", (_cubic, 2, 4)), ("qspline1d_eval", (_qua
 
     def _evaluated(cj: Any, newx: Any, dx: Any = 1.0, x0: Any = 0, how: Any = _how) -> Any:
         basis, reach, count = how
-        return _at_places(basis, reach, count, cj, newx, dx, x0)
+        return astype(_at_places(basis, reach, count, cj, newx, dx, x0), dtype_of(cj))
 
     expanded(patch(signal, _name), cases=lambda s: [
         case(s(4), np.array([-1.2, 2.7, 3.4]), 1.5, 0.2),

@@ -14,6 +14,7 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Cases, Sample, case, nondiff, primitive
 
+from ..casting import item
 from ..norms import size_power
 from ..support import dtype_of, inexact, operand, shape_of, unsupported
 from .spatial_metrics import COUNTS, METRICS, OF_FRACTIONS, cosine, dice_of_pairs, jensenshannon, minkowski
@@ -56,7 +57,6 @@ def _of_vectors(name: str, metric: Callable[..., Any], cases: Cases, wide: bool 
         return metric(_wide(u) if wide else u, v, *args, **kwargs)
 
 
-_of_vectors("euclidean", lambda u, v, w=None: _wide(minkowski(u, v, 2, w)), _pairs())
 _of_vectors("sqeuclidean", METRICS["sqeuclidean"], _pairs())
 _of_vectors("cityblock", METRICS["cityblock"], _pairs())
 _of_vectors("chebyshev", lambda u, v, w=None: minkowski(u, v, np.inf, w), _pairs())
@@ -69,9 +69,16 @@ _of_vectors("braycurtis", METRICS["braycurtis"], _pairs(), wide=True)
     *(case(s(3), s(3, low=2, high=4), p, s(3, low=0.5)) for p in (1, 2.5, np.inf)), case([1, 2], s(2, low=0)),
 ])  # fmt: skip
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    """Of order 2 a number of Python's, as BLAS gives it, but not of integers."""
+    numbers = w is not None or np.result_type(*(dtype_of(operand(x)) for x in (u, v))).kind in "fc"
     u, v = _vectors(u, v)
     y = minkowski(u, v, p, w)
-    return _wide(y) if p == 2 else y
+    if p != 2:
+        return y
+    return item(_wide(y)) if numbers else _wide(y)
+
+
+expanded(patch(distance, "euclidean"), cases=_pairs())(lambda u, v, w=None: _minkowski(u, v, 2, w))
 
 
 @expanded(patch(distance, "correlation"), cases=lambda s: [
@@ -100,7 +107,7 @@ def _seuclidean(u: Any, v: Any, V: Any) -> Any:
     u, v, V = _vectors(u, v, V)
     if not shape_of(V) == shape_of(u) == shape_of(v):
         raise TypeError("V must be a 1-D array of the same dimension as u and v.")
-    return _wide(METRICS["seuclidean"](u, v, _wide(V)))
+    return item(_wide(METRICS["seuclidean"](u, v, _wide(V))))
 
 
 def _probabilities(s: Sample, *shape: int, dtype: Any = float) -> list[Any]:
@@ -123,7 +130,16 @@ def _fractions(s: Sample) -> list[Case]:
             case(np.array([True, False, True]), [0, 1, 1], w=s(3, low=0.5))]  # fmt: skip
 
 
+def _as_number(metric: Callable[..., Any]) -> Callable[..., Any]:
+    """A metric whose distance is a number of Python's."""
+    return lambda *args, **kwargs: item(metric(*args, **kwargs))
+
+
 for _name, _metric in COUNTS.items():
+    if _name in ("dice", "rogerstanimoto", "yule"):
+        _metric = _as_number(_metric)
+    elif _name == "russellrao":
+        _metric = lambda u, v, w=None, m=_metric: item(m(u, v)) if w is None else m(u, v, w)  # noqa: E731
     _of_vectors(_name, _metric, _fractions, wide=True)
 nondiff(patch(distance, "is_valid_dm"), cases=lambda s: [case(s(3, 3)), case(np.zeros((2, 2)), tol=0.1)])
 nondiff(patch(distance, "is_valid_y"), cases=lambda s: [case(s(3)), case(s(4))])
@@ -283,7 +299,7 @@ def directed_hausdorff(u: Any, v: Any, rng: Any = 0, seed: Any = 0) -> Any:
     """The distance of the pair that is farthest from being near."""
     u, v = _wide(u), _wide(v)
     i, j = _farthest(u, v, rng or seed)
-    return np.linalg.norm(u[i] - v[j]), i, j
+    return item(np.linalg.norm(u[i] - v[j])), i, j
 
 
 # ---------------------------------------------------------------------------- on the last axis, of any shapes

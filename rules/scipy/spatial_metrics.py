@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from yota_py.registry.tangents import astype
+
 from ..norms import size_power
-from ..support import inexact, quotient, stop_gradient
+from ..support import dtype_of, inexact, quotient, shape_of, stop_gradient
 
 Metric = Callable[..., Any]
 
@@ -106,7 +108,9 @@ def jensenshannon(p: Any, q: Any, base: Any = None, axis: int = -1, keepdims: bo
         return np.where(nowhere, 0, special.rel_entr(p, (p + q * (s / t)) / 2) / s)
 
     y = np.sum(divergence(p, q, s, t) + divergence(q, p, t, s), axis=axis, keepdims=keepdims)
-    return root((y if base is None else y / np.log(base)) / 2)
+    if base is not None:  # in place, but of numbers
+        y = astype(y / np.log(base), dtype_of(y)) if shape_of(y) else y / np.log(base)
+    return root(y / 2)
 
 
 def hamming(u: Any, v: Any, w: Any = None) -> Any:

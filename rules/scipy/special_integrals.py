@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.special._ufuncs as compiled
 from scipy import special
 
 from yota_py.registry.registry import case, primitive, vjps
@@ -19,6 +20,19 @@ from .families import ORDER, POSITIVE, REAL, family, whole
 
 family(special.expi, lambda y, x: np.divide(np.exp(x), x), on=[POSITIVE], complex=True)
 family(special.exp1, lambda y, x: np.divide(-np.exp(-x), x), on=[POSITIVE], complex=True)
+
+
+def _slope_of_scaled(y: Any, x: Any) -> Any:
+    """Of x exp(x) E1(x); where that is near one, by its asymptotic series (6.12.1)."""
+    large = np.greater(x, 100)
+    z: Any = np.where(large, x, 100)
+    series: Any = 0.0
+    for k in range(16, 0, -1):
+        series = -(k * math.factorial(k) + series / z)
+    return np.where(large, -series / (z * z), y * (1 + 1 / x) - 1)
+
+
+family(compiled._scaled_exp1, _slope_of_scaled, on=[POSITIVE])
 
 
 def _expn(y: Any, n: Any, x: Any) -> Any:

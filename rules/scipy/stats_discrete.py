@@ -15,7 +15,7 @@ from yota_py.registry.registry import Cases, case, nondiff
 
 from ..support import stop_gradient, strong
 from .stats import valued
-from .stats_private import distribution_function, known_as, known_by_value, method, values
+from .stats_private import asked_for, distribution_function, known_as, known_by_value, method, values
 
 _PROBABILITIES: Cases = lambda s: [  # noqa: E731
     case(stats.poisson, np.array([0, 2, 3]), s(3, low=0.5)),
@@ -98,7 +98,8 @@ def _with_slope(dist: Any, name: str, sign: int, slope: Callable[..., Any]) -> N
     @_method(dist, name)
     def body(self: Any, k: Any, *args: Any) -> Any:
         k = np.floor(k)
-        return distribution_function(known(self, k, *args), args[-1], sign * slope(self, k, *args), *args[:-1])
+        y, last = known(self, k, *args), sign * slope(self, k, *args)
+        return distribution_function(y, args[-1], last, *args[:-1], **asked_for(self, name))
 
 
 _by_logarithm(stats.binom)

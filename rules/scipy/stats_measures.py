@@ -9,8 +9,9 @@ import numpy as np
 from scipy import special
 
 from yota_py.registry.registry import Cases, case
+from yota_py.registry.tangents import astype
 
-from ..support import count_along, inexact, shape_of, stop_gradient, unsupported
+from ..support import count_along, dtype_of, inexact, promoted, shape_of, stop_gradient, unsupported
 from .stats_formulas import _exp
 from .stats_samples import sampled
 
@@ -58,7 +59,7 @@ def _differential_entropy(values: Any, window_length: int | None = None, base: f
         i = np.arange(1, n + 1)
         ends = np.where(i <= m, 1 + (i - 1) / m, np.where(i <= n - m, 2, 1 + (n - i) / m))
         y = np.mean(np.log(n * spaced / ((ends if method == "ebrahimi" else 2) * m)), axis=-1)
-    y = y if base is None else y / math.log(base)
+    y = astype(y if base is None else y / math.log(base), dtype_of(x))
     return np.expand_dims(y, axis) if keepdims else y
 
 
@@ -137,14 +138,17 @@ def _power(x: Any, lmbda: Any, cls: str) -> Any:
 
 @sampled("boxcox", lambda s: [case(s(3, low=0.2), s.number()), case(s(3, low=0.2), 0.0)])
 def _boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None) -> Any:
-    return _power(np.log(inexact(x)), lmbda, "boxcox")
+    x = inexact(x)
+    return astype(_power(np.log(x), lmbda, "boxcox"), promoted(x, lmbda))
 
 
 @sampled("yeojohnson", lambda s: [case(s(3), s.number(0.1, 1.9)), case(np.array([0.5, -1.0]), 0.0)])
 def _yeojohnson(x: Any, lmbda: Any = None) -> Any:
     """Yeo & Johnson 2000."""
-    above, below = _logs(inexact(x))
-    return np.where(x >= 0, _power(above, lmbda, "yeojohnson"), -_exp(2 - lmbda, below))
+    x = inexact(x)
+    above, below = _logs(x)
+    y = np.where(x >= 0, _power(above, lmbda, "yeojohnson"), -_exp(2 - lmbda, below))
+    return astype(y, promoted(x, lmbda))
 
 
 def _logs(x: Any) -> tuple[Any, Any]:
@@ -158,6 +162,7 @@ def _logs(x: Any) -> tuple[Any, Any]:
 def _boxcox_llf(lmb: Any, data: Any, axis: Any = 0, keepdims: bool = False) -> Any:
     logs = np.log(inexact(data))
     n, var = count_along(shape_of(logs), axis), np.var(_exp(lmb, logs), axis=axis, keepdims=keepdims)
+    var = astype(var, promoted(lmb, logs))
     return (lmb - 1) * np.sum(logs, axis=axis, keepdims=keepdims) - n / 2 * np.log(var)
 
 

@@ -16,7 +16,9 @@ from yota_py.registry.patches import patch, states, through
 from yota_py.registry.registry import Cases, case, nondiff, primitive
 
 from ..support import inexact, shape_of, strong, unsupported
-from .stats_private import implicit, method, without_formula
+from .stats_private import asked_for, implicit, method, without_formula
+
+NAN = np.float64(np.nan)  # moments are in double precision, whatever the parameters are
 
 _PARAMETERS: Cases = lambda s: [  # noqa: E731
     case(stats.gamma, s(3, low=0.5)), case(stats.norm, s.number(), s.number(0.5, 2.0)), case(stats.expon, scale=s(2)),
@@ -69,7 +71,7 @@ def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
         args, loc, scale, ok = _valid(self, args, loc, scale)
         known = _central(self, args, moments)
         scaled = {"m": lambda y: y * scale + loc, "v": lambda y: y * scale * scale}
-        out = [np.where(ok, scaled.get(m, lambda y: y)(known[m]), np.nan)[()] for m in "mvsk" if m in moments]
+        out = [np.where(ok, scaled.get(m, lambda y: y)(known[m]), NAN)[()] for m in "mvsk" if m in moments]
         return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -78,7 +80,7 @@ def _stats(self: Any, *args: Any, **kwds: Any) -> Any:
 def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
     with np.errstate(all="ignore"):
         args, _, scale, ok = _valid(self, *self._parse_args(*args, **kwds))
-        return np.where(ok, _entropies(self, args) + np.log(scale), np.nan)[()]
+        return np.where(ok, _entropies(self, args) + np.log(scale), NAN)[()]
 
 
 def _entropies(self: Any, args: Sequence[Any]) -> Any:
@@ -111,7 +113,7 @@ def _moment(self: Any, order: int, *args: Any, **kwds: Any) -> Any:
             y = _moment_from_stats(k, *given, self._munp, args) * scale**k
             y = y if k == order else np.where(loc == 0, 0.0, y * math.comb(order, k) * loc ** (order - k))
             total = total + y
-        return np.where(ok, total, np.nan)[()]
+        return np.where(ok, total, NAN)[()]
 
 
 def _integrated(owner: type, name: str, of: str) -> None:
@@ -126,7 +128,8 @@ def _integrated(owner: type, name: str, of: str) -> None:
 
     @method(owner, name)
     def body(self: Any, *args: Any) -> Any:
-        return without_formula(known(self, *args), *args)
+        before = ["order"] if name == "_munp" else []
+        return without_formula(known(self, *args), *args, **asked_for(self, name, *before))
 
 
 _integrated(rv_continuous, "_entropy", "vecentropy")

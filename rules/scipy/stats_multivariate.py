@@ -26,9 +26,14 @@ def _squeezed(y: Any) -> Any:
     return np.squeeze(y)[()]
 
 
+def _wide(x: Any) -> Any:
+    """A parameter in double precision, which the library takes them in."""
+    return np.multiply(np.float64(1), inexact(x))
+
+
 def _matrix(scale: Any, dim: int) -> Any:
     """A covariance that may be given by a number or a diagonal."""
-    scale = inexact(1.0 if scale is None else scale)
+    scale = _wide(1.0 if scale is None else scale)
     if not isinstance(shape_of(scale), tuple) or len(shape_of(scale)) > 2:
         raise unsupported("a covariance of more than two axes", "Take them one by one")
     if dim == 1:
@@ -42,7 +47,7 @@ def _parameters(mean: Any, cov: Any) -> tuple[int, Any, Any]:
         raise unsupported("a covariance of class Covariance", "Give the matrix")
     shape = () if cov is None else shape_of(cov)
     dim = math.prod(shape_of(mean)) if mean is not None else 1 if len(shape) < 2 else shape[0]
-    mean, cov = np.zeros(dim) if mean is None else inexact(mean), _matrix(cov, dim)
+    mean, cov = np.zeros(dim) if mean is None else _wide(mean), _matrix(cov, dim)
     mean = np.reshape(mean, 1) if dim == 1 else mean
     if shape_of(mean) != (dim,) or shape_of(cov) != (dim, dim):
         stats.multivariate_normal._process_parameters_psd(None, *shadow((mean, cov)))  # which says what is wrong
@@ -360,7 +365,7 @@ def _matrix_normal_logpdf(self: Any, X: Any, mean: Any = None, rowcov: Any = 1, 
     X = inexact(X)
     rows, columns = shape_of(X)[-2:]
     left, right = (np.linalg.cholesky(_matrix(cov, n)) for cov, n in ((rowcov, rows), (colcov, columns)))
-    dev = X if mean is None else X - mean
+    dev = X if mean is None else X - _wide(mean)
     white = _whitened(right, np.swapaxes(_whitened(left, np.swapaxes(dev, -1, -2)), -1, -2))
     const = rows * columns * LOG_2_PI + columns * _logdet(left) + rows * _logdet(right)
     return _squeezed(-0.5 * (const + np.sum(white * white, axis=(-2, -1))))

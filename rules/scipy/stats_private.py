@@ -7,17 +7,22 @@ dx/dtheta = -(dF/dtheta) / p (the implicit function theorem; Figurnov, Mohamed &
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import scipy.special._ufuncs as compiled
 from scipy import special, stats
-from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete, rv_generic
+from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete, rv_frozen, rv_generic
 
+from yota_py.base.ownership import users_frame
+from yota_py.errors import MissingRuleError
 from yota_py.registry.patches import patch, through
 from yota_py.registry.registry import case, nondiff, primitive, vjps
 from yota_py.registry.tangents import strong_multiply
+from yota_py.tape.operations import user_site
 
 from ..elementwise import elementwise
 
@@ -57,15 +62,46 @@ def known_as(y: Any, x: Any) -> Any:
 
 
 @primitive
-def without_formula(y: Any, *args: Any) -> Any:
-    """``y``, which depends on ``args`` in a way that is not known."""
+def without_formula(y: Any, *args: Any, of: str = "", names: str = "") -> Any:
+    """``y``, which depends on ``args`` in a way that is not known; ``of`` is what the user called, with its line."""
     return y
 
 
 @primitive
-def distribution_function(y: Any, x: Any, slope: Any, *args: Any) -> Any:
+def distribution_function(y: Any, x: Any, slope: Any, *args: Any, of: str = "", names: str = "") -> Any:
     """``y``, which grows by ``slope`` with ``x``; how it depends on ``args`` is not known."""
     return y
+
+
+def asked_for(self: Any, name: str, *before: str) -> dict[str, str]:
+    """The keywords of those above: the method of a distribution that the user has called, by which SciPy comes to this
+    private one, and the names of its arguments."""
+    found, user = name.removeprefix("_"), users_frame(sys._getframe(1))
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not user:
+        known = frame.f_locals  # a body that serves several methods knows the name of its own
+        method = str(known.get("name") if frame.f_code.co_name == "body" else frame.f_code.co_name).removeprefix("_")
+        if isinstance(known.get("self"), rv_generic | rv_frozen) and hasattr(self, method):
+            found = method
+        frame = frame.f_back
+    return {"of": f"{user_site()}: scipy.stats.{self.name}.{found}", "names": ", ".join([*before, self.shapes or ""])}
+
+
+def _refused(i: int) -> Callable[..., Any]:
+    """The formula for the i-th of the arguments in which there is no derivative."""
+
+    def formula(dy: Any, y: Any, *args: Any, of: str = "", names: str = "") -> Any:
+        name = (names.split(", ") + [str(i)] * (i + 1))[i]
+        raise MissingRuleError(
+            f"{of or user_site()} has no derivative in its argument {name}: SciPy computes it by an integral or in "
+            "compiled code, and no formula is known. Make that a constant, yota_py.stop_gradient(x), or write in the "
+            "place of the call what has one, such as a weighted sum over points of what is integrated"
+        )
+
+    return formula
+
+
+_REFUSED = [_refused(i) for i in range(8)]
 
 
 @primitive
@@ -74,10 +110,11 @@ def solved(y: Any, x: Any, q: Any, f: Any, slope: Any) -> Any:
     return y
 
 
-_first: Any = {"lowering": lambda y, *_: y}
+_first: Any = {"lowering": lambda y, *_, **names: y}
 vjps(known_as, None, lambda dy, y, value, x: dy, **_first, cases=lambda s: [case(np.arange(3), np.arange(3.0))])
-vjps(without_formula, None, **_first, cases=lambda s: [case(np.arange(3), 2)])
-vjps(distribution_function, None, lambda dy, y, value, x, slope, *args: strong_multiply(dy, slope), None, **_first,
+vjps(without_formula, None, *_REFUSED, **_first, cases=lambda s: [case(np.arange(3), 2)])
+vjps(distribution_function, None, lambda dy, y, value, x, slope, *args, **names: strong_multiply(dy, slope), None,
+     *_REFUSED, **_first,
      cases=lambda s: [case(np.zeros(3, int), np.arange(3), np.zeros(3))])  # fmt: skip
 vjps(solved, None, lambda dy, y, value, x, q, f, slope: dy,
      lambda dy, y, value, x, q, f, slope: strong_multiply(dy, 1 / slope),
@@ -108,7 +145,7 @@ def known_by_value(owner: type, name: str) -> None:
 
     @method(owner, name)
     def body(self: Any, x: Any, *args: Any) -> Any:
-        return without_formula(known(self, x, *args), x, *args)
+        return without_formula(known(self, x, *args), x, *args, **asked_for(self, name, "x"))
 
 
 def _distribution(owner: type, name: str) -> None:
@@ -116,7 +153,8 @@ def _distribution(owner: type, name: str) -> None:
 
     @method(owner, name)
     def body(self: Any, x: Any, *args: Any) -> Any:
-        return distribution_function(known(self, x, *args), x, sign * self._pdf(x, *args), *args)
+        y, slope = known(self, x, *args), sign * self._pdf(x, *args)
+        return distribution_function(y, x, slope, *args, **asked_for(self, name))
 
 
 def _quantile(owner: type, name: str) -> None:

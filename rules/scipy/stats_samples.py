@@ -15,6 +15,7 @@ from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Cases, Sample, case, nondiff
+from yota_py.registry.tangents import astype
 
 from ..support import count_along, dtype_of, inexact, shape_of, unsupported
 
@@ -239,16 +240,17 @@ def _tmean(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any 
     a = inexact(a)
     ok = _inside(a, limits, inclusive)
     n = np.sum(ok, axis=axis, keepdims=keepdims)
-    return np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=keepdims) / n
+    return astype(np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=keepdims) / n, dtype_of(a))
 
 
 def _trimmed(a: Any, limits: Any, inclusive: Any, axis: Any, ddof: int, keepdims: bool) -> tuple[Any, Any]:
     a = inexact(a)
     ok = np.logical_and(_inside(a, limits, inclusive), np.logical_not(np.isnan(a)))
     n = np.sum(ok, axis=axis, keepdims=True)
-    d = np.where(ok, a - np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=True) / n, 0.0)
+    mean = np.sum(np.where(ok, a, 0.0), axis=axis, keepdims=True) / n
+    d = np.where(ok, a - astype(mean, dtype_of(a)), 0.0)
     n = np.sum(ok, axis=axis, keepdims=keepdims)
-    return np.sum(d * d, axis=axis, keepdims=keepdims) / (n - ddof), n
+    return astype(np.sum(d * d, axis=axis, keepdims=keepdims) / (n - ddof), dtype_of(a)), n
 
 
 @sampled("tvar", _limited)
@@ -267,7 +269,7 @@ def _tstd(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any =
 def _tsem(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1,
           keepdims: bool = False) -> Any:  # fmt: skip
     var, n = _trimmed(a, limits, inclusive, axis, ddof, keepdims)
-    return np.sqrt(var) / np.sqrt(n)
+    return astype(np.sqrt(var) / np.sqrt(n), dtype_of(var))
 
 
 @sampled("trim_mean", lambda s: [case(s(6), 0.2), case(s(5, 2), 0.3), case(s(2, 6), 0.2, axis=1), case(s(6), 0.0)])

@@ -11,8 +11,9 @@ from scipy.stats import _stats_py
 
 from yota_py.base.dispatch import find_traced
 from yota_py.registry.registry import nondiff, primitive
+from yota_py.registry.tangents import astype
 
-from ..support import count_along, inexact, shape_of, unsupported
+from ..support import count_along, dtype_of, inexact, shape_of, unsupported
 from .stats_private import distribution_function
 from .stats_samples import sampled
 
@@ -29,14 +30,15 @@ def _probability(t: Any, alternative: str, name: str, *shapes: Any) -> Any:
 def _pvalue(t: Any, alternative: str, density: Any, name: str, *shapes: Any) -> Any:
     """The probability of a larger statistic, whose slope is the density of the statistic."""
     sign = {"less": 1.0, "greater": -1.0, "two-sided": -2 * np.sign(t)}[alternative]
-    return distribution_function(_probability(t, alternative, name, *shapes), t, sign * density, *shapes)
+    p = distribution_function(_probability(t, alternative, name, *shapes), t, sign * density, *shapes)
+    return astype(p, dtype_of(t))
 
 
 def _of_t(t: Any, df: Any, alternative: str) -> Any:
     """By Student's density; the degrees of freedom may depend on the samples, as Welch's do."""
     if find_traced((df,)) is not None:
         tail = {"less": t, "greater": -t}.get(alternative, -np.abs(t))
-        return special.stdtr(df, tail) * (1.0 if alternative in ("less", "greater") else 2.0)
+        return astype(special.stdtr(df, tail), dtype_of(t)) * (1.0 if alternative in ("less", "greater") else 2.0)
     log = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * np.log(df * math.pi)
     return _pvalue(t, alternative, np.exp(log - (df + 1) / 2 * np.log1p(t * t / df)), "t", df)
 
@@ -56,7 +58,7 @@ def _pearsonr(x: Any, y: Any, alternative: str = "two-sided", method: Any = None
 
 @sampled("linregress", None)
 def _linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
-    x, y = inexact(x), inexact(y)
+    x, y = (np.multiply(np.float64(1), inexact(v)) for v in (x, y))  # as covariances are, of single precision too
     n, dx, dy = shape_of(x)[0], x - np.mean(x), y - np.mean(y)
     xx, xy, yy = np.mean(dx * dx), np.mean(dx * dy), np.mean(dy * dy)
     r, slope, df = xy / np.sqrt(xx * yy), xy / xx, n - 2
@@ -69,6 +71,7 @@ def _linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
 
 
 def _tested(t: Any, df: Any, alternative: str, error: Any, estimate: Any) -> Any:
+    df = df if dtype_of(df).kind == "i" else astype(df, dtype_of(t))
     dfs = np.broadcast_to(df, shape_of(t))[()]
     return _stats_py.TtestResult(t, _of_t(t, df, alternative), df=dfs, alternative=_KINDS[alternative],
                                  standard_error=error, estimate=estimate)  # fmt: skip
