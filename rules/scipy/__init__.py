@@ -21,7 +21,8 @@ FILES = {
     "interpolate_polynomials",
     "ndimage": "ndimage ndimage_order ndimage_samples ndimage_labels",
     "spatial": "spatial spatial_nearest spatial_rotation",
-    "sparse": "sparse sparse_making sparse_solving",
+    "sparse": "sparse sparse_making sparse_operands sparse_solving sparse_factors",
+    "sparse.csgraph": "sparse_graphs",
     "optimize": "optimize",
 }
 

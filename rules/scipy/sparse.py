@@ -19,6 +19,7 @@ from yota_py.registry.writes import constant_sparse
 
 from ..support import dtype_of, operand, shape_of, unsupported
 from .sparse_places import gathered, sparse_dense, sparse_dot
+from .sparse_positions import numbered, read_only
 
 # ------------------------------------------------------------------------------------------------------ the matrix
 
@@ -79,11 +80,16 @@ class Sparse:
     def _with(self, values: Any) -> Sparse:
         return Sparse(self._pattern, values)
 
+    def _summed(self) -> Sparse:
+        """The same with one element in each place."""
+        keys = self._rows.astype(np.int64) * self.shape[1] + self._cols
+        if len(np.unique(keys)) == len(keys):
+            return self
+        return assembled(type(self._pattern), self._held, self._rows, self._cols, self.shape, "csr")
+
     def _moved(self, move: Callable[[Any], Any]) -> Any:
         """The elements elsewhere. Those in one place are added first: SciPy would add their positions."""
-        keys = self._rows.astype(np.int64) * self.shape[1] + self._cols
-        if len(np.unique(keys)) < len(keys):
-            whole = assembled(type(self._pattern), self._held, self._rows, self._cols, self.shape, "csr")
+        if (whole := self._summed()) is not self:
             return whole._moved(move)
         found = move(self._pattern)
         if sparse.issparse(found):
@@ -96,9 +102,10 @@ class Sparse:
         if name in _MOVES and hasattr(self._pattern, name):
             return lambda *args, **kwargs: self._moved(lambda p: getattr(p, name)(*args, **kwargs))
         if name in _ELEMENTWISE:
-            return lambda: self._with(getattr(np, name)(self._values))
+            whole = self._summed()
+            return lambda: whole._with(getattr(np, name)(whole._values))
         if name in _PARTS:
-            return _read_only(getattr(self._pattern, name))
+            return read_only(getattr(self._pattern, name))
         if name.startswith("__") or not hasattr(self._pattern, name):
             raise AttributeError(f"{type(self._pattern).__name__!r} object has no attribute {name!r}")
         return self._refuse(f".{name}")
@@ -112,11 +119,10 @@ class Sparse:
     def __repr__(self) -> str:
         return f"<{type(self._pattern).__name__} of shape {self.shape} with {self.nnz} traced values>"
 
-    def __eq__(self, other: object) -> Any:
-        return self._refuse(" == y")
+    def _compare(self, other: object) -> Any:
+        return self._refuse(", compared,")
 
-    def __ne__(self, other: object) -> Any:
-        return self._refuse(" != y")
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compare
 
     def __bool__(self) -> bool:
         return self._refuse(" as a condition")
@@ -190,50 +196,56 @@ class Sparse:
         """Element by element: with a sparse matrix in the places that both have."""
         if not shape_of_any(other):
             return self._scaled(other)
-        if is_sparse(other):
-            other = sparse_of(other)
-            both = self._moved(lambda p: p.tocsr().multiply(other._pattern.tocsr() != 0).tocsr())
-            there = other._moved(lambda p: p.tocsr().multiply(self._pattern.tocsr() != 0).tocsr())
-            return both._with(both._values * there._values)
-        dense = np.broadcast_to(operand(other), self.shape)
-        return Sparse(_numbered(self._pattern.tocoo()), self._held * dense[self._rows, self._cols])
+        if not is_sparse(other):
+            other = operand(other)
+            found = self._pattern.multiply(np.ones(shape_of(other), int))  # raises what it raises
+            if not sparse.issparse(found):
+                return self.toarray() * other
+            out = Sparse(found, self._values)
+            values = out._held * np.broadcast_to(other, out.shape)[out._rows, out._cols]
+            return Sparse(numbered(found.tocoo()), values).asformat(found.format)
+        a, b = self._pattern, sparse_of(other)._pattern
+        both = self._moved(lambda p: p.tocsr().multiply(b.tocsr() != 0).tocsr().sorted_indices())
+        there = sparse_of(other)._moved(lambda p: p.tocsr().multiply(a.tocsr() != 0).tocsr().sorted_indices())
+        return both._with(both._values * there._values).asformat(a.multiply(b).format)
 
     def __truediv__(self, other: Any) -> Any:
         if is_sparse(other):
             raise unsupported("the quotient of two sparse matrices", "Divide the arrays")
-        if not shape_of_any(other):
-            return self._with(self._values / other)
-        return self.multiply(1 / operand(other))
+        if shape_of_any(other):
+            return self.multiply(1 / operand(other))
+        wide = np.can_cast(self.dtype, float)
+        return self._with((astype(self._values, np.dtype(float)) if wide else self._values) * (1 / other))
 
     def __neg__(self) -> Sparse:
         return self._with(-self._values)
 
     def __add__(self, other: Any) -> Any:
         if not is_sparse(other):
-            if not shape_of_any(other):
-                return self._refuse_sum(other)
-            self._refuse_matrix("a sum with a dense array", "x.toarray() + y")
-            return self.toarray() + other
+            return self._with_dense(other, "__add__")
         other = sparse_of(other)
-        if other.shape != self.shape:
-            return self._pattern + other._pattern  # raises what it raises
+        like = self._pattern + other._pattern  # raises what it raises
         values = np.concatenate([self._held, other._held])
         rows, cols = np.concatenate([self._rows, other._rows]), np.concatenate([self._cols, other._cols])
-        return assembled(type(self._pattern), values, rows, cols, self.shape, self.format)
+        return assembled(type(like), values, rows, cols, self.shape, like.format)
 
-    def _refuse_sum(self, other: Any) -> Any:
-        if not is_traced(other) and other == 0:
-            return self.copy()
-        raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
+    def _with_dense(self, other: Any, name: str) -> Any:
+        if not shape_of_any(other):
+            if other == 0:
+                return -self if name == "__rsub__" else self.copy()
+            return getattr(self._pattern, name)(1.0)  # raises what it raises
+        self._refuse_matrix("a sum with a dense array", "x.toarray() + y")
+        np.broadcast_to(np.zeros(shape_of(operand(other))), self.shape)  # raises what it raises
+        return getattr(self.toarray(), name)(operand(other))
 
     def __radd__(self, other: Any) -> Any:
         return self + other
 
     def __sub__(self, other: Any) -> Any:
-        return self + (-sparse_of(other) if is_sparse(other) else -operand(other))
+        return self + -sparse_of(other) if is_sparse(other) else self._with_dense(other, "__sub__")
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other
+        return -self + other if is_sparse(other) else self._with_dense(other, "__rsub__")
 
     def __pow__(self, power: Any) -> Any:
         if not self._is_matrix():
@@ -245,13 +257,14 @@ class Sparse:
         return out
 
     def power(self, n: Any, dtype: Any = None) -> Any:
-        if not is_traced(n):
-            self._pattern.astype(self.dtype).power(n)  # raises what it raises
-        x = self._values if dtype is None else astype(self._values, np.dtype(dtype))
-        return self._with(x**n)
+        self._pattern.astype(self.dtype).power(np.ones(shape_of(n))[()] if is_traced(n) else n)  # raises what it raises
+        whole = self._summed()
+        x = whole._values if dtype is None else astype(whole._values, np.dtype(dtype))
+        return whole._with(x**n)
 
     def __abs__(self) -> Any:
-        return self._with(np.abs(self._values))
+        whole = self._summed()
+        return whole._with(np.abs(whole._values))
 
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         self._pattern.data[:0].astype(self.dtype).astype(dtype, casting=casting)  # raises what it raises
@@ -282,6 +295,8 @@ class Sparse:
         return total / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
 
     def diagonal(self, k: int = 0) -> Any:
+        if (whole := self._summed()) is not self:
+            return whole.diagonal(k)
         found = (self._pattern if self.format == "dia" else self._pattern.tocsr()).diagonal(k)
         if found.size and np.shares_memory(found, self._pattern.data):
             return self._values[found[0] - 1 : found[-1]]
@@ -306,17 +321,6 @@ _ELEMENTWISE = (
 )  # fmt: skip
 
 
-def _read_only(part: Any) -> Any:
-    """Indices: what is written into them would move no value."""
-    if isinstance(part, tuple):
-        return tuple(map(_read_only, part))
-    if not isinstance(part, np.ndarray):
-        return part
-    part = part.view()
-    part.flags.writeable = False
-    return part
-
-
 def shape_of_any(x: Any) -> tuple[int, ...]:
     return tuple(x.shape) if is_sparse(x) else shape_of(x)
 
@@ -331,18 +335,14 @@ def is_ours(*xs: Any) -> bool:
     return ours or find_traced(xs) is not None
 
 
-def _numbered(pattern: Any) -> Any:
-    pattern = pattern.copy()
-    pattern.data = np.arange(1, pattern.data.size + 1).reshape(pattern.data.shape)
-    return pattern
-
-
 def sparse_of(matrix: Any) -> Sparse:
-    """One of SciPy's own as one with values that are constant, and are compared when the program is called again."""
+    """One of SciPy's own as one with values that are constant."""
     if isinstance(matrix, Sparse):
         return matrix
+    if matrix.ndim != 2:
+        raise unsupported(f"a sparse array of shape {matrix.shape}", "Write x[None], or x.toarray()")
     matrix = constant_sparse(matrix)
-    return Sparse(_numbered(matrix), np.ravel(matrix.data))
+    return Sparse(numbered(matrix), np.ravel(matrix.data))
 
 
 def assembled(cls: Any, values: Any, rows: Any, cols: Any, shape: Sequence[int], form: str) -> Sparse:
@@ -359,8 +359,7 @@ def assembled(cls: Any, values: Any, rows: Any, cols: Any, shape: Sequence[int],
 
 def _of_two(a: Sparse, b: Sparse) -> Sparse:
     """The product of two: one product of values for each pair that meets."""
-    if a.shape[1] != b.shape[0]:
-        a._pattern @ b._pattern  # raises what it raises
+    like = a._pattern @ b._pattern  # raises what it raises
     b_ = b.tocsr()
     starts = b_.indptr[:-1][a._cols]
     lengths = np.diff(b_.indptr)[a._cols]
@@ -368,6 +367,4 @@ def _of_two(a: Sparse, b: Sparse) -> Sparse:
     skipped = starts - np.concatenate([[0], np.cumsum(lengths)[:-1]])[: len(lengths)]
     second = np.repeat(skipped, lengths) + np.arange(len(first))
     values = a._held[first] * b_._values[second]
-    form = a.format if a.format in ("csr", "csc") else "csr"
-    cls = type(a._pattern.asformat(form))
-    return assembled(cls, values, a._rows[first], b_.indices[second], (a.shape[0], b.shape[1]), form)
+    return assembled(type(like), values, a._rows[first], b_.indices[second], like.shape, like.format)

@@ -81,13 +81,15 @@ def _matrix(A: Any) -> Sparse | None:
     return Sparse(sparse.coo_array((np.arange(1, len(rows) + 1), (rows, cols)), shape=shape_of(dense)), np.ravel(dense))
 
 
-def _patched(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def patched(name: str, *, always: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator for what is done in the place of a function of SciPy, if a matrix or value is traced, or ``always``."""
+
     def register(ours: Callable[..., Any]) -> Callable[..., Any]:
         fn = getattr(linalg, name)
 
         @wraps(fn)
         def stand_in(*args: Any, **kwargs: Any) -> Any:
-            return ours(fn, *args, **kwargs) if is_ours(*args, *kwargs.values()) else fn(*args, **kwargs)
+            return ours(fn, *args, **kwargs) if always or is_ours(*args, *kwargs.values()) else fn(*args, **kwargs)
 
         patch(linalg, name, stand_in)
         return ours
@@ -95,7 +97,7 @@ def _patched(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def _solved(A: Sparse, b: Any) -> Any:
+def solved(A: Sparse, b: Any) -> Any:
     if is_sparse(b):
         raise unsupported("a solution for a sparse right side", "Use b.toarray()")
     b = operand(b)
@@ -104,26 +106,26 @@ def _solved(A: Sparse, b: Any) -> Any:
     return sparse_solve(A._held * 1.0, b * 1.0, A._rows, A._cols, A.shape[0])
 
 
-@_patched("spsolve")
+@patched("spsolve")
 def _spsolve(fn: Any, A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    x = _solved(_known(A), b)
+    x = solved(known(A), b)
     return np.ravel(x) if len(shape_of(x)) == 2 and shape_of(x)[1] == 1 else x
 
 
-def _known(A: Any) -> Sparse:
+def known(A: Any) -> Sparse:
     matrix = _matrix(A)
     if matrix is None:
         raise unsupported(f"a system with a {type(A).__name__}", "Give a sparse matrix")
     return matrix
 
 
-@_patched("spsolve_triangular")
+@patched("spsolve_triangular")
 def _spsolve_triangular(
     fn: Any, A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:  # fmt: skip
     """What is beyond the diagonal does not count, nor what is on it if it is one."""
-    matrix = _known(A)
+    matrix = known(A)
     below = matrix._rows > matrix._cols if lower else matrix._rows < matrix._cols
     kept = np.flatnonzero(below if unit_diagonal else below | (matrix._rows == matrix._cols))
     ones = np.arange(matrix.shape[0] if unit_diagonal else 0)
@@ -132,27 +134,9 @@ def _spsolve_triangular(
     return sparse_solve(values, operand(b) * 1.0, rows, cols, matrix.shape[0])
 
 
-class Factors:
-    """What ``splu`` gives, of a matrix with traced values: it solves."""
-
-    def __init__(self, matrix: Sparse) -> None:
-        self._matrix = matrix
-        self.shape, self.nnz = matrix.shape, matrix.nnz
-
-    def solve(self, rhs: Any, trans: str = "N") -> Any:
-        if trans not in ("N", "T", "H"):
-            raise ValueError("trans must be N, T, or H")
-        matrix = self._matrix if trans == "N" else self._matrix.transpose()
-        return _solved(matrix.conj() if trans == "H" else matrix, rhs)
-
-
-_patched("splu")(lambda fn, A, *args, **kwargs: Factors(_known(A)))
-_patched("factorized")(lambda fn, A: Factors(_known(A)).solve)
-
-
 def _iterative(fn: Any, A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
     """``x0`` is where it starts, which the solution does not depend on; neither on what is done to be quick."""
-    matrix = _known(A)
+    matrix = known(A)
     plain = {key: decided(stop_gradient(x)) if not callable(x) else x for key, x in options.items() if x is not None}
     if x0 is not None:
         plain["x0"] = decided(stop_gradient(operand(x0)))
@@ -162,25 +146,33 @@ def _iterative(fn: Any, A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
 
 
 for _name in ("cg", "gmres", "bicg", "bicgstab", "cgs", "minres", "lgmres", "qmr", "gcrotmk", "tfqmr"):
-    _patched(_name)(_iterative)
+    patched(_name)(_iterative)
 
 
-@_patched("norm")
+@patched("norm")
 def _norm(fn: Any, x: Any, ord: Any = None, axis: Any = None) -> Any:
-    x = sparse_of(x)
+    x = sparse_of(x)._summed()
     if ord in (None, "fro", "f") and axis is None:
         return np.linalg.norm(x._held)
     if axis is None and ord in (1, -1, np.inf, -np.inf):
         sums = gathered(np.abs(x._held), x._cols if abs(ord) == 1 else x._rows, x.shape[1 if abs(ord) == 1 else 0])
         return np.max(sums) if ord > 0 else np.min(sums)
+    if isinstance(axis, int) or (isinstance(axis, tuple) and len(axis) == 1):
+        over = int(np.arange(2)[axis])  # raises for others
+        kept, n, size = x._rows if over else x._cols, x.shape[1 - over], np.abs(x._held)
+        if ord == 1:
+            return gathered(size, kept, n)
+        if ord in (None, 2):
+            squares = gathered(size**2, kept, n)
+            return np.where(squares == 0, 0, np.sqrt(np.where(squares == 0, 1, squares)))
     raise unsupported(f"scipy.sparse.linalg.norm with ord={ord!r}, axis={axis!r}", "Use the norm of x.toarray()")
 
 
-def _refused(fn: Any, *args: Any, **kwargs: Any) -> Any:
+def refused(fn: Any, *args: Any, **kwargs: Any) -> Any:
     if any(isinstance(x, Sparse) for x in (*args, *kwargs.values())):
         raise unsupported(f"scipy.sparse.linalg.{fn.__name__} of a matrix with traced values", "Use A.toarray()")
     return fn(*args, **kwargs)
 
 
-for _name in ("expm", "expm_multiply", "inv", "eigs", "eigsh", "svds", "lobpcg", "lsqr", "lsmr", "onenormest", "spilu"):
-    _patched(_name)(_refused)
+for _name in ("expm", "expm_multiply", "inv", "eigs", "eigsh", "svds", "lobpcg", "lsqr", "lsmr", "onenormest"):
+    patched(_name)(refused)

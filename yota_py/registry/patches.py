@@ -28,6 +28,8 @@ anywhere_called: set[Callable[..., Any]] = set()
 makers: dict[type, Callable[[Any, Callable[..., Any]], Any]] = {}
 shown: dict[int, tuple[Any, Any]] = {}
 shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
+# By classes of C, whose methods cannot be exchanged: what makes of one of their objects one that notices traced values.
+instances: dict[type, Callable[[Any], Any]] = {}
 # By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
 conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 
@@ -39,14 +41,15 @@ holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 def patch(
     owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = (),
-    anywhere: bool = False,
+    anywhere: bool = False, finder: Callable[..., bool] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A stand-in for ``owner.name`` that notices traced arguments; it takes that place while a trace is active.
 
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
     classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
     primitive that computes the same: register its rule. One that is called ``anywhere`` is called by C code and
-    libraries as well. Returns the stand-in.
+    libraries as well. ``finder`` tells of the arguments of a method whether its stand-in is needed, for a class whose
+    objects are compared in a way of their own. Returns the stand-in.
 
     Raises AttributeError for what the owner has not, or has inherited: that stands in another class.
     """
@@ -56,7 +59,9 @@ def patch(
         raise AttributeError(f"{owner.__name__} has no {name} of its own: patch({home.__name__}, {name!r})")
     again = (owner, name) in patched
     patched[owner, name] = stand_in = stand_in or dispatching(original(fn))
-    if isinstance(owner, type):
+    if finder is not None:
+        finders[stand_in] = finder
+    elif isinstance(owner, type):
         states.setdefault(owner, own_attributes)
     if holds:
         holding[stand_in] = holds

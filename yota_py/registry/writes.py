@@ -170,10 +170,28 @@ def set_view(
     return np.reshape(flat, out.shape)
 
 
-def constant_sparse(matrix: Any) -> Any:
-    """A copy of a sparse matrix; no program that reads it is kept if no guard compares its contents."""
+def is_compared(matrix: Any) -> bool:
+    """Whether guards of all traces compare the contents of a sparse matrix."""
+    return all(_compares(trace, matrix) for trace in state.traces)
+
+
+def _compares(trace: Any, matrix: Any) -> bool:
+    return any(matrix is known or _looks_into(matrix, known) for known in trace.matrices)
+
+
+def _looks_into(matrix: Any, known: Any) -> bool:
+    """Whether a sparse matrix is another view of what stands in a known one, such as its transpose."""
+    mine, theirs = parts_of(matrix), parts_of(known)
+    if not mine or len(mine) != len(theirs) or mine[0].shape != theirs[0].shape:
+        return False
+    return all(any(np.may_share_memory(a, b) for b in theirs) for a in mine)
+
+
+def constant_sparse(matrix: Any, source: Any = None) -> Any:
+    """A copy of a sparse matrix, perhaps made of another one, its ``source``; no program that reads it is kept if no
+    guard compares its contents."""
     for trace in state.traces:
-        if not any(matrix is known for known in trace.matrices):
+        if not _compares(trace, matrix if source is None else source):
             trace.problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
     return copy_of(matrix if parts_of(matrix) else matrix.tocsr())
 

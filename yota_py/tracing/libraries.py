@@ -1,4 +1,4 @@
-"""How other libraries' objects take traced operands: sparse matrices, tensors, tables, methods that ask nobody.
+"""How other libraries' objects take traced operands: tensors, tables, methods that ask nobody.
 
 A column of traced values would be one of objects to pandas, which leaves it out of means and does not round it. Values
 without derivative are taken as plain ones, by a decision; those with a derivative are refused, but where they are
@@ -17,56 +17,17 @@ import numpy as np
 
 from ..base.containers import items_of, mapped
 from ..base.dispatch import decided, find_traced, is_traced, original, shadow
-from ..base.unwinding import state
 from ..errors import MutationError, YotaError
-from ..registry.contents import copy_of, parts_of
 from ..registry.patches import finders, patched
-from ..registry.writes import sparse_matmul
 from ..tape.operations import user_site
 from ..tape.show import name_of
 from . import hints
-from .foreign import Foreign, innermost, kind_of, meet, refused
+from .foreign import Foreign, meet, refused
 from .tracer import Tracer, lost, tracers_in
 
-_MATMUL, _MULTIPLY = np.matmul, np.multiply
 _WAY_OUT = f"compute with arrays of NumPy (np.array([...]), x.to_numpy()); {hints.PLAIN}"
 _VIEWS = (KeysView, ValuesView)  # lists to pandas, as iterators are to its constructors
 _IMMUTABLE = 1 << 8  # the flag of classes whose attributes cannot be set: ``object``, and some of C
-
-
-def with_sparse(ufunc: Any, x: Any, y: Any) -> Any:
-    """An operator with one of SciPy's sparse matrices or arrays: products with dense vectors and matrices."""
-    sparse = x if kind_of(type(x)) == "sparse" else y
-    as_matrices = any(base.__name__ == "spmatrix" for base in type(sparse).__mro__)
-    dense = y if sparse is x else x
-    if ufunc is _MATMUL or (ufunc is _MULTIPLY and as_matrices and np.ndim(dense)):
-        return product(sparse, dense) if sparse is x else product_from_left(dense, sparse)
-    raise refused(sparse, f"{name_of(ufunc)} of the two is not followed, products are: S @ x, x @ S")
-
-
-def product(sparse: Any, dense: Any, source: Any = None) -> Any:
-    """``sparse @ dense``, of a matrix that was perhaps made of another one, its ``source``."""
-    if kind_of(type(dense)) == "foreign":
-        raise refused(dense, "its product with a sparse matrix is not followed")
-    if np.ndim(dense) not in (1, 2) or len(sparse.shape) != 2:
-        raise refused(sparse, f"a product of shapes {sparse.shape} and {np.shape(dense)} is not followed")
-    source = sparse if source is None else source
-    if not any(source is known or _looks_into(source, known) for trace in state.traces for known in trace.matrices):
-        innermost(dense).problems.append(f"{user_site()}: a sparse matrix comes from somewhere that cannot be followed")
-    return sparse_matmul(copy_of(sparse.tocsr() if issubclass(type(sparse), dict) else sparse), dense)
-
-
-def _looks_into(sparse: Any, known: Any) -> bool:
-    """Whether a sparse matrix is another view of what stands in one that guards compare, such as its transpose."""
-    mine, theirs = parts_of(sparse), parts_of(known)
-    if not mine or len(mine) != len(theirs) or mine[0].shape != theirs[0].shape:
-        return False
-    return all(any(np.may_share_memory(a, b) for b in theirs) for a in mine)
-
-
-def product_from_left(dense: Any, sparse: Any) -> Any:
-    """``dense @ sparse``."""
-    return np.transpose(product(sparse.transpose(), np.transpose(dense), sparse))
 
 
 # ------------------------------------------------- methods of other libraries that do not look who comes
@@ -256,9 +217,6 @@ _METHODS: list[tuple[str, str, str, Make]] = [
     ("numpy", "finfo", "__new__", _around(_of_type)), ("numpy", "iinfo", "__init__", _around(_of_type)),
     ("numpy.ma", "MaskedArray", "_delegate_binop", _always(lambda self, other: True)),
     ("torch", "", "tensor", _around(_copying)),
-    *(("scipy.sparse", cls, "_matmul_dispatch", _always(product)) for cls in ("csr_array", "coo_array")),
-    *(("scipy.sparse", cls, "_rmatmul_dispatch", _always(lambda self, other: product_from_left(other, self)))
-      for cls in ("csr_array", "coo_array")),
 ]  # fmt: skip
 _adopted: set[str] = set()
 

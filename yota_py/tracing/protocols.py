@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import lru_cache
-from types import FrameType
+from types import BuiltinFunctionType, EllipsisType, FrameType, FunctionType, NoneType
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,16 @@ from . import hints, ufuncs
 from . import readings as _readings  # noqa: F401 - arrays are asked for them
 from .calls import at_length, record
 from .foreign import Foreign, kind_of, meet
-from .libraries import with_sparse, written_by_library
+from .libraries import written_by_library
 from .mutation import IN_PLACE, assign, overwrite, write_result
 from .operators import Operator, both_python, is_python
 from .quick import quickly
 from .tracer import Status, Tracer, lost, tracers_of, unsupported
 
 _INCOMPARABLE = (type(None), str, dict)  # with which arrays are compared element by element
+_NO_NUMBERS = frozenset([  # objects of which classes NumPy's operators refuse
+    NoneType, str, bytes, dict, set, frozenset, object, type, EllipsisType, FunctionType, BuiltinFunctionType,
+])  # fmt: skip
 _NUMBERS = (int, float, complex)
 _OF_ROOTS = (np.float16, np.longdouble)  # of which NumPy's power 0.5 is the root, which is another one at zero
 _SCALARS = (*_NUMBERS, np.generic, list, tuple)
@@ -127,7 +130,7 @@ def forward(op: Operator, x: Any, other: Any) -> Any:
             return op.ufunc(x, other) if _has_own_ufuncs(type(other)) else _apply(op, x, other)
     if op.python in (operator.eq, operator.ne) and isinstance(x, ndarray) and type(other) in _INCOMPARABLE:
         return as_constants(op.python(shadow(x), other))  # whatever the numbers are
-    return _of_duration(op.python, x, other, x, other)
+    return _of_others(op.python, x, other, x, other)
 
 
 def reflected(op: Operator, x: Any, other: Any) -> Any:
@@ -137,7 +140,7 @@ def reflected(op: Operator, x: Any, other: Any) -> Any:
             return at_length(op.ufunc, (other, x), {})
         if not _defers(x, other) and not _repeats(x, other, op.python):
             return op.ufunc(other, x) if _has_own_ufuncs(type(other)) else _apply(op, other, x)
-    return _of_duration(op.python, x, other, other, x)
+    return _of_others(op.python, x, other, other, x)
 
 
 def in_place(op: Operator, x: Any, other: Any) -> Any:
@@ -145,6 +148,8 @@ def in_place(op: Operator, x: Any, other: Any) -> Any:
     if type(x) is Foreign:
         raise written_by_library(x)
     array = isinstance(x, np.ndarray)
+    if type(other) in _NO_NUMBERS and op.in_place is not None:
+        op.in_place(copied(shadow(x)) if array else shadow(x), other)  # raises what NumPy raises
     try:
         result = forward(op, x, other)
         if result is NotImplemented or not array:
@@ -174,9 +179,8 @@ _is_ufunc: Callable[[Operator, type, type], bool] = lru_cache(maxsize=4096)(_is_
 def _apply(op: Operator, x: Any, y: Any) -> Any:
     """An operator. On two Python numbers it stays Python's, whose results promote weakly."""
     x, y = _operands((x, y))
-    kinds = kind_of(type(x)), kind_of(type(y))
-    if kinds != ("", ""):
-        return with_sparse(op.ufunc, x, y) if "sparse" in kinds else meet(op.python, (x, y))
+    if kind_of(type(x)) or kind_of(type(y)):
+        return meet(op.python, (x, y))
     if not both_python(x, y):
         return record(*_of_numpy(op.python, op.ufunc, x, y), {})
     result = record(op.python, (x, y), {})
@@ -198,9 +202,23 @@ def _require_exact(result: Tracer, fn: Any, x: Any, y: Any) -> None:
         trace.problems.append(f"{trace.origin()}: a whole number may become too large")
 
 
+def _of_others(python: Any, x: Any, other: Any, *operands: Any) -> Any:
+    """An operator of a traced value and of what ``x`` defers to. NumPy refuses what is no number, but for arrays
+    without elements; what else it is, but for durations, is asked by Python."""
+    if type(other) not in _NO_NUMBERS or python in (operator.eq, operator.ne):
+        return _of_duration(python, x, other, *operands)
+    if type(x) is Foreign:
+        return NotImplemented
+    x._current()  # how many elements there are, is a decision
+    if not isinstance(x, ndarray | np.generic):
+        return NotImplemented
+    with Quiet():
+        result = python(*map(shadow, operands))  # raises what NumPy raises
+    return result if isinstance(x, ndarray) else NotImplemented
+
+
 def _of_duration(python: Any, x: Any, duration: Any, *operands: Any) -> Any:
-    """An operator of a traced value and one of Python's durations, or pandas': plain ones, which are rounded. What
-    else it is that ``x`` defers to is asked by Python."""
+    """An operator of a traced value and one of Python's durations, or pandas': plain ones, which are rounded."""
     if not isinstance(duration, timedelta) or type(x) is Foreign:
         return NotImplemented
     plain = python(*map(decided, operands))  # raises its own error
@@ -253,9 +271,11 @@ def _operand(x: Any) -> Any:
 def _defers(x: Any, other: Any) -> bool:
     """Whether Python asks ``other`` what comes of an operation with ``x``, as it would with the value of ``x``."""
     cls = type(other)
-    if kind_of(cls) in ("foreign", "sparse", "rational"):
+    if (kind := kind_of(cls)) in ("foreign", "rational"):
         return False
-    if other is None or isinstance(other, str | dict | set) or getattr(cls, "__array_ufunc__", 0) is None:
+    if kind == "sparse" or cls in _NO_NUMBERS or isinstance(other, str | dict | set):
+        return True
+    if getattr(cls, "__array_ufunc__", 0) is None:
         return True
     if not _is_unknown(cls):
         return False

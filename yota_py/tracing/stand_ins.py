@@ -31,6 +31,7 @@ from ..registry.patches import (
     anywhere_called,
     finders,
     holding,
+    instances,
     makers,
     makes_constants,
     open_modules,
@@ -279,12 +280,16 @@ def _imported(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def stand_in_for(value: Any) -> Any:
     """The stand-in for a function that was imported by name (``from math import sin``), for ``type`` and the module
-    that has it, or for a method that was taken from a library's object (``density = norm.pdf``); ``None`` if there is
-    none."""
+    that has it, for an object of a class of C, or for a method that was taken from a library's object (``density =
+    norm.pdf``); ``None`` if there is none."""
     _stand_ins()
     gate = _by_original.get(id(value))
     if gate is not None and original(gate) is value:
         return gate
+    if (make := instances.get(type(value))) is not None:
+        return make(value)
+    if type(value) is BuiltinFunctionType and (make := instances.get(type(value.__self__))) is not None:
+        return getattr(make(value.__self__), value.__name__)
     of_class = stand_in_for(value.__func__) if type(value) is MethodType else None
     return None if of_class is None else MethodType(of_class, value.__self__)
 
