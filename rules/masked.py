@@ -10,7 +10,7 @@ import numpy as np
 import numpy.ma as ma
 
 from yota_py.base.dispatch import decided, find_traced, shadow
-from yota_py.registry.patches import patch
+from yota_py.registry.patches import meeting, patch
 from yota_py.registry.tangents import astype
 
 from .support import dtype_of, operand, shape_of
@@ -120,6 +120,9 @@ for _name, _neutral in _REDUCTIONS.items():
 def data_of(x: Any) -> Any:
     """The numbers alone."""
     return x.data if isinstance(x, Masked) else ma.getdata(x) if isinstance(x, ma.MaskedArray) else operand(x)
+
+
+meeting[ma.MaskedArray] = lambda x, constant: Masked(constant(ma.getdata(x)), constant(ma.getmaskarray(x)), x.fill_value)
 
 
 def mask_of(x: Any) -> Any:

@@ -112,6 +112,14 @@ RIGHT: dict[str, Function] = {
     "range": lambda w: np.sum(w * range(3)),
     "array.array": lambda w: np.sum(w * array.array("d", [1.0, 2.0, 4.0])),
     "memoryview": lambda w: np.sum(w * memoryview(array.array("d", [1.0, 2.0, 4.0]))),
+    "masked": lambda w: np.sum(w * MASKED),
+    "masked on the left": lambda w: np.sum(MASKED * w),
+    "ufunc of masked": lambda w: np.sum(np.multiply(w, MASKED)),
+    "view of masked": lambda w: np.sum(np.multiply(w, MASKED).T) + w[0],
+    "masked and numbers": lambda w: np.sum(np.multiply(w, MASKED).filled(0.0)),
+    "mean of masked": lambda w: np.multiply(MASKED, w).mean(),
+    "residuals of masked": lambda w: np.ma.sum((MASKED - w[0] * np.exp(w)) ** 2) + ((w - MASKED) ** 2).mean(),
+    "powers of masked": lambda w: (MASKED ** w[0] / (w + 5.0)).std() + np.sum((np.sqrt(MASKED + 9.0) * w).compressed()),
     "isclose": lambda w: w[0] if np.isclose(w * SERIES, OTHER).any() else w[1],
 }  # fmt: skip
 
@@ -139,12 +147,6 @@ RAISES: dict[str, Function] = {
     "dimensions in another order": lambda w: np.sum(
         (np.outer(w, w) * xr.DataArray(np.eye(3) + 1, dims=("a", "b"))) * xr.DataArray(MATRIX.A, dims=("b", "a"))
     ),
-    "masked": lambda w: np.sum(w * MASKED),
-    "masked on the left": lambda w: np.sum(MASKED * w),
-    "ufunc of masked": lambda w: np.sum(np.multiply(w, MASKED)),
-    "view of masked": lambda w: np.sum(np.multiply(w, MASKED).T) + w[0],
-    "masked and numbers": lambda w: np.sum(np.multiply(w, MASKED).filled(0.0)),
-    "mean of masked": lambda w: np.multiply(MASKED, w).mean(),
     "matrix": lambda w: np.sum(w * MATRIX),
     "matrix on the left": lambda w: np.sum(MATRIX * np.outer(w, w)),
     "objects": lambda w: np.sum(w * np.array([1.0, 2.0, Fraction(3)], dtype=object)),

@@ -35,6 +35,8 @@ conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 
 # Modules of libraries that are traced through, by their names.
 open_modules: dict[str, ModuleType] = {}
+# What stands for objects of classes whose arithmetic is not NumPy's, made of one and of what makes constants of arrays.
+meeting: dict[type, Callable[[Any, Callable[[np.ndarray], Any]], Any]] = {}
 # Attributes in which objects of a library may hold traced values, by the stand-in of their method.
 holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 

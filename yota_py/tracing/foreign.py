@@ -23,6 +23,7 @@ from ..base.types import ArrayType, is_inexact, is_sequence, says_array, typeof
 from ..base.unwinding import Quiet, state
 from ..errors import LostDerivativeError, NotDifferentiableError, OutputError, YotaError
 from ..registry.contents import is_sparse_class
+from ..registry.patches import meeting
 from ..registry.registry import methods, properties
 from ..tape.operations import user_site
 from ..tape.show import name_of
@@ -256,6 +257,9 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
+    if np.ma.MaskedArray in meeting and any(map(is_masked, foreigners(given))):
+        given = _map(lambda x: meeting[np.ma.MaskedArray](x, lambda a: _constant(trace, a)) if is_masked(x) else x, given)
+        return call(*given[0], **given[1])
     python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
     arrays = _map(partial(_array, trace, float if python else np.float64), given)
     if all(kind_of(type(x)) in ("own", "rational") for x in foreigners(given)):
@@ -324,6 +328,10 @@ def _array(trace: Any, number: Callable[[Any], Any], x: Any) -> Any:
             return np.stack(given) if isinstance(given, list) else given
     if (array := numbers_of(given)) is None:
         raise refused(x, f"it holds something else than numbers ({getattr(x, 'dtype', 'no dtype')})")
+    return _constant(trace, array)
+
+
+def _constant(trace: Any, array: np.ndarray) -> Any:
     return trace.tracer(trace.foreign(array))
 
 
