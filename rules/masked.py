@@ -122,7 +122,9 @@ def data_of(x: Any) -> Any:
     return x.data if isinstance(x, Masked) else ma.getdata(x) if isinstance(x, ma.MaskedArray) else operand(x)
 
 
-meeting[ma.MaskedArray] = lambda x, constant: Masked(constant(ma.getdata(x)), constant(ma.getmaskarray(x)), x.fill_value)
+meeting[ma.MaskedArray] = lambda x, constant: Masked(
+    constant(ma.getdata(x)), constant(ma.getmaskarray(x)), x.fill_value
+)
 
 
 def mask_of(x: Any) -> Any:

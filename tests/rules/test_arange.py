@@ -28,7 +28,7 @@ def same(f: Callable[..., Any], *args: Any, compiled: bool = False) -> None:
         assert_array_equal(have, want, str(args))
 
 
-@pytest.mark.parametrize("kinds", itertools.product(KINDS, repeat=3), ids=lambda kinds: "-".join(map(name, kinds)))
+@pytest.mark.parametrize("kinds", [*itertools.product(KINDS, repeat=3)], ids=lambda kinds: "-".join(map(name, kinds)))
 def test_all_kinds_of_numbers(kinds: tuple[Kind, ...]) -> None:
     rng = np.random.default_rng(0)
     for step in (0.1, -0.3) if SEQUENCES or len({*kinds}) == 2 else (0.1,):

@@ -68,7 +68,7 @@ def agree(f: Callable[..., Any], args: Any, kwargs: Any) -> None:
 @pytest.mark.parametrize("entry", [*OF_NUMPY, *OF_SCIPY], ids=called)
 def test_results_in_single_precision(entry: Primitive) -> None:
     cases = [case for draw in entry.cases for case in draw(Sample(0))]
-    for case in cases if SEQUENCES else cases[:2]:
+    for case in cases if SEQUENCES else cases[:1]:
         args, kwargs = narrowed(case.args), {name: narrowed(x) for name, x in case.kwargs.items()}
         agree(entry.fn, args, kwargs)
 

@@ -257,8 +257,8 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
-    if np.ma.MaskedArray in meeting and any(map(is_masked, foreigners(given))):
-        given = _map(lambda x: meeting[np.ma.MaskedArray](x, lambda a: _constant(trace, a)) if is_masked(x) else x, given)
+    if any(map(is_masked, foreigners(given))) and (stand_in := meeting.get(np.ma.MaskedArray)) is not None:
+        given = _map(lambda x: stand_in(x, partial(_constant, trace)) if is_masked(x) else x, given)
         return call(*given[0], **given[1])
     python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
     arrays = _map(partial(_array, trace, float if python else np.float64), given)
