@@ -27,6 +27,7 @@ _OF_ARRAYS = frozenset(["shape", "ndim", "size", "dtype"])
 _READING = frozenset(["items", "keys", "values", "get", "index", "count"]) | _OF_ARRAYS
 _OF_SHAPES = frozenset(["reshape", "transpose", "swapaxes", "get"])  # methods that take no array to write into
 _TAKING = frozenset(["conj", "conjugate"])  # such that take one first
+UNKNOWN = 9  # arguments
 _METHODS_MARKED = sys.version_info >= (3, 12)  # in the arguments of instructions
 
 
@@ -153,7 +154,9 @@ def is_assigned(code: CodeType, name: str) -> bool:
 def makes_anew(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
     """Whether what is called gives no list that somebody else has: NumPy's functions do not."""
     value, rest = _found(way, known, free) if way and _is_elsewhere(way, free) else (None, way)
-    return not rest and callable(value) and str(named_module(original(value))).startswith("numpy")
+    if rest or not callable(value) or _is_users_function(value):
+        return False
+    return str(named_module(original(value))).partition(".")[0] == "numpy"
 
 
 def _kind_of(constant: Any) -> str:
@@ -212,7 +215,9 @@ def calls_of(code: CodeType) -> list[tuple[Way, int]]:
             keywords = len(code.co_consts[step.arg or 0])
         elif step.opname in ("PRECALL", "CALL", "CALL_KW"):
             names = keywords if before is None or step.opname != "CALL_KW" else len(before.argval)
-            found.append((known.at(step.offset).callee, (step.arg or 0) - names))
+            site = known.at(step.offset)
+            is_known = site.start < site.end  # else nobody knows what is called, not even that it is a method
+            found.append((site.callee, (step.arg or 0) - names) if is_known else ((), UNKNOWN))
             keywords = 0 if step.opname == "CALL" else keywords
         before = step
     return found

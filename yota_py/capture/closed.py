@@ -24,6 +24,7 @@ from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
 from .bytecode import steps_of
+from .spaces import is_of_library
 
 NOTHING: Mapping[str, Any] = {}
 MAX_DEPTH = 12  # of what holds one another
@@ -150,7 +151,7 @@ class Closing:
                 return self._taken(value)
             raise OpenError
         if isinstance(value, _NUMBERS):
-            if not (is_library(type(value).__module__) or type(value).__module__ == "builtins"):
+            if not is_of_library(type(value)):
                 raise OpenError
             return value
         if isinstance(value, type):
@@ -182,7 +183,7 @@ class Closing:
 
     def _class(self, cls: type, *, made: bool = True) -> None:
         """Note a class of containers, or one that may make some."""
-        if not (is_tuple_or_dataclass(cls) or (made and is_library(cls.__module__))):
+        if not (is_tuple_or_dataclass(cls) or (made and is_of_library(cls))):
             raise OpenError
         self._classes[cls] = None
 
@@ -191,7 +192,7 @@ class Closing:
         they, functions or containers have other attributes that are read."""
         for cls in self._classes:
             for base in cls.__mro__:
-                if base is object or is_library(base.__module__):
+                if base is object or is_of_library(base):
                     continue
                 for name, member in vars(base).items():
                     is_read = name in self._names
@@ -231,8 +232,8 @@ def contents_of(container: Any) -> list[Any]:
 
 def made_of(fn: Any) -> Any:
     """Of what ``vmap`` or ``checkpoint`` has made: the function, and what makes the same of another one."""
-    made = attribute_of(fn, "__yota_made__")
-    return made if made is not None and _is_ours(fn) and made[0] is fn.__wrapped__ else None
+    made = attribute_of(fn, "__yota_made__") if _is_ours(fn) else None
+    return made if made is not None and made[0] is fn.__wrapped__ else None
 
 
 def is_tuple_or_dataclass(cls: type) -> bool:

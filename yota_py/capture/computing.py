@@ -8,9 +8,9 @@ begins as a number), and a list is appended to.
 from __future__ import annotations
 
 import builtins
+import functools
 from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -26,7 +26,7 @@ from ..tracing.stand_ins import noticing
 from .altering import adds, alters, calls_of, is_assigned, is_handed_on, is_reading, makers, makes_anew, writes_nothing
 from .bytecode import nested
 from .closed import NOTHING, Closing, OpenError, contents_of, key_of, reads_of
-from .spaces import ABSENT, attribute_of, is_users_space, reads_plainly
+from .spaces import ABSENT, attribute_of, is_of_library, is_users_space, reads_plainly
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
 MAX_METHODS = 20  # that call one another, or objects that hold one another
@@ -36,6 +36,10 @@ _ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?
 _KEYS = frozenset([str, int, bool, float, type(None)])
 _OF_USERS = (FunctionType, MethodType)
 _IN_PLACE = frozenset(map(id, IN_PLACE))
+_CALLING = frozenset(map(id, [
+    map, functools.reduce, np.mask_indices, np.fromfunction, np.apply_along_axis, np.apply_over_axes, np.piecewise,
+    np.vectorize, np.frompyfunc,
+]))  # fmt: skip
 _UNNOTICING = ("math", "cmath", "scipy")  # whose functions look for no traced values
 COPIED = "__yota_copied__"  # the global name of a copy's original: ``ref(f)``
 # What is called in the place of functions of NumPy's that look for no values but their own.
@@ -106,10 +110,11 @@ class Computing(Closing):
         self._users_spaces: dict[int, SimpleNamespace] = {}
         self._replaces = False
         self._holds_others = False  # whether containers have functions that are not the user's
+        self._hands_on = False  # whether it hands functions to others that may call them with more than one argument
         self._gives_several = False  # whether what is called under a local name is given more than one argument
         copy = self.function(fn)
         self.called: Callable[..., Any] | None = copy if self._replaces else None  # in its place
-        if self._holds_others and self._gives_several:
+        if self._holds_others and (self._gives_several or self._hands_on):
             raise OpenError  # one of them may be an array to write into
         self.check()
         self.forget()
@@ -134,7 +139,7 @@ class Computing(Closing):
 
     def function(self, fn: Any, depth: int = 0) -> Any:
         ours = str(getattr(fn, "__module__", "")).startswith("yota_py")  # which has its own way with traced values
-        if ours or type(fn) is partial or id(original(fn)) in _IN_PLACE:
+        if ours or type(fn) is functools.partial or id(original(fn)) in _IN_PLACE:
             raise OpenError
         if type(fn) is MethodType:
             return self._method(fn.__func__, fn.__self__, depth)
@@ -205,7 +210,7 @@ class Computing(Closing):
             if cls is dict and not _KEYS.issuperset(map(type, value)):
                 raise OpenError
         elif isinstance(value, type):
-            if cls is not type or value.__module__ not in ("builtins", "numpy"):
+            if cls is not type or value.__module__ not in ("builtins", "numpy") or not is_of_library(value):
                 raise OpenError
             if issubclass(value, BaseException) and not issubclass(value, Exception):
                 raise OpenError  # who catches it may look at what it holds
@@ -251,6 +256,7 @@ class Computing(Closing):
             value, path = self._read(value, path)
             if not all(map(is_reading, path)) or id(original(value)) in _IN_PLACE:
                 raise OpenError
+            self._hands_on |= id(original(value)) in _CALLING
         for part in nested(code):
             for way, count in calls_of(part):
                 if not writes_nothing(way, count, known, free):
@@ -280,8 +286,9 @@ class Computing(Closing):
 
 def _parts_of(fn: Any) -> list[Any]:
     """Code, defaults and cells of a function."""
-    keywords = (fn.__kwdefaults__ or {}).values()
-    return [fn.__code__, *(fn.__defaults__ or ()), *keywords, *(cell.cell_contents for cell in fn.__closure__ or ())]
+    defaults, keywords = fn.__defaults__ or (), fn.__kwdefaults__ or {}
+    cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+    return [fn.__code__, len(defaults), *defaults, *keywords, *keywords.values(), *cells]
 
 
 def _weakly(value: Any) -> Any:
@@ -289,7 +296,7 @@ def _weakly(value: Any) -> Any:
 
 
 def _are_same(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Whether these are the same objects; functions were kept weakly."""
+    """Whether these are the same objects; functions were kept weakly, and one that has gone is none."""
     return len(now) == len(before) and all(
-        a is (b() if type(b) is ref else b) for a, b in zip(now, before, strict=True)
+        a is (b() if type(b) is ref else b) and (a is not None or b is None) for a, b in zip(now, before, strict=True)
     )

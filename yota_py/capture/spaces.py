@@ -9,6 +9,7 @@ from ..base.containers import dict_of
 from ..base.ownership import is_library
 
 ABSENT = object()
+_MADE = 1 << 9  # the flag of classes that a class statement has made
 
 
 def is_users_space(value: Any) -> bool:
@@ -16,7 +17,7 @@ def is_users_space(value: Any) -> bool:
     cls = type(value)  # the object itself is not asked, which may hear of it
     if cls is ModuleType:
         return not is_library(value.__name__)
-    if issubclass(cls, type) or is_library(cls.__module__) or cls.__module__ == "builtins":
+    if issubclass(cls, type) or is_of_library(cls):
         return False
     return hasattr(cls, "__weakref__") and not hasattr(cls, "__getattr__") and reads_plainly(cls)
 
@@ -24,14 +25,21 @@ def is_users_space(value: Any) -> bool:
 def reads_plainly(cls: type) -> bool:
     """Whether no code of the user's runs where an attribute is read."""
     reads: Any = cls.__getattribute__
-    return reads is object.__getattribute__ or cls.__module__ == "builtins" or is_library(cls.__module__)
+    return reads is object.__getattribute__ or is_of_library(cls)
+
+
+def is_of_library(cls: type) -> bool:
+    """Whether a class is Python's or a library's: where code has no name (``exec``), its classes are said to be of
+    ``builtins``."""
+    return is_library(cls.__module__) and not (cls.__module__ == "builtins" and cls.__flags__ & _MADE)
 
 
 def attribute_of(space: Any, name: str) -> tuple[Any, bool]:
     """What stands there, and whether it is a function that is called with the object: ``ABSENT`` if there is nothing
     that could be told without running code, as that of a property."""
-    if isinstance(space, ModuleType):
-        return vars(space).get(name, ABSENT), False
+    if issubclass(type(space), ModuleType):
+        is_plain = type(space) is ModuleType or is_library(space.__name__)  # another class may have properties
+        return vars(space).get(name, ABSENT) if is_plain else ABSENT, False
     of_class = next((vars(base)[name] for base in type(space).__mro__ if name in vars(base)), ABSENT)
     own = dict_of(space)
     is_data = hasattr(type(of_class), "__set__") or hasattr(type(of_class), "__delete__")

@@ -114,6 +114,8 @@ class Sweep:
             y = (fn if call is None else call)(*given, **kwargs)
         except FloatingPointError:
             y = self._warned(fn if call is None else call, given, kwargs)
+        if self._adds and _looks_into(y, [x for x, own in zip(given, args, strict=True) if type(own) is ndarray]):
+            raise TooMuchError
         if way is _nowhere:
             return y
         step = (fn, way, given, kwargs, sources)
@@ -232,6 +234,12 @@ class Sweep:
                     raise TooMuchError
                 known = cotangents[j]
                 cotangents[j] = dx if known is None else known + dx
+
+
+def _looks_into(y: Any, given: Sequence[Any]) -> bool:
+    """Whether a result shares memory with an array that was given: with the copy of one, where it may be added to."""
+    parts = [x for x in (y if isinstance(y, tuple | list) else (y,)) if isinstance(x, ndarray)]
+    return any(np.may_share_memory(part, x) for part in parts for x in given if type(x) is ndarray)
 
 
 def _line(frame: FrameType) -> FunctionType:
@@ -361,7 +369,7 @@ def eagerly(
         return settled[0] if spec is None else unflatten(spec, settled)
 
     found = gradient(argnums) if isinstance(argnums, int) else tuple(map(gradient, wanted))
-    of_numbers = all(type(x) is float for x in sweep.values[:n])
+    of_numbers = all(type(x) in (float, complex) for x in sweep.values[:n])
     return (float(z._value) if of_numbers else z._value, found), len(sweep.steps)
 
 
