@@ -36,8 +36,10 @@ nondiff(np.isreal, cases=_cases)
 nondiff(np.iscomplex, cases=_cases)
 
 
-def _conj_method(x: Any) -> Any:
+def _conj_method(x: Any, *out: Any) -> Any:
     """Of a real array, unlike ``np.conj`` the array itself; of Python's numbers one of Python's."""
+    if out:
+        return np.conjugate(x, *out)
     if not np.iscomplexobj(x):
         return x
     return np.conjugate(x) if isinstance(x, np.ndarray | np.generic) else item(np.conjugate(x))

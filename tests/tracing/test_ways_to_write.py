@@ -75,6 +75,8 @@ LINES = {
     "itemset": "np.ndarray.__setitem__(x,0,7.)",
     "setitem": "import operator; operator.setitem(x,0,7.)",
     "iadd": "import operator; operator.iadd(x,7.)",
+    "conj out": "(x*2).conj(x)",
+    "conjugate out": "y=(x*2).conjugate(x[::-1]); s=y[0]",
     "clip out": "x.clip(2,3,out=x)",
     "round out": "np.round(x/3,1,out=x)",
     "cumsum out": "np.cumsum(x,out=x)",
