@@ -16,7 +16,7 @@ from ..base.signatures import position_of_out
 from ..registry.registry import methods, properties
 from ..tracing.mutation import CHANGING
 from .bytecode import nested, steps_of
-from .spaces import ABSENT, attribute_of, is_users_space
+from .spaces import ABSENT, is_users_space, look_up
 
 _NUMBERS = (int, float, complex)
 _ALTERING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "CALL_FUNCTION_EX", "MATCH_CLASS"])
@@ -196,7 +196,7 @@ def _found(way: Way, known: Mapping[str, Any], free: Mapping[str, Any]) -> tuple
     the rest of the way."""
     value, rest = (known if way[0].kind == "global" else free).get(way[0].name), way[1:]
     while rest and (isinstance(value, ModuleType) or is_users_space(value)):
-        if (inner := attribute_of(value, rest[0].name)[0]) is ABSENT:
+        if (inner := look_up(value, rest[0].name)[0]) is ABSENT:
             break
         value, rest = inner, rest[1:]
     return value, rest

@@ -26,7 +26,7 @@ from ..tracing.stand_ins import noticing
 from .altering import adds, alters, calls_of, is_assigned, is_handed_on, is_reading, makers, makes_anew, writes_nothing
 from .bytecode import nested
 from .closed import NOTHING, Closing, OpenError, contents_of, key_of, reads_of
-from .spaces import ABSENT, attribute_of, is_of_library, is_users_space, reads_plainly
+from .spaces import ABSENT, is_of_library, is_users_space, look_up, reads_plainly
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
 MAX_METHODS = 20  # that call one another, or objects that hold one another
@@ -127,7 +127,7 @@ class Computing(Closing):
             if space.get(name, ABSENT) is not value:
                 return False
         for space_of, name, value in self._looked_up:
-            if (users := space_of()) is None or not _are_same([attribute_of(users, name)[0]], [value]):
+            if (users := space_of()) is None or not _are_same([look_up(users, name)[0]], [value]):
                 return False
         for fn_of, parts, names in self._own:
             fn = fn_of()
@@ -175,7 +175,7 @@ class Computing(Closing):
         if not path or depth > MAX_METHODS:  # the object itself goes elsewhere
             raise OpenError
         name, stand_in = path[0], self._stand_in(space)
-        value, is_method = attribute_of(space, name)
+        value, is_method = look_up(space, name)
         if value is ABSENT:
             raise OpenError
         self._looked_up.append((ref(space), name, _weakly(value)))
@@ -272,7 +272,7 @@ class Computing(Closing):
     def _read(self, value: Any, path: list[str]) -> tuple[Any, list[str]]:
         """What a path leads to in modules and objects of the user's, and what is left of it."""
         if path and is_users_space(value):
-            return self._read(attribute_of(value, path[0])[0], path[1:])
+            return self._read(look_up(value, path[0])[0], path[1:])
         if not (isinstance(value, ModuleType) and path):
             return value, path
         space, name = self._spaces.setdefault(value, SimpleNamespace()), path[0]

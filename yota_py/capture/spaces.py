@@ -34,7 +34,7 @@ def is_of_library(cls: type) -> bool:
     return is_library(cls.__module__) and not (cls.__module__ == "builtins" and cls.__flags__ & _MADE)
 
 
-def attribute_of(space: Any, name: str) -> tuple[Any, bool]:
+def look_up(space: Any, name: str) -> tuple[Any, bool]:
     """What stands there, and whether it is a function that is called with the object: ``ABSENT`` if there is nothing
     that could be told without running code, as that of a property."""
     if issubclass(type(space), ModuleType):
