@@ -19,6 +19,7 @@ from scipy import ndimage
 from yota_py import grad, trace
 from yota_py.base import callsites
 from yota_py.base.callsites import called_name, calls
+from yota_py.base.instructions import by_code
 
 # ------------------------------------------------------------------------------------------------------ names of calls
 
@@ -251,7 +252,7 @@ def test_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python keeps none of columns if it is told so: what the line mentions is believed."""
     span = callsites._span
     monkeypatch.setattr(callsites, "_span", lambda i: ((span(i)[0][0], -1), callsites._NOWHERE))
-    monkeypatch.setattr(callsites, "sites_of", callsites.by_code(callsites._read))
+    monkeypatch.setattr(callsites, "sites_of", by_code(callsites._read))
     heard.clear()
     here.inner.target(1)
     [1, 2, 3][_Foreign()]  # type: ignore[call-overload]

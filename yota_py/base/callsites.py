@@ -12,17 +12,15 @@ import inspect
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from .instructions import instructions_of
+from .instructions import by_code, instructions_of
 from .records import record
 
-MAX_KNOWN = 4096  # code objects of which is remembered what was read of each, and which are kept alive
 METHODS = frozenset(["reduce", "accumulate", "reduceat", "outer", "at"])  # of ufuncs
 
-T = TypeVar("T")
 _UNKNOWN = object()
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _CELLS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
@@ -262,23 +260,6 @@ def _item(container: Any, key: Any) -> Any:
 _NOWHERE, _ANYTHING = (-1, -1), _Step("?")
 
 
-def by_code(read: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
-    """A function of a code object that is called once for each, by identity: equal code may stand in several files. The
-    oldest of too many are forgotten."""
-    known_codes: dict[int, tuple[CodeType, T]] = {}
-
-    @functools.wraps(read)
-    def remembered(code: CodeType) -> T:
-        known = known_codes.get(id(code))
-        if known is None:
-            while len(known_codes) >= MAX_KNOWN:
-                known_codes.pop(next(iter(known_codes)), None)
-            known = known_codes[id(code)] = code, read(code)
-        return known[1]
-
-    return remembered
-
-
 @by_code
 def sites_of(code: CodeType) -> _Sites:
     return _read(code)
@@ -349,6 +330,9 @@ def _steps(
     for instruction, (start, end), names, following in zip(instructions, spans, loaded, behind, strict=True):
         if isinstance(instruction.argval, tuple) and following is not None and following.opname == "PUSH_NULL":
             yield *_span(following), names[-1]  # of two variables the second is called; this stands in its place
+        elif len(names) == 2 and following is not None and following.opname in _ATTRIBUTES:
+            line, column = _span(following)[0]  # where the second begins
+            yield (line, column), (line, column + len(names[1].name.encode())), names[1]
         if names:
             yield start, end, names[0]
         elif instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]":
@@ -364,13 +348,15 @@ def _ways(
     """The values that are loaded by names and attributes of these, with their beginnings."""
     start: Position = _NOWHERE
     way: list[_Step] = []
+    second = False  # whether it is the second of two variables, whose position only an attribute of it tells
     for instruction, (here, _), names in zip(instructions, spans, loaded, strict=True):
         if names and names[0].kind == "attribute" and way:
-            way = [*way, *names]
+            start, way, second = here if second else start, [*way, *names], False
         elif instruction.opname not in _SILENT:
             if way:
                 yield start, tuple(way)
             start, way = here, [step for step in names[-1:] if step.kind != "attribute"]
+            second = len(names) == 2
             if len(names) == 2:
                 yield start, (names[0],)
 

@@ -8,8 +8,7 @@ from dataclasses import field
 from types import CodeType
 from typing import Any, NamedTuple
 
-from .callsites import by_code
-from .instructions import instructions_of
+from .instructions import by_code, instructions_of
 from .records import record
 
 _PUSHES = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE", "LOAD_SMALL_INT", "PUSH_NULL")

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..base.callsites import Way, by_code, sites_of
+from ..base.callsites import Way, sites_of
 from ..base.dispatch import original
+from ..base.instructions import by_code
 from ..base.ownership import is_library, named_module
 from ..base.signatures import position_of_out
 from ..registry.registry import methods, properties
 from ..tracing.mutation import CHANGING
 from .bytecode import nested, steps_of
-from .spaces import ABSENT, is_users_space, look_up
+from .kinds import ABSENT, is_users_space, look_up
 
 _NUMBERS = (int, float, complex)
 _ALTERING = frozenset(["STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "CALL_FUNCTION_EX", "MATCH_CLASS"])

@@ -18,9 +18,8 @@ from itertools import accumulate
 from types import CodeType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
-from ..base.callsites import by_code
 from ..base.dispatch import is_traced
-from ..base.instructions import instructions_of
+from ..base.instructions import by_code, instructions_of
 from ..base.records import record
 from ..tape.operations import Site, site_of
 from .kinds import problem_of_attribute

@@ -24,7 +24,7 @@ from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
 from .bytecode import steps_of
-from .spaces import is_of_library
+from .kinds import is_of_library
 
 NOTHING: Mapping[str, Any] = {}
 MAX_DEPTH = 12  # of what holds one another
@@ -336,7 +336,8 @@ def reads_of(code: CodeType, *own: str) -> list[tuple[bool, str, list[str]]]:
     for part in _codes(code):
         path: list[str] | None = None  # while it goes on
         for step in steps_of(part):
-            is_own = step.opname.startswith("LOAD_FAST") and step.argval in own and part is code
+            is_own = part is code and step.opname.startswith("LOAD_FAST") and step.argval in own
+            is_own = is_own and step.argval not in code.co_cellvars  # that would be the cell, for a function in there
             if is_own or step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF"):
                 path = []
                 out.append((step.opname == "LOAD_GLOBAL", step.argval, path))

@@ -17,8 +17,9 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from ..base.callsites import by_code, sites_of
+from ..base.callsites import sites_of
 from ..base.dispatch import original
+from ..base.instructions import by_code
 from ..base.ownership import is_library, named_module
 from ..registry.registry import listeners
 from ..tracing.mutation import IN_PLACE
@@ -26,7 +27,7 @@ from ..tracing.stand_ins import noticing
 from .altering import adds, alters, calls_of, is_assigned, is_handed_on, is_reading, makers, makes_anew, writes_nothing
 from .bytecode import nested
 from .closed import NOTHING, Closing, OpenError, contents_of, key_of, reads_of
-from .spaces import ABSENT, is_of_library, is_users_space, look_up, reads_plainly
+from .kinds import ABSENT, is_of_library, is_users_space, look_up, reads_plainly
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
 MAX_METHODS = 20  # that call one another, or objects that hold one another

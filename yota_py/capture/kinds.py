@@ -29,6 +29,7 @@ IMMUTABLE = (
     frozenset,
 )  # fmt: skip
 _FINISHED = 1 << 8  # the flag of classes that are written in C (Py_TPFLAGS_IMMUTABLETYPE)
+ABSENT = object()  # what is not there
 FLOATS = (float, np.float64, np.float32)
 MAX_READS = 3000  # by one program, of values that it captures
 TOO_MANY = f"it reads more than {MAX_READS} captured values"
@@ -150,7 +151,7 @@ def is_of_library(cls: type) -> bool:
     found: Any = sys.modules.get(module)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
-    return found is cls or "<locals>" in cls.__qualname__
+    return found is cls or ("<locals>" in cls.__qualname__ and module != "builtins")  # as ``exec`` says of the user's
 
 
 def is_namespace(obj: Any) -> bool:
@@ -272,3 +273,42 @@ def _is_outside(function: Any) -> bool:
     if isinstance(owner, type) and owner.__module__ == "datetime":
         return function.__name__ in ("now", "utcnow", "today")
     return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)
+
+
+# -- objects and modules of the user's, of which attributes are looked up where no code runs to do so
+
+
+def is_users_space(value: Any) -> bool:
+    """Whether this is a module or an object of the user's, of which attributes are read as they stand."""
+    cls = type(value)  # the object itself is not asked, which may hear of it
+    if cls is types.ModuleType:
+        return not is_library(value.__name__)
+    if issubclass(cls, type) or is_of_library(cls):
+        return False
+    return hasattr(cls, "__weakref__") and not hasattr(cls, "__getattr__") and reads_plainly(cls)
+
+
+def reads_plainly(cls: type) -> bool:
+    """Whether no code of the user's runs where an attribute is read."""
+    reads: Any = cls.__getattribute__
+    return reads is object.__getattribute__ or is_of_library(cls)
+
+
+def look_up(space: Any, name: str) -> tuple[Any, bool]:
+    """What stands there, and whether it is a function that is called with the object: ``ABSENT`` if there is nothing
+    that could be told without running code, as that of a property."""
+    if issubclass(type(space), types.ModuleType):
+        is_plain = type(space) is types.ModuleType or is_library(space.__name__)  # another class may have properties
+        return vars(space).get(name, ABSENT) if is_plain else ABSENT, False
+    of_class = next((vars(base)[name] for base in type(space).__mro__ if name in vars(base)), ABSENT)
+    own = dict_of(space)
+    is_data = hasattr(type(of_class), "__set__") or hasattr(type(of_class), "__delete__")
+    if is_data or type(own) is not dict or not reads_plainly(type(space)):
+        return ABSENT, False
+    if name in own:
+        return own[name], False
+    if type(of_class) is types.FunctionType:
+        return of_class, True
+    if type(of_class) is staticmethod:
+        return of_class.__func__, False
+    return ABSENT if hasattr(type(of_class), "__get__") else of_class, False
