@@ -108,13 +108,13 @@ class Attributes:
         """All attributes of an object are read, and which there are."""
         if not self.watches(obj) or kinds.is_namespace(obj):
             return
-        own = dict_of(obj) or {}
+        own = dict_of(obj)
         if id(obj) not in self._copied and isinstance(own, dict):
             slot, names = self._objects[id(obj)][1], self._guards.constant(tuple(own))
             same = f"tuple({self._own_of(obj, slot)}) == {names}"
             self._guards.require(same, slot, f"with the attributes {', '.join(own)}")
         self._copied.add(id(obj))
-        self._own.setdefault(id(obj), {}).update(dict.fromkeys([*own, *slots_of(type(obj))]))
+        self._own.setdefault(id(obj), {}).update(dict.fromkeys([*(own or ()), *slots_of(type(obj))]))
 
     def ask(self, name: str, site: Site | None, *, whether: bool) -> None:
         """An attribute is read of some object; or the code asks ``whether`` there is one."""

@@ -180,6 +180,11 @@ def is_masked(x: Any) -> bool:
     return "numpy.ma" in sys.modules and bool(np.ma.is_masked(x))
 
 
+def _has_gaps(x: Any) -> bool:
+    """Whether this is an array with masked elements, and not ``np.ma.masked`` itself."""
+    return is_masked(x) and x is not np.ma.masked
+
+
 def masked_output(x: Any, site: Any, name: str) -> OutputError:
     """The error for a result of a function that has masked elements."""
     return OutputError(f"{site}: {name} returned a {type(x).__name__} with masked elements, which have no value; "
@@ -257,8 +262,8 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
-    if any(map(is_masked, foreigners(given))) and (stand_in := meeting.get(np.ma.MaskedArray)) is not None:
-        given = _map(lambda x: stand_in(x, partial(_constant, trace)) if is_masked(x) else x, given)
+    if any(map(_has_gaps, foreigners(given))) and (stand_in := meeting.get(np.ma.MaskedArray)) is not None:
+        given = _map(lambda x: stand_in(x, partial(_constant, trace)) if _has_gaps(x) else x, given)
         return call(*given[0], **given[1])
     python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
     arrays = _map(partial(_array, trace, float if python else np.float64), given)
