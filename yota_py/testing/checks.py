@@ -72,7 +72,7 @@ def _check_rule(
         dxs = pullback(given)
         at.check_unchanged(before, "the pullback")
         at.check_cotangents(dxs)
-        at.check_repeatable(dy, given, dxs, pullback)
+        at.check_repeatable(dy, given, dxs, pullback, lambda: apply_rule(fn, args, kwargs, None)[1])
         subject = Subject.of_rule(fn, args, kwargs, at)
         dys = [d for d in flatten(dy)[0] if d is not None]
         _check_derivatives(subject, dys, rtol, second_order)
