@@ -21,6 +21,7 @@ from ..base.callsites import sites_of
 from ..base.dispatch import original
 from ..base.instructions import by_code
 from ..base.ownership import is_library, named_module
+from ..base.signatures import signature_of
 from ..registry.registry import listeners
 from ..tracing.mutation import IN_PLACE
 from ..tracing.stand_ins import noticing
@@ -37,10 +38,7 @@ _ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?
 _KEYS = frozenset([str, int, bool, float, type(None)])
 _OF_USERS = (FunctionType, MethodType)
 _IN_PLACE = frozenset(map(id, IN_PLACE))
-_CALLING = frozenset(map(id, [
-    map, functools.reduce, np.mask_indices, np.fromfunction, np.apply_along_axis, np.apply_over_axes, np.piecewise,
-    np.vectorize, np.frompyfunc,
-]))  # fmt: skip
+_OF_FUNCTIONS = frozenset(["func", "func1d", "function", "mask_func", "funclist", "pyfunc"])  # parameters
 _UNNOTICING = ("math", "cmath", "scipy")  # whose functions look for no traced values
 COPIED = "__yota_copied__"  # the global name of a copy's original: ``ref(f)``
 # What is called in the place of functions of NumPy's that look for no values but their own.
@@ -257,7 +255,7 @@ class Computing(Closing):
             value, path = self._read(value, path)
             if not all(map(is_reading, path)) or id(original(value)) in _IN_PLACE:
                 raise OpenError
-            self._hands_on |= id(original(value)) in _CALLING
+            self._hands_on |= _calls_functions(original(value))
         for part in nested(code):
             for way, count in calls_of(part):
                 if not writes_nothing(way, count, known, free):
@@ -283,6 +281,16 @@ class Computing(Closing):
         if inner is not ABSENT:
             setattr(space, name, self._instead(inner))
         return found
+
+
+def _calls_functions(fn: Any) -> bool:
+    """Whether this calls a function that it is given, perhaps with more than one argument."""
+    if isinstance(fn, np.ufunc) or not callable(fn):
+        return False
+    try:
+        return fn is map or fn is functools.reduce or not _OF_FUNCTIONS.isdisjoint(signature_of(fn).parameters)
+    except (TypeError, ValueError):  # it tells none
+        return False
 
 
 def _parts_of(fn: Any) -> list[Any]:
