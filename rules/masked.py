@@ -122,9 +122,14 @@ def data_of(x: Any) -> Any:
     return x.data if isinstance(x, Masked) else ma.getdata(x) if isinstance(x, ma.MaskedArray) else operand(x)
 
 
-meeting[ma.MaskedArray] = lambda x, constant: Masked(
-    constant(ma.getdata(x)), constant(ma.getmaskarray(x)), x.fill_value
-)
+def _with_gaps(x: Any, constant: Callable[[np.ndarray], Any]) -> Masked | None:
+    """An array that is not traced, if it has masked elements."""
+    if x is ma.masked or not ma.is_masked(x):
+        return None
+    return Masked(constant(ma.getdata(x)), constant(ma.getmaskarray(x)), x.fill_value)
+
+
+meeting[ma.MaskedArray] = _with_gaps
 
 
 def mask_of(x: Any) -> Any:

@@ -14,6 +14,7 @@ from scipy import interpolate, optimize, stats
 
 from yota_py import config, jit, pullback, value_and_grad
 from yota_py.base.dispatch import is_traced
+from yota_py.capture import leftovers
 
 X, T = np.array([1.0, 2.5, 2.0, 4.0]), np.arange(4.0)
 
@@ -73,3 +74,18 @@ def test_they_hold_plain_values(name: str, mode: Any, monkeypatch: pytest.Monkey
                 for part, expected in zip(use(made), use(want), strict=True):
                     assert not is_traced(part)
                     assert_allclose(part, expected, rtol=1e-10)
+
+
+def test_what_was_there_before_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "compile", "never")
+    looked: list[Any] = []
+    replace_in = leftovers.replace_in
+    monkeypatch.setattr(leftovers, "replace_in", lambda obj, new_of: (looked.append(obj), replace_in(obj, new_of)))
+    table = Fitted(X)
+    table.parts = [Fitted(X * k) for k in range(100)]
+    f = value_and_grad(lambda x: (np.sum(x * x), (table, SimpleNamespace(of=table, w=x))), has_aux=True)
+    for k in range(3):
+        (_, (same, made)), _ = f(X + k)
+        assert same is table and made.of is table
+        assert_allclose(made.w, X + k)
+    assert len(looked) < 20

@@ -81,9 +81,7 @@ def with_items(like: Any, items: Iterable[Any]) -> Any:
     """A container of the kind of ``like``, with the same keys and other items."""
     cls = type(like)
     if issubclass(cls, tuple) and not hasattr(cls, "n_sequence_fields"):
-        made = tuple.__new__(cls, items)
-        vars(made).update(vars(like)) if hasattr(like, "__dict__") else None  # of SciPy's results
-        return made
+        return _with_attributes(like, tuple.__new__(cls, items))
     if issubclass(cls, tuple | list):
         return cls(items)
     if cls is dict:
@@ -96,11 +94,16 @@ def with_items(like: Any, items: Iterable[Any]) -> Any:
     if cls not in _dataclasses:
         parts = optree.tree_flatten_one_level(like, none_is_leaf=True, namespace=NAMESPACE)
         return parts.unflatten_func(parts.metadata, tuple(items))
-    new = _put_together(cls, _fields(like), items)
-    if (own := dict_of(like)) is not None:  # attributes that are no fields
-        now: Any = dict_of(new)
+    return _with_attributes(like, _put_together(cls, _fields(like), items))
+
+
+def _with_attributes(like: Any, made: Any) -> Any:
+    """A container with the attributes of another one besides its own: those that are no items, as SciPy's results
+    have them."""
+    if own := dict_of(like):
+        now: Any = dict_of(made)
         now.update({key: value for key, value in own.items() if key not in now})
-    return new
+    return made
 
 
 def filled(like: Any, items: Sequence[Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,11 @@ _NOTHING_LEFT = (*IMMUTABLE, np.ndarray, type, types.ModuleType, types.BuiltinFu
 
 
 class Leftovers:
-    """What objects hold after a trace; its tracers are taken out where they stand."""
+    """What objects hold after a trace; its tracers are taken out where they stand. What is ``known`` from before the
+    trace is not looked into."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, trace: Trace, known: Callable[[Any], bool] = lambda value: False) -> None:
+        self._trace, self._is_known = trace, known
         self.found = False
         self._seen: dict[int, Any] = {}
         self._pending: list[Any] = []  # lists may be linked, and long
@@ -48,7 +49,9 @@ class Leftovers:
             items = [self.plain(item) for item in tuple.__iter__(value)]
             if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):
                 value = with_items(value, items)  # and what it has besides its items is looked into
-        if not isinstance(value, _NOTHING_LEFT) and id(value) not in self._seen and len(self._seen) < MAX_OBJECTS:
+        if isinstance(value, _NOTHING_LEFT) or id(value) in self._seen or self._is_known(value):
+            return value
+        if len(self._seen) < MAX_OBJECTS:
             self._seen[id(value)] = value
             self._pending.append(value)
         return value

@@ -100,7 +100,7 @@ class Plain:
             items = [self._plain(item) for item in parts]
             if any(a is not b for a, b in zip(items, parts, strict=True)):
                 self.made[id(value)] = (with_items if isinstance(value, tuple) else with_parts)(value, items)
-            if isinstance(value, tuple):  # SciPy's results have attributes besides
+            if isinstance(value, tuple) and type(value) is not tuple:  # SciPy's results have attributes besides
                 replace_in(self.made[id(value)], self._plain)
             return self.made[id(value)]
         self._pending.append(value)

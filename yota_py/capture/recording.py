@@ -185,14 +185,14 @@ class Recording:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key._describe()} is a key; use "
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
-        leftovers = None if trace.effects or state.traces else Leftovers(trace)  # objects that it has made
+        made = Leftovers(trace, self.captures.guards.knows)  # objects that it returns
+        is_plain = trace.effects or state.traces  # or is made so by others
         trace.tape.results = [
             leaf._current()[0] if isinstance(leaf, Tracer) and leaf._ledger is trace
-            else real(leaf) if leftovers is None or is_traced(leaf) else leftovers.plain(leaf)
+            else real(leaf) if is_plain or is_traced(leaf) else made.plain(leaf)
             for leaf in (leaf._array if type(leaf) is Foreign else leaf for leaf in results)
         ]  # fmt: skip
-        if leftovers is not None:
-            leftovers.clear()
+        made.clear()
         return out
 
     def _call(self) -> Any:

@@ -35,7 +35,8 @@ conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 
 # Modules of libraries that are traced through, by their names.
 open_modules: dict[str, ModuleType] = {}
-# What stands for objects of classes whose arithmetic is not NumPy's, made of one and of what makes constants of arrays.
+# By classes whose arithmetic is not NumPy's, what stands for an object beside a traced value, made of it and of what
+# makes constants of arrays; it gives ``None`` for one that is like an array.
 meeting: dict[type, Callable[[Any, Callable[[np.ndarray], Any]], Any]] = {}
 # Attributes in which objects of a library may hold traced values, by the stand-in of their method.
 holding: dict[Callable[..., Any], tuple[str, ...]] = {}

@@ -180,11 +180,6 @@ def is_masked(x: Any) -> bool:
     return "numpy.ma" in sys.modules and bool(np.ma.is_masked(x))
 
 
-def _has_gaps(x: Any) -> bool:
-    """Whether this is an array with masked elements, and not ``np.ma.masked`` itself."""
-    return is_masked(x) and x is not np.ma.masked
-
-
 def masked_output(x: Any, site: Any, name: str) -> OutputError:
     """The error for a result of a function that has masked elements."""
     return OutputError(f"{site}: {name} returned a {type(x).__name__} with masked elements, which have no value; "
@@ -262,8 +257,9 @@ def _meet(call: Callable[..., Any], given: tuple[Any, dict[str, Any]], what: str
     trace = innermost(given)
     if trace.effects:
         raise refused(first, "jit calls such functions as they are")
-    if any(map(_has_gaps, foreigners(given))) and (stand_in := meeting.get(np.ma.MaskedArray)) is not None:
-        given = _map(lambda x: stand_in(x, partial(_constant, trace)) if _has_gaps(x) else x, given)
+    standing = {id(x): made for x in foreigners(given) if (made := _stand_in(trace, x)) is not None}
+    if standing:
+        given = _map(lambda x: standing.get(id(x), x), given)
         return call(*given[0], **given[1])
     python = all(isinstance(shadow(tracer), int | float | complex) for tracer in tracers_in(given))
     arrays = _map(partial(_array, trace, float if python else np.float64), given)
@@ -334,6 +330,12 @@ def _array(trace: Any, number: Callable[[Any], Any], x: Any) -> Any:
     if (array := numbers_of(given)) is None:
         raise refused(x, f"it holds something else than numbers ({getattr(x, 'dtype', 'no dtype')})")
     return _constant(trace, array)
+
+
+def _stand_in(trace: Any, x: Any) -> Any:
+    """What stands for an object whose arithmetic has rules of its own; ``None`` if there is none."""
+    make = next((meeting[cls] for cls in type(x).__mro__ if cls in meeting), None)
+    return None if make is None else make(x, partial(_constant, trace))
 
 
 def _constant(trace: Any, array: np.ndarray) -> Any:

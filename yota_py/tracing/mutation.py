@@ -104,7 +104,7 @@ def install(x: Tracer, new: Any) -> None:
     for tracer, value in standing:
         tracer._point_to(value)
     if x._ledger is not outer:
-        x._ledger.look_up(x)
+        x._ledger.settle_views(x)
 
 
 def _fitting(x: Tracer, new: Any) -> Any:

@@ -132,7 +132,7 @@ class Trace(Recorder):
             self.unsettled = [known for known in self.unsettled if sys.getrefcount(known) > 3]
             self.many = FEW + 2 * len(self.unsettled)
 
-    def look_up(self, root: Tracer) -> None:
+    def settle_views(self, root: Tracer) -> None:
         """Look up all views of an array that has come here from a trace around this one."""
         for view in [known for known in self.unsettled or () if known._root is root]:
             view._current()
