@@ -51,26 +51,34 @@ def alike(have: Any, want: Any) -> bool:
     return have == want or (have, want) in (("float", "float64"), ("complex", "complex128"))
 
 
-def agree(f: Callable[..., Any], args: Any, kwargs: Any) -> None:
+# Of objects, which have no cases here, or of double precision alone.
+OTHERS = {"stft", "stft_detrend", "spectrogram", "istft", "evaluated", "spline"}
+
+
+def agree(f: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """Compare, if there is something to be compared."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             want = kind(f(*copied(args), **copied(kwargs)))
-        except Exception:  # of no such dtype
-            return
+        except Exception:  # any: what NumPy or SciPy refuses in single precision is not asked of us
+            return False
         try:
             have = kind(pullback(lambda *xs: f(*xs, **kwargs), *args)[0])
-        except NotDifferentiableError:
-            return
+        except NotDifferentiableError:  # of whole numbers only
+            return True
     assert alike(have, want), (args, kwargs, have, want)
+    return True
 
 
 @pytest.mark.parametrize("entry", [*OF_NUMPY, *OF_SCIPY], ids=called)
 def test_results_in_single_precision(entry: Primitive) -> None:
     cases = [case for draw in entry.cases for case in draw(Sample(0))]
-    for case in cases if SEQUENCES else cases[:1]:
-        args, kwargs = narrowed(case.args), {name: narrowed(x) for name, x in case.kwargs.items()}
-        agree(entry.fn, args, kwargs)
+    compared = [
+        agree(entry.fn, narrowed(case.args), {name: narrowed(x) for name, x in case.kwargs.items()})
+        for case in (cases if SEQUENCES else cases[:1])
+    ]
+    assert any(compared) or entry.name in OTHERS
 
 
 PEAKS = np.array([0.0, 1.0, 0.5, 2.0, 1.0, 0.0])
@@ -130,7 +138,7 @@ def statistics(result: Any) -> Any:
 def test_results_of_mixed_dtypes(name: str, x: np.ndarray) -> None:
     f = FUNCTIONS[name]
     f(x)
-    agree(f, (x,), {})
+    assert agree(f, (x,), {})
     with np.errstate(all="ignore"):
         y, want = pullback(f, x)[0], f(x)
     single = x is SINGLE or "float32" in name
