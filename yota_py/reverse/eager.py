@@ -236,10 +236,10 @@ class Sweep:
                 cotangents[j] = dx if known is None else known + dx
 
 
-def _looks_into(y: Any, given: Sequence[Any]) -> bool:
-    """Whether a result shares memory with an array that was given: with the copy of one, where it may be added to."""
+def _looks_into(y: Any, copies: Sequence[ndarray]) -> bool:
+    """Whether a result shares memory with the copy of an array that may be added to."""
     parts = [x for x in (y if isinstance(y, tuple | list) else (y,)) if isinstance(x, ndarray)]
-    return any(np.may_share_memory(part, x) for part in parts for x in given if type(x) is ndarray)
+    return any(np.may_share_memory(part, x) for part in parts for x in copies)
 
 
 def _line(frame: FrameType) -> FunctionType:
