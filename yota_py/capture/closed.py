@@ -11,7 +11,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,14 @@ from ..base.ownership import is_known_ufunc, is_library, named_module
 from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
+from .altering import is_assigned
 from .bytecode import steps_of
-from .kinds import is_of_library
+from .kinds import ABSENT, is_of_library, is_users_space, look_up
 
 NOTHING: Mapping[str, Any] = {}
 MAX_DEPTH = 12  # of what holds one another
 MAX_ITEMS = 1000  # of a container that is looked through
+MAX_METHODS = 20  # that call one another, or objects that hold one another
 
 # Statements that reach further than to the locals of a call, that run code of objects, or that catch exceptions.
 _FORBIDDEN = frozenset("""
@@ -63,9 +65,15 @@ class Closing:
         self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
         self.found: list[tuple[Any, list[Any]]] = []  # those that may change, and what is in them
         self._known: list[Any] = []  # originals, whose identities are not to be used again
+        self._spaces: dict[int, SimpleNamespace] = {}  # by the identity of modules and objects of the user's
         self._names: set[str] = set()  # of attributes that are read
         self._classes: dict[type, None] = {}
         self._holders: list[tuple[Any, frozenset[str]]] = []  # objects with attributes, and those that are looked at
+
+    @property
+    def originals(self) -> list[FunctionType]:
+        """The functions that were met."""
+        return [holder for holder, _ in self._holders if type(holder) is FunctionType]
 
     @property
     def codes(self) -> list[CodeType]:
@@ -81,6 +89,8 @@ class Closing:
             return transform(self.function(f, depth + 1), *options)
         if (made := made_of(fn)) is not None:
             return made[1](self.function(made[0], depth + 1))
+        if type(fn) is MethodType:
+            return self._method(fn.__func__, fn.__self__, depth)
         if type(fn) is partial and not fn.__dict__:
             args, keywords = self.value(fn.args, depth), self.value(fn.keywords, depth)
             return partial(self.function(fn.func, depth + 1), *args, **keywords)
@@ -94,31 +104,71 @@ class Closing:
             raise OpenError
         return fn
 
+    def _method(self, fn: Any, owner: Any, depth: int) -> Any:
+        """A function that is called with an object of the user's."""
+        names = fn.__code__.co_varnames[: fn.__code__.co_argcount] if type(fn) is FunctionType else ()
+        if not names or not is_users_space(owner) or is_library(fn.__globals__.get("__name__")) or depth > MAX_METHODS:
+            raise OpenError
+        own = {names[0]: owner}
+        key = key_of(fn, own)
+        if key not in self._functions:
+            self._known.append((fn, owner))
+            self._holders.append((fn, frozenset()))
+            self._closed(fn, depth, own)
+        return MethodType(self._functions[key], self._stand_in(owner))
+
+    def _stand_in(self, space: Any) -> SimpleNamespace:
+        """What stands for a module or an object of the user's: it has the attributes that are read."""
+        self._known.append(space)
+        return self._spaces.setdefault(id(space), SimpleNamespace())
+
     def _closed(self, fn: Any, depth: int, own: Mapping[str, Any] = NOTHING) -> Any:
         """The same of a function of the user's; ``own`` are parameters of which it is known what they are."""
         names, cells = {"__name__": fn.__globals__.get("__name__")}, [CellType() for _ in fn.__closure__ or ()]
         new = FunctionType(fn.__code__, names, fn.__name__, None, tuple(cells) if cells else None)
         self._functions[key_of(fn, own)] = new  # which may call itself
-        for cell, held in zip(cells, fn.__closure__ or (), strict=True):
+        free = dict(own)
+        for name, cell, held in zip(fn.__code__.co_freevars, cells, fn.__closure__ or (), strict=True):
             try:
                 value = held.cell_contents
             except ValueError:
                 raise OpenError from None
-            cell.cell_contents = value if self._is_space(value) else self.value(value, depth)
+            free[name] = value if self.is_space(value) else self.value(value, depth)
+            cell.cell_contents = free[name]
         new.__defaults__ = None if fn.__defaults__ is None else self.value(fn.__defaults__, depth)
         new.__kwdefaults__ = None if fn.__kwdefaults__ is None else self.value(fn.__kwdefaults__, depth)
         names["__builtins__"] = fn.__globals__.get("__builtins__", builtins)
-        free = {name: cell.cell_contents for name, cell in zip(fn.__code__.co_freevars, cells, strict=True)}
-        self.running(fn.__code__, fn.__globals__, {**free, **own}, names, depth, [*own])
+        self.running(fn.__code__, fn.__globals__, free, names, depth, [*own])
+        names.update({name: self.instead(value) for name, value in names.items() if self.is_space(value)})
+        for cell in cells:
+            if self.is_space(cell.cell_contents):
+                cell.cell_contents = self.instead(cell.cell_contents)
         return new
 
-    def _is_space(self, value: Any) -> bool:
+    def is_space(self, value: Any) -> bool:
         """Whether attributes are looked up of it."""
-        return issubclass(type(value), ModuleType)
+        return issubclass(type(value), ModuleType) or (is_users_space(value) and items_of(value) is None)
 
-    def _of_space(self, space: Any, path: list[str], depth: int) -> None:
+    def instead(self, value: Any) -> Any:
+        """What stands for a module, or for an object of the user's."""
+        return self._stand_in(value) if is_users_space(value) else value
+
+    def of_space(self, space: Any, path: list[str], depth: int) -> None:
         """Look at what is read of it."""
-        _check_module(space, path)
+        if not is_users_space(space):
+            _check_module(space, path)
+            return
+        value, is_method = look_up(space, path[0]) if path and depth <= MAX_METHODS else (ABSENT, False)
+        if value is ABSENT:  # or the object itself goes elsewhere
+            raise OpenError
+        if is_method:
+            found = self._method(value, space, depth + 1)
+        elif self.is_space(value):
+            self.of_space(value, path[1:], depth + 1)
+            found = self.instead(value)
+        else:
+            found = self.value(value, depth + 1)
+        setattr(self._stand_in(space), path[0], found)
 
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
@@ -126,6 +176,8 @@ class Closing:
     ) -> None:  # fmt: skip
         """Look at what code reads: of its globals, which become known by ``names``, of modules, and of parameters of
         its ``own``. Raises ``OpenError``."""
+        if any(is_assigned(code, name) for name in own):
+            raise OpenError
         names = {} if names is None else names
         self._names |= _attributes(code)
         for is_global, name, path in reads_of(code, *own):
@@ -137,8 +189,8 @@ class Closing:
                 value = vars(builtins).get(name)
             else:
                 value = free[name]
-            if self._is_space(value):
-                self._of_space(value, path, depth)
+            if self.is_space(value):
+                self.of_space(value, path, depth)
             elif is_global and not (known and name in names):
                 value = self.value(value, depth)
             if known:

@@ -20,18 +20,17 @@ import numpy as np
 from ..base.callsites import sites_of
 from ..base.dispatch import original
 from ..base.instructions import by_code
-from ..base.ownership import is_library, named_module
+from ..base.ownership import named_module
 from ..base.signatures import signature_of
 from ..registry.registry import listeners
 from ..tracing.mutation import IN_PLACE
 from ..tracing.stand_ins import noticing
-from .altering import adds, alters, calls_of, is_assigned, is_handed_on, is_reading, makers, makes_anew, writes_nothing
+from .altering import adds, alters, calls_of, is_handed_on, is_reading, makers, makes_anew, writes_nothing
 from .bytecode import nested
-from .closed import NOTHING, Closing, OpenError, contents_of, key_of, reads_of
+from .closed import NOTHING, Closing, OpenError, contents_of, reads_of
 from .kinds import ABSENT, is_of_library, is_users_space, look_up, reads_plainly
 
 MAX_DEPTH, MAX_ITEMS = 50, 1000  # of arguments that are looked through
-MAX_METHODS = 20  # that call one another, or objects that hold one another
 MAX_OBJECTS = 16  # of which is known what a method does with each
 _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes, np.float64])
 _ATOMS = _PLAIN | {slice, range, type(...), *(np.dtype(code).type for code in "?bhilqBHILQefdgFDG")}
@@ -105,8 +104,7 @@ class Computing(Closing):
         self.adds = False  # whether it adds in place
         self.running_codes: set[int] = set()  # the identities of all that may run, besides libraries
         # What it reads of modules and objects, with what is called instead.
-        self._spaces: dict[ModuleType, SimpleNamespace] = {}
-        self._users_spaces: dict[int, SimpleNamespace] = {}
+        self._modules: dict[ModuleType, SimpleNamespace] = {}
         self._replaces = False
         self._holds_others = False  # whether containers have functions that are not the user's
         self._hands_on = False  # whether it hands functions to others that may call them with more than one argument
@@ -117,7 +115,7 @@ class Computing(Closing):
             raise OpenError  # one of them may be an array to write into
         self.check()
         self.forget()
-        self._users_spaces.clear()
+        self._spaces.clear()
 
     def is_same(self) -> bool:
         """Whether all that it reads is what it was, but for what is in arrays. Raises ``ValueError`` for a cell that
@@ -140,58 +138,25 @@ class Computing(Closing):
         ours = str(getattr(fn, "__module__", "")).startswith("yota_py")  # which has its own way with traced values
         if ours or type(fn) is functools.partial or id(original(fn)) in _IN_PLACE:
             raise OpenError
-        if type(fn) is MethodType:
-            return self._method(fn.__func__, fn.__self__, depth)
-        return self._instead(super().function(fn, depth))
+        found = super().function(fn, depth)
+        return found if type(fn) is MethodType else self.instead(found)
 
-    def _method(self, fn: Any, owner: Any, depth: int) -> Any:
-        """A function that is called with an object of the user's."""
-        names = fn.__code__.co_varnames[: fn.__code__.co_argcount] if type(fn) is FunctionType else ()
-        if not names or not is_users_space(owner) or is_library(fn.__globals__.get("__name__")) or depth > MAX_METHODS:
-            raise OpenError
-        if is_assigned(fn.__code__, names[0]):
-            raise OpenError
-        own = {names[0]: owner}
-        key = key_of(fn, own)
-        if key not in self._functions:
-            self._known.append((fn, owner))
-            self._holders.append((fn, frozenset()))
-            self._closed(fn, depth, own)
-        return MethodType(self._functions[key], self._stand_in(owner))
+    def is_space(self, value: Any) -> bool:
+        return isinstance(value, ModuleType) or is_users_space(value)
 
-    def _stand_in(self, space: Any) -> SimpleNamespace:
-        """What stands for a module or an object of the user's: it has the attributes that are read."""
-        self._known.append(space)
-        return self._users_spaces.setdefault(id(space), SimpleNamespace())
+    def of_space(self, space: Any, path: list[str], depth: int) -> None:
+        super().of_space(space, path, depth)
+        if is_users_space(space):
+            value, is_method = look_up(space, path[0])
+            self._looked_up.append((ref(space), path[0], _weakly(value)))
+            if not is_method and self.is_space(value):
+                self._read(value, path[1:])
 
-    def _is_space(self, value: Any) -> bool:
-        return super()._is_space(value) or is_users_space(value)
-
-    def _of_space(self, space: Any, path: list[str], depth: int) -> None:
-        if not is_users_space(space):
-            super()._of_space(space, path, depth)
-            return
-        if not path or depth > MAX_METHODS:  # the object itself goes elsewhere
-            raise OpenError
-        name, stand_in = path[0], self._stand_in(space)
-        value, is_method = look_up(space, name)
-        if value is ABSENT:
-            raise OpenError
-        self._looked_up.append((ref(space), name, _weakly(value)))
-        if is_method:
-            setattr(stand_in, name, self._method(value, space, depth + 1))
-        elif self._is_space(value):
-            self._of_space(value, path[1:], depth + 1)
-            self._read(value, path[1:])
-            setattr(stand_in, name, self._instead(value))
-        else:
-            setattr(stand_in, name, self.value(value, depth + 1))
-
-    def _instead(self, value: Any) -> Any:
+    def instead(self, value: Any) -> Any:
+        if isinstance(value, ModuleType) and not is_users_space(value):
+            return self._modules.get(value, value)
         if is_users_space(value):
-            return self._stand_in(value)
-        if isinstance(value, ModuleType):
-            return self._spaces.get(value, value)
+            return super().instead(value)
         other = next((other for fn, other in instead.items() if fn is original(value)), value)
         if other is value and callable(value) and str(named_module(original(value))).startswith(_UNNOTICING):
             other = noticing(value)
@@ -235,13 +200,7 @@ class Computing(Closing):
         self._own.append((ref(fn), [*map(_weakly, held)], [(x, _weakly(space.get(x, ABSENT))) for x in reads]))
         self._others += [(vars(builtins), x, vars(builtins).get(x, ABSENT)) for x in reads if x not in space]
         copy = super()._closed(fn, depth, own)
-        for name, value in copy.__globals__.items():
-            if self._is_space(value):
-                copy.__globals__[name] = self._instead(value)
         copy.__globals__[COPIED] = ref(fn)
-        for cell in copy.__closure__ or ():
-            if self._is_space(cell.cell_contents):
-                cell.cell_contents = self._instead(cell.cell_contents)
         return copy
 
     def running(
@@ -274,12 +233,12 @@ class Computing(Closing):
             return self._read(look_up(value, path[0])[0], path[1:])
         if not (isinstance(value, ModuleType) and path):
             return value, path
-        space, name = self._spaces.setdefault(value, SimpleNamespace()), path[0]
+        space, name = self._modules.setdefault(value, SimpleNamespace()), path[0]
         inner = vars(value).get(name, ABSENT)
         self._others.append((vars(value), name, inner))
         found = self._read(inner, path[1:])
         if inner is not ABSENT:
-            setattr(space, name, self._instead(inner))
+            setattr(space, name, self.instead(inner))
         return found
 
 

@@ -283,6 +283,8 @@ def is_users_space(value: Any) -> bool:
     cls = type(value)  # the object itself is not asked, which may hear of it
     if cls is types.ModuleType:
         return not is_library(value.__name__)
+    if cls is types.SimpleNamespace:
+        return True
     if issubclass(cls, type) or is_of_library(cls):
         return False
     return hasattr(cls, "__weakref__") and not hasattr(cls, "__getattr__") and reads_plainly(cls)

@@ -69,9 +69,9 @@ class Captures:
         self.instances = Instances(self.guards, self.attributes)
         self.items = Items(self.guards, self.exchange, self._read, self._value, self.problems)
         self.imports = Imports(self.guards, self._value, self.attributes.settle, self.give_up)
-        trace.imports, trace.give_up = self.imports, self.give_up
+        trace.imports, trace.give_up, trace.walk = self.imports, self.give_up, self
         self._memos = Memos(trace, self.guards, self.exchange, self._value, self._callable, self.give_up)
-        self._codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
+        self.codes: dict[tuple[int, int], types.CodeType] = {}  # by identity: equal code may stand in several modules
         self._library: dict[tuple[int, int], bool] = {}  # of these: whether a library's may read any attributes
         self._rebound: set[str] = set()  # names of all kinds that are assigned; "[]" for items
         self._globals: set[tuple[int, str]] = set()
@@ -124,15 +124,15 @@ class Captures:
         self.sinks.heed(frame)
         code, namespace, known = frame.f_code, frame.f_globals, len(self.problems)
         key = id(code), id(namespace)
-        if key not in self._codes and is_library_code(code, namespace):
-            module, self._codes[key] = str(namespace.get("__name__")).partition(".")[0], code
+        if key not in self.codes and is_library_code(code, namespace):
+            module, self.codes[key] = str(namespace.get("__name__")).partition(".")[0], code
             self._library[key] = not ANY.isdisjoint(code.co_names) and module in sys.stdlib_module_names
         if key in self._library:
             if self._library[key]:
                 self.attributes.all_of_arguments(frame)
             return
         self.instances.addresses |= names_of(code).addresses
-        if key in self._codes:
+        if key in self.codes:
             return
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if (found := self.attributes.function_of(code, first)) is not None:
@@ -222,9 +222,9 @@ class Captures:
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         """Global names and attributes that a code object, or one nested in it, reads."""
         key = id(code), id(namespace)
-        if key in self._codes:
+        if key in self.codes:
             return
-        self._codes |= {(id(part), id(namespace)): part for part in nested(code)}
+        self.codes |= {(id(part), id(namespace)): part for part in nested(code)}
         self._conversions.heed(namespace, code)
         self.comparisons.heed(namespace, code)
         self.problems += [problem for part in nested(code) for problem in kinds.problems_of_code(part, namespace)]
@@ -272,7 +272,7 @@ class Captures:
                 self.guards.require_is(self.guards.local(slot, name, site), value)
             else:
                 self._read(namespace[name], slot, Item(namespace, name), name, site, name)
-            self._conversions.take(namespace, name, self._codes)
+            self._conversions.take(namespace, name, self.codes)
             return
         self.guards.require(f"{name!r} not in {names}", literal(name), "no global name")
         builtin, everywhere = getattr(builtins, name, None), vars(builtins)
@@ -283,7 +283,7 @@ class Captures:
             self.exchange.put(builtin, stand_in, Builtin(namespace, name))
             if kinds.problem_if_called(builtin):  # print, which is called for what it does
                 self.guards.require_is(self.guards.local(slot, name, site), builtin)
-        self._conversions.take(namespace, name, self._codes)
+        self._conversions.take(namespace, name, self.codes)
         if name in kinds.OPAQUE_BUILTINS - STAND_INS.keys():
             self.problems.append(f"it calls {name}(), whose reads cannot be followed")
 

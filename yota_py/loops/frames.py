@@ -79,9 +79,10 @@ class State:
     def _reach(self, frame: FrameType, written: Sequence[str]) -> None:
         """Look at what the code of the frame reads from elsewhere, if it does nothing but compute."""
         closing = Closing(self._array)
-        closing.running(frame.f_code, frame.f_globals, self.values)
+        spaces = [name for name, value in self.values.items() if closing.is_space(value)]
+        closing.running(frame.f_code, frame.f_globals, self.values, own=spaces)
         for name, value in self.values.items():
-            if name not in written:
+            if name not in written and name not in spaces:
                 closing.see(value)
                 closing.value(value)
         closing.check()

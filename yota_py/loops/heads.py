@@ -107,6 +107,11 @@ def _loops(code: CodeType) -> list[tuple[int, int]]:
     return found
 
 
+def has_loops(code: CodeType) -> bool:
+    """Whether there are any."""
+    return bool(_loops(code))
+
+
 @lru_cache(maxsize=1024)
 def may_end(code: CodeType, instruction: int) -> bool:
     """Whether the innermost loop around a condition may be left by one of its answers."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..base.settings import config
 from ..base.unwinding import state
 from ..capture.closed import OpenError
 from ..capture.hooks import entered
+from ..capture.recording import ahead
 from ..passes.repeats import LEAST_TURNS, are_alike, is_of_numbers, leaves_of, pays
 from ..tape.loop import Continued, decisions
 from ..tape.operations import Call, Variable
@@ -78,6 +80,7 @@ def _may_watch(trace: Trace) -> bool:
 
 long_tapes.append(look)
 entered.append(enter)
+ahead.append(lambda f, args, kwargs: import_module(".ahead", __package__).with_loops(f, args, kwargs))
 
 
 def _frames() -> list[FrameType]:

@@ -333,14 +333,14 @@ class Tape:
         return TypeError(f"{message}: keys stand in another order, in which the function may go through them. Give "
                          "them in the order of the trace")
 
-    def play_flat(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run on the flat list of input values; returns the flat list of results."""
-        return self._results(self._run(inputs))
+    def play_flat(self, inputs: Sequence[Any], at: Callable[[Operation], None] | None = None) -> list[Any]:
+        """Run on the flat list of input values; returns the flat list of results. ``at`` is told of each operation."""
+        return self._results(self._run(inputs, at))
 
     def _results(self, values: Sequence[Any]) -> list[Any]:
         return [substitute(result, lambda var: values[var.id]) for result in self.results]
 
-    def _run(self, inputs: Sequence[Any]) -> list[Any]:
+    def _run(self, inputs: Sequence[Any], at: Callable[[Operation], None] | None = None) -> list[Any]:
         """The values of all variables, by their numbers."""
         values: list[Any] = [None]
         given = iter(inputs)
@@ -349,6 +349,8 @@ class Tape:
             return values[var.id]
 
         for op in self.ops:
+            if at is not None:
+                at(op)
             if isinstance(op, Call):
                 fn = values[op.fn.id] if isinstance(op.fn, Variable) else op.fn
                 value = fn(*arguments(op.args, values), **(substitute(dict(op.kwargs), lookup) if op.kwargs else {}))

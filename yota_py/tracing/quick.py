@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..base import locks
+from ..base.containers import NUMBERS
 from ..base.floating import code_of_calls
 from ..base.ownership import users_frame
 from ..base.types import typeof
@@ -142,7 +143,7 @@ def _recorded(
             spot, frame = _spot_of(users), users
         site = trace.site or spot[3]
     try:
-        if spot is not None and (traces := state.traces) and traces[0] is trace:
+        if spot is not None and state.traces and (state.traces[0] is trace or NUMBERS.issuperset(map(type, values))):
             value = FunctionType(spot[2], frame.f_globals)(fn, values, kwargs)
         else:
             value = fn(*values, **kwargs)

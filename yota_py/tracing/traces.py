@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray, ufunc
 
 from ..base import locks
-from ..base.containers import LEAVES, filled, items_of, keys_of, with_items
+from ..base.containers import LEAVES, NUMBERS, filled, items_of, keys_of, with_items
 from ..base.dispatch import decided, shadow
 from ..base.floating import RAISES_ERRORS, at_users_line, raises_errors
 from ..base.ownership import in_rules, named_module, users_frame
@@ -69,8 +69,8 @@ class Trace(Recorder):
         "_foreign", "_status", "alive", "appended", "around", "asking", "attributes", "captured", "clocks",
         "comparisons", "decisions", "derived", "draws", "effects", "give_up", "hashed", "heard", "heeds_layout",
         "imports", "labels", "level", "look_at", "lost", "made", "many", "matrices", "problems", "refused", "roots",
-        "sets_errors", "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "watch",
-        "writeable", "writes",
+        "sets_errors", "shown", "site", "strangers", "texts", "thread", "truths", "turning", "unsettled", "walk",
+        "watch", "writeable", "writes",
     )  # fmt: skip
 
     opens: ClassVar[bool] = False  # whether what has a ``lowering`` is written out
@@ -106,6 +106,7 @@ class Trace(Recorder):
         self.shown: list[Any] = []  # arrays whose memory somebody looks at
         self.hashed: list[Any] | None = []  # what is looked up in dicts and sets or put there; None: it is taken out
         self.imports: Any = None  # is told of modules that it imports
+        self.walk: Any = None  # what knows which functions are followed (``capture/walk.py``)
         self.comparisons: Any = None  # is told of functions that may compare numbers by identity
         self.sets_errors = False  # whether the function may say what NumPy does about overflow and the like
         self.heeds_layout = False  # whether what it does depends on how arrays lie in memory
@@ -331,7 +332,7 @@ class Trace(Recorder):
         self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], frame: FrameType | None = None
     ) -> Any:
         """The value of a call; ``frame`` is the user's, if it is known."""
-        plain = state.traces and state.traces[0] is self  # in others, values may be traced ones of those around them
+        plain = state.traces and (state.traces[0] is self or NUMBERS.issuperset(map(type, args)))  # to all
         return at_users_line(fn, args, kwargs, frame) if plain else fn(*args, **kwargs)
 
     def of_values(self, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:

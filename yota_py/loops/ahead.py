@@ -1,0 +1,136 @@
+"""Functions with loops of Python that are differentiated inside of other differentiations.
+
+There, what a turn does belongs to several traces at once, and nobody could let the turns that are left be one operation
+of each. So a function that does nothing but compute (``capture/closed.py``) is traced ahead, by itself, where its loops
+become operations; in its place, the traces around follow what is on that tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import is_traced, shadow
+from ..base.instructions import by_code
+from ..base.settings import config
+from ..base.types import is_inexact
+from ..base.unwinding import Apart, Quiet, state
+from ..capture.bytecode import nested
+from ..capture.closed import Closing
+from ..passes.dce import dce
+from ..passes.roll import roll
+from ..registry.constants import as_constants
+from ..tape.loop import as_loop
+from ..tape.operations import Constant, Guard, Input, Operation
+from ..tape.show import name_of
+from ..tape.tape import Tape
+from ..tape.trees import flatten, unflatten
+from ..tracing.traces import Trace
+from .heads import has_loops
+from .once import strict
+
+MAX_VAIN = 3  # times that a function is traced ahead for nothing
+
+
+def with_loops(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    """What is called in the place of ``f`` with these arguments, inside of other traces: itself, or what computes the
+    same by loops."""
+    code = getattr(f, "__code__", None)
+    if code is None or len(_vain(code)) > MAX_VAIN or not config.roll or state.every is not None:
+        return f
+    try:
+        ahead = _traced(f, args, kwargs)
+    except Exception:  # any: it is called itself, and raises it again
+        ahead = None
+    if ahead is None:
+        _vain(code).append(name_of(f))
+        return f
+    return ahead
+
+
+@by_code
+def _vain(code: CodeType) -> list[str]:
+    """Has an item for each time that a function of this code was traced ahead for nothing."""
+    return []
+
+
+def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """What replays a tape of the function; ``None`` if it has no loops, or may do more than to compute."""
+    trace = Trace(Tape(name_of(f)))
+    trace.derived = any(other.derived for other in state.traces)
+    taken: dict[int, tuple[Any, Any]] = {}  # by identity, values of the traces around, with what stands for them here
+
+    def take(value: Any) -> Any:
+        if id(value) not in taken:
+            plain = shadow(value)
+            taken[id(value)] = value, trace.tracer(trace.input(plain, "", active=is_inexact(plain)))
+        return taken[id(value)][1]
+
+    closing = Closing(take)
+    closing.see(args, dict(kwargs))
+    closed = closing.function(f)
+    closing.check()
+    if not (any(map(_has_loops, closing.codes)) and all(map(_is_followed, closing.originals))):
+        return None
+    leaves, spec = flatten((args, dict(kwargs)))
+    given, named = unflatten(spec, [take(x) if is_traced(x) else x for x in leaves])
+    tells = strict()
+    with state.unwatched, Apart([trace]), Quiet(warnings=False), tells:  # what warns is to do so at its own line
+        results, out_spec = flatten(closed(*given, **named))
+        found = [x._current()[0] if is_traced(x) else x for x in results]
+        trace.settle()
+        trace.alive = False
+    unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
+    if unlike or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
+        return None
+    trace.tape.results = found
+    tape = dce(roll(trace).tape)
+    loops = [loop for op in tape.ops if (loop := as_loop(op)) is not None]
+    if not loops or any(_decides(loop.body.ops, loop.until) for loop in loops):
+        return None
+    values, inputs, ops = iter([value for value, _ in taken.values()]), list[Any](), list[Operation]()
+    for op in tape.ops:
+        if isinstance(op, Constant) and isinstance(op.value, np.ndarray):  # traces are to know that it is one
+            inputs.append(op.value)
+            op = Input("", op.type)
+        elif isinstance(op, Input):
+            inputs.append(next(values))
+        ops.append(op)
+    body = replace(tape, ops=ops)
+    return lambda *_, **__: unflatten(out_spec, _played(body, [*map(as_constants, inputs)]))
+
+
+def _played(tape: Tape, inputs: Sequence[Any]) -> list[Any]:
+    """The results of a tape in the present traces, whose operations come from the same lines."""
+    traces = {trace: trace.site for trace in state.traces}
+
+    def at(op: Operation) -> None:
+        for trace, site in traces.items():
+            trace.site = site or op.site
+
+    try:
+        return tape.play_flat(inputs, at)
+    finally:
+        for trace, site in traces.items():
+            trace.site = site
+
+
+def _is_followed(fn: FunctionType) -> bool:
+    """Whether the outermost trace knows what a function reads: it does not see this call. One of a single turn does."""
+    walk = state.traces[0].walk
+    return walk is None or id(fn) in walk.functions or (id(fn.__code__), id(fn.__globals__)) in walk.codes
+
+
+def _has_loops(code: CodeType) -> bool:
+    return any(map(has_loops, nested(code)))
+
+
+def _decides(ops: Iterable[Operation], ends: int = 0) -> bool:
+    """Whether turns of a loop take decisions, besides those that end it."""
+    inner = (as_loop(op) for op in ops)
+    decisions = sum(isinstance(op, Guard) for op in ops)
+    return decisions > ends or any(_decides(loop.body.ops, loop.until) for loop in inner if loop is not None)
