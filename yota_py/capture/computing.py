@@ -142,7 +142,7 @@ class Computing(Closing):
         return found if type(fn) is MethodType else self.instead(found)
 
     def is_space(self, value: Any) -> bool:
-        return isinstance(value, ModuleType) or is_users_space(value)
+        return issubclass(type(value), ModuleType) or is_users_space(value)
 
     def of_space(self, space: Any, path: list[str], depth: int) -> None:
         super().of_space(space, path, depth)
@@ -153,7 +153,7 @@ class Computing(Closing):
                 self._read(value, path[1:])
 
     def instead(self, value: Any) -> Any:
-        if isinstance(value, ModuleType) and not is_users_space(value):
+        if issubclass(type(value), ModuleType) and not is_users_space(value):
             return self._modules.get(value, value)
         if is_users_space(value):
             return super().instead(value)

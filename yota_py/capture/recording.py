@@ -135,7 +135,7 @@ class Recording:
         adopt()
         self.f, self._given = f, () if effects else (*args, *kwargs.values())
         self.leaves, in_spec = flatten((args, dict(kwargs)), objects=effects)
-        code = _code_of(f)
+        code = code_of(f)
         site = site_of(code) if code is not None else user_site()
         self.trace = trace = Trace(Tape(name_of(f), site, in_spec=in_spec))
         trace.effects = effects
@@ -347,7 +347,7 @@ def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
     return next((key for key in found if key is not None), None)
 
 
-def _code_of(f: Callable[..., Any]) -> CodeType | None:
+def code_of(f: Callable[..., Any]) -> CodeType | None:
     """The code of a Python function or method; ``None`` for other callables."""
     return attribute_of(f, "__code__") or attribute_of(attribute_of(f, "__func__"), "__code__")  # type: ignore[no-any-return]
 
@@ -356,7 +356,7 @@ def _leaf_names(f: Callable[..., Any], in_spec: optree.PyTreeSpec) -> list[tuple
     """Per leaf: the position of the argument it belongs to (None for keyword arguments) and its name in the code."""
     while mode_of(f) is not None:  # what is made of a function takes its arguments
         f = f.__wrapped__  # type: ignore[attr-defined]
-    code = _code_of(f)
+    code = code_of(f)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
     if attribute_of(f, "__self__") is not None:
         names = names[1:]

@@ -21,6 +21,7 @@ from ..base.types import is_inexact
 from ..base.unwinding import Apart, Quiet, state
 from ..capture.bytecode import nested
 from ..capture.closed import Closing
+from ..capture.recording import code_of
 from ..passes.dce import dce
 from ..passes.roll import roll
 from ..registry.constants import as_constants
@@ -39,7 +40,7 @@ MAX_VAIN = 3  # times that a function is traced ahead for nothing
 def with_loops(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
     """What is called in the place of ``f`` with these arguments, inside of other traces: itself, or what computes the
     same by loops."""
-    code = getattr(f, "__code__", None)
+    code = code_of(f)
     if code is None or len(_vain(code)) > MAX_VAIN or not config.roll or state.every is not None:
         return f
     try:
