@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -42,12 +43,29 @@ class Noting(NamedTuple):
         return 2 * self.a
 
 
+class Part:
+    rate = 0.2
+
+
 class Model:
     def __init__(self) -> None:
-        self.w = np.ones(3)
+        self.w, self.weights, self.rate, self.part = np.ones(3), [0.1, np.float64(0.3)], 0.5, Part()
 
     def step(self, c: Any, x: Any) -> Any:
-        return 0.5 * c + np.sum(self.w * x), c
+        return self.scaled(c) + np.sum(self.w * x), c
+
+    def scaled(self, c: Any) -> Any:
+        return self.rate * c
+
+    def noted(self, c: Any, x: Any) -> Any:
+        self.rate = 0.5
+        LOG.append(1)
+        return c, x[0]
+
+
+MODEL = Model()
+OTHERS = types.ModuleType("others_of_the_user")
+exec("import numpy as np\ndef link(c, x):\n    return np.tanh(c) * x", vars(OTHERS))
 
 
 def helper(c: Any, x: Any, *, scale: float = 0.1) -> Any:
@@ -123,7 +141,13 @@ def by_indices(a: Any, c: Any, x: Any) -> Any:
     return 0.4 * c * a + TABLE[i] * 0.1, np.where(c > 0, c, x[1])
 
 
-@pytest.mark.parametrize("step", [by_names, by_containers, by_nested_functions, by_gradients, by_batches, by_indices])
+def by_methods(a: Any, c: Any, x: Any) -> Any:
+    return 0.4 * MODEL.step(a * c, x)[0] + MODEL.part.rate, OTHERS.link(c, x[1]) * MODEL.weights[1]
+
+
+@pytest.mark.parametrize("step", [
+    by_names, by_containers, by_nested_functions, by_gradients, by_batches, by_indices, by_methods,
+])  # fmt: skip
 @pytest.mark.usefixtures("every_policy")
 def test_what_computes_is_one_operation(step: Callable[..., Any]) -> None:
     def f(a: Any, xs: Any) -> Any:
@@ -146,6 +170,34 @@ def test_what_computes_is_one_operation(step: Callable[..., Any]) -> None:
         np.testing.assert_allclose(dxs, exs, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.usefixtures("every_policy")
+def test_what_methods_read_may_change() -> None:
+    model = Model()
+
+    def f(a: Any, xs: Any) -> Any:
+        carry, ys = scan(lambda c, x: model.step(a * c, x), 0.3, xs)
+        return np.sum(ys) * carry
+
+    def slope(a: float) -> Any:
+        c, total = (0.3, 0.0), 0.0  # and derivatives
+        for x in XS:
+            ac = c[0] * a, c[1] * a + c[0]
+            total = total + np.array(ac)
+            c = model.rate * ac[0] + model.w @ x, model.rate * ac[1]
+        return total[1] * c[0] + total[0] * c[1]
+
+    slopes = gradient(f)
+    for k in range(6):
+        assert np.allclose(slopes(0.7, XS), slope(0.7), rtol=1e-9)
+        if k % 2:
+            model.rate -= 0.1
+        else:
+            model.w = model.w * 1.1 if k else model.w + 0.1
+    model.scaled = lambda c: 0.1 * c  # type: ignore[method-assign]
+    model.rate = 0.1
+    assert np.allclose(slopes(0.7, XS), slope(0.7), rtol=1e-9)
+
+
 class Reading:
     """Of which nobody knows what its attributes do."""
 
@@ -155,7 +207,6 @@ class Reading:
 
 
 READING = Reading()
-MODEL = Model()
 rng = np.random.default_rng(0)
 
 
@@ -192,8 +243,12 @@ def reads_an_object(a: Any, c: Any, x: Any) -> Any:
     return a * c * READING.rate, x[0]
 
 
-def calls_a_method(a: Any, c: Any, x: Any) -> Any:
-    return MODEL.step(a * c, x)
+def calls_a_method_that_notes(a: Any, c: Any, x: Any) -> Any:
+    return MODEL.noted(a * c, x)
+
+
+def hands_on_an_object(a: Any, c: Any, x: Any) -> Any:
+    return a * c * getattr(MODEL, "rate"), x[0]  # noqa: B009
 
 
 def draws(a: Any, c: Any, x: Any) -> Any:
@@ -231,8 +286,8 @@ def decides(a: Any, c: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("step", [
-    appends, counts, calls_one_that_appends, reads_by_a_property, reads_an_object, calls_a_method, draws,
-    draws_from_a_generator, catches, imports, has_a_primitive, prints, decides,
+    appends, counts, calls_one_that_appends, reads_by_a_property, reads_an_object, calls_a_method_that_notes,
+    hands_on_an_object, draws, draws_from_a_generator, catches, imports, has_a_primitive, prints, decides,
 ])  # fmt: skip
 def test_what_may_do_more_is_called_in_each_turn(step: Callable[..., Any]) -> None:
     config.compile = "never"
