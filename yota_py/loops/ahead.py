@@ -95,14 +95,14 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         return None
     values, inputs, ops = iter([value for value, _ in taken.values()]), list[Any](), list[Operation]()
     for op in tape.ops:
-        if isinstance(op, Constant) and isinstance(op.value, np.ndarray):  # traces are to know that it is one
-            inputs.append(op.value)
+        if isinstance(op, Constant) and isinstance(op.value, np.ndarray):
+            inputs.append(as_constants(op.value))  # the traces are to know that it is one
             op = Input("", op.type)
         elif isinstance(op, Input):
             inputs.append(next(values))
         ops.append(op)
     body = replace(tape, ops=ops)
-    return lambda *_, **__: unflatten(out_spec, _played(body, [*map(as_constants, inputs)]))
+    return lambda *_, **__: unflatten(out_spec, _played(body, inputs))
 
 
 def _played(tape: Tape, inputs: Sequence[Any]) -> list[Any]:
