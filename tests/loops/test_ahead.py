@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.stats import norm
 from sets import examples
 
-from yota_py import config, gradient, hessian, hvp, scan, trace, value_and_grad
+from yota_py import config, gradient, hessian, hvp, jacobian, scan, trace, value_and_grad
 from yota_py.tape.loop import as_loop
 
 N = 80
@@ -157,6 +159,58 @@ def test_arguments(mode: str) -> None:
     want = unrolled(both, POINT, ROWS[:30])
     for _ in range(3):
         assert all(map(np.allclose, both(POINT, ROWS[:30]), want))
+
+
+def test_jacobians() -> None:
+    def trajectory(p: Any, z: Any) -> Any:
+        def slope(z: Any) -> Any:
+            return np.array([p[0] * z[0] - p[1] * z[0] * z[1], p[2] * z[0] * z[1] - z[1]])
+
+        out = []
+        for _ in range(30):
+            z = z + 0.05 * slope(z + 0.025 * slope(z))
+            out.append(z)
+        return np.array(out)
+
+    start, step = np.array([1.0, 0.5]), 1e-6
+    for f, point in ((trajectory, POINT), (lambda p, z: trajectory(p, z)[-1], POINT)):
+        way = jacobian(f)
+        for k in range(2):
+            x = point + 0.1 * k
+            want = [(f(x + e, start) - f(x - e, start)) / (2 * step) for e in step * np.eye(3)]
+            assert is_near(way(x, start), np.stack(want, -1))
+        tape = trace(way, point, start)
+        assert len(tape) < 600
+        assert any(as_loop(op) is not None for op in tape.ops)
+
+
+def test_distributions() -> None:
+    def likelihood(p: Any) -> Any:
+        mean, total = p[0], 0.0
+        for y in SERIES:
+            total = total + stats.norm.logpdf(y, mean, p[1]) + norm.logcdf(mean)
+            mean = p[2] * mean + 0.1 * y
+        return total
+
+    agrees(likelihood)
+    assert are_loops(likelihood)
+
+
+def test_draws_of_distributions_are_drawn_once() -> None:
+    def f(p: Any) -> Any:
+        x = p
+        for _ in range(30):
+            x = np.sin(x) + norm.rvs(p[0], 0.1) * p + norm.pdf(x)
+        return np.sum(x * p)
+
+    slopes = gradient(lambda p: np.sum(gradient(f)(p) * VECTOR))
+    for seed in range(2):
+        np.random.seed(seed)
+        want = unrolled(slopes, POINT)
+        after = np.random.normal()
+        np.random.seed(seed)
+        assert np.allclose(slopes(POINT), want)
+        assert np.random.normal() == after
 
 
 class Model:

@@ -216,6 +216,24 @@ def layers(ws: Any, x: Any) -> Any:
     return np.sum(x)
 
 
+def midpoint(p: Any, z: Any) -> Any:  # a turn does the same twice, with other numbers
+    def slope(z: Any) -> Any:
+        return np.array([p[0] * z[0] - p[1] * z[0] * z[1], p[1] * z[0] * z[1] - z[1]])
+
+    out = []
+    for _ in range(30):
+        z = z + 0.05 * slope(z + 0.025 * slope(z))
+        out.append(z)
+    return np.sum(np.array(out) ** 2)
+
+
+def thirds(x: Any) -> Any:
+    for _ in range(30):
+        for c in (0.1, 0.2, 0.3):
+            x = np.sin(x + c) * c + x * 0.5
+    return np.sum(x)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "euler": (euler, (np.ones(10), 2.0)),
     "garch": (garch, (np.array([0.1, 0.2, 0.3]), R.normal(size=60))),
@@ -229,6 +247,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "heat": (heat, (R.normal(size=100), 0.1)),
     "indexed": (indexed, (R.normal(size=(40, 40)),)),
     "backwards": (backwards, (R.normal(size=120),)),
+    "midpoint": (midpoint, (np.array([0.3, 0.2]), np.array([1.0, 0.5]))),
+    "thirds": (thirds, (R.normal(size=3),)),
     "layers": (layers, ([R.normal(size=(4, 4)) for _ in range(40)], R.normal(size=4))),
 }
 

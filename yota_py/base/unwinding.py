@@ -142,6 +142,22 @@ class Quiet(Passing):
             self._errors.__exit__(None, None, None)
 
 
+class Warned(Passing):
+    """A block in which warnings are kept, in a list that it has, and nobody else hears of them."""
+
+    def __init__(self) -> None:
+        self._filters = catch_warnings(record=True)
+
+    def begin(self) -> Any:
+        heard = self._filters.__enter__()
+        simplefilter("always")
+        return heard
+
+    def end(self) -> None:
+        with suppress(AttributeError, RuntimeError):  # as in ``Quiet``
+            self._filters.__exit__(None, None, None)
+
+
 class Apart(Passing):
     """A block with traces of its own, perhaps none: those around hear nothing of what is computed."""
 

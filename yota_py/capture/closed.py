@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -24,8 +24,8 @@ from ..registry.patches import patched
 from ..registry.registry import primitive_of
 from ..tracing.stopping import stop_gradient
 from .altering import is_assigned
-from .bytecode import steps_of
-from .kinds import ABSENT, is_of_library, is_users_space, look_up
+from .bytecode import nested, steps_of
+from .kinds import ABSENT, is_density, is_of_library, is_users_space, look_up
 
 NOTHING: Mapping[str, Any] = {}
 MAX_DEPTH = 12  # of what holds one another
@@ -156,7 +156,7 @@ class Closing:
     def of_space(self, space: Any, path: list[str], depth: int) -> None:
         """Look at what is read of it."""
         if not is_users_space(space):
-            _check_module(space, path)
+            self._check_module(space, path)
             return
         value, is_method = look_up(space, path[0]) if path and depth <= MAX_METHODS else (ABSENT, False)
         if value is ABSENT:  # or the object itself goes elsewhere
@@ -170,6 +170,24 @@ class Closing:
             found = self.value(value, depth + 1)
         setattr(self._stand_in(space), path[0], found)
 
+    def _check_module(self, module: ModuleType, path: Sequence[str]) -> None:
+        """Raise ``OpenError`` unless what is read of a module is a number or computes."""
+        if not is_library(module.__name__) or module.__name__.startswith(_OPEN):
+            raise OpenError
+        value = vars(module).get(path[0]) if path else module
+        if isinstance(value, ModuleType) and path:
+            self._check_module(value, path[1:])
+            return
+        is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
+        is_number = isinstance(value, _NUMBERS) and value is not None
+        computes = is_class or is_number or value is np.newaxis or (callable(value) and _computes(value))
+        if not (computes or self.is_density(value, path[1:])):
+            raise OpenError
+
+    def is_density(self, value: Any, path: Sequence[str]) -> bool:
+        """Whether what is called is a method of a distribution, which computes."""
+        return is_density(value, path)
+
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
         depth: int = 0, own: Sequence[str] = (),
@@ -178,7 +196,7 @@ class Closing:
         its ``own``. Raises ``OpenError``."""
         if any(is_assigned(code, name) for name in own):
             raise OpenError
-        names = {} if names is None else names
+        names, densities = {} if names is None else names, dict[str, Any]()
         self._names |= _attributes(code)
         for is_global, name, path in reads_of(code, *own):
             if not is_global and name not in free:
@@ -191,10 +209,14 @@ class Closing:
                 value = free[name]
             if self.is_space(value):
                 self.of_space(value, path, depth)
+            elif is_global and self.is_density(value, path):
+                densities[name] = value  # if nothing else is done with it
+                continue
             elif is_global and not (known and name in names):
                 value = self.value(value, depth)
             if known:
                 names.setdefault(name, value)
+        names.update(densities)
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """What stands for a value that is captured."""
@@ -337,36 +359,11 @@ def _stand_ins(_: int) -> frozenset[int]:
     return frozenset(id(original(getattr(owner, name))) for owner, name in patched if isinstance(owner, ModuleType))
 
 
-def _check_module(module: ModuleType, path: list[str]) -> None:
-    """Raise ``OpenError`` unless what is read of a module is a number or computes."""
-    if not is_library(module.__name__) or module.__name__.startswith(_OPEN):
-        raise OpenError
-    value: Any = module
-    for name in path:
-        value = vars(value).get(name)
-        if not isinstance(value, ModuleType):
-            break
-        if not is_library(value.__name__) or value.__name__.startswith(_OPEN):
-            raise OpenError
-    is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
-    if not (is_class or (isinstance(value, _NUMBERS) and value is not None) or value is np.newaxis or (
-        callable(value) and _computes(value)
-    )):  # fmt: skip
-        raise OpenError
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield from _codes(part)
-
-
 @lru_cache(maxsize=1024)
 def _attributes(code: CodeType) -> frozenset[str]:
     """The names of attributes that code reads. Raises ``OpenError`` for statements that reach too far."""
     found = set()
-    for part in _codes(code):
+    for part in nested(code):
         for step in instructions_of(part):
             name = step.opname
             if name in _FORBIDDEN or (name in _GENERATING and part.co_name != "<genexpr>"):
@@ -385,7 +382,7 @@ def reads_of(code: CodeType, *own: str) -> list[tuple[bool, str, list[str]]]:
     """Names that code reads: whether it is a global one, or that of a cell or of its ``own``, and which attributes are
     read of it."""
     out: list[tuple[bool, str, list[str]]] = []
-    for part in _codes(code):
+    for part in nested(code):
         path: list[str] | None = None  # while it goes on
         for step in steps_of(part):
             is_own = part is code and step.opname.startswith("LOAD_FAST") and step.argval in own

@@ -14,7 +14,7 @@ import operator
 import random
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from ..base.callsites import handed_on
 from ..base.containers import dict_of, is_proxy, slots_of
 from ..base.ownership import is_library, named_module
 from ..base.types import LARGE
+from ..registry.contents import is_known
+from ..registry.patches import patched
 
 IMMUTABLE = (
     int, float, complex, str, bytes, bool, type(None), np.number, np.bool_, np.dtype, range, slice, type(Ellipsis),
@@ -275,6 +277,8 @@ def _is_outside(function: Any) -> bool:
     return any(cls.__module__ in _OUTSIDE_WORLD for cls in type(owner).__mro__)
 
 
+_DENSITIES = frozenset("pdf logpdf pmf logpmf cdf logcdf sf logsf ppf isf".split())  # and other functions, of no state
+
 # -- objects and modules of the user's, of which attributes are looked up where no code runs to do so
 
 
@@ -288,6 +292,14 @@ def is_users_space(value: Any) -> bool:
     if issubclass(cls, type) or is_of_library(cls):
         return False
     return hasattr(cls, "__weakref__") and not hasattr(cls, "__getattr__") and reads_plainly(cls)
+
+
+def is_density(value: Any, path: Sequence[str]) -> bool:
+    """Whether this is a distribution of SciPy's, of which a method is read that computes: one that has a stand-in."""
+    cls = type(value)
+    if len(path) != 1 or path[0] not in _DENSITIES or not (is_of_library(cls) and is_known(cls)):
+        return False
+    return any((base, path[0]) in patched for base in cls.__mro__)
 
 
 def reads_plainly(cls: type) -> bool:

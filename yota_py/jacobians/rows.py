@@ -14,6 +14,7 @@ from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Quiet
 from ..cache.pulling import pulled
 from ..capture.recording import record_call
+from ..loops.ahead import with_loops
 from ..loops.batching import one_by_one
 from ..passes.lower import lower
 from ..registry.constants import as_constants
@@ -35,7 +36,8 @@ def restricted(f: Callable[..., Any], places: Sequence[int], others: tuple[Any, 
     @wraps(f)
     def restricted(*xs: Any) -> Any:
         full = dict(zip(places, xs, strict=True))
-        return f(*(full.get(i, x) for i, x in enumerate(others[0])), **others[1])
+        args = tuple([full.get(i, x) for i, x in enumerate(others[0])])
+        return with_loops(f, args, others[1])(*args, **others[1])
 
     return restricted
 

@@ -18,7 +18,7 @@ from ..base.dispatch import is_traced, shadow
 from ..base.instructions import by_code
 from ..base.settings import config
 from ..base.types import is_inexact
-from ..base.unwinding import Apart, Quiet, state
+from ..base.unwinding import Apart, Warned, state
 from ..capture.bytecode import nested
 from ..capture.closed import Closing
 from ..capture.recording import code_of
@@ -32,7 +32,6 @@ from ..tape.tape import Tape
 from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .heads import has_loops
-from .once import strict
 
 MAX_VAIN = 3  # times that a function is traced ahead for nothing
 
@@ -79,15 +78,14 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         return None
     leaves, spec = flatten((args, dict(kwargs)))
     given, named = unflatten(spec, [take(x) if is_traced(x) else x for x in leaves])
-    tells = strict()
-    with state.unwatched, Apart([trace]), Quiet(warnings=False), tells:  # what warns is to do so at its own line
+    with state.unwatched, Apart([trace]), Warned() as warned:
         results, out_spec = flatten(closed(*given, **named))
         found = [x._current()[0] if is_traced(x) else x for x in results]
         trace.settle()
         trace.alive = False
     unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
-    if unlike or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
-        return None
+    if unlike or warned or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
+        return None  # or it is to warn at its own line
     trace.tape.results = found
     tape = dce(roll(trace).tape)
     loops = [loop for op in tape.ops if (loop := as_loop(op)) is not None]

@@ -6,6 +6,7 @@ arrays in front of the loop, what is the same in all turns comes once, and the r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -18,12 +19,13 @@ from ..tape.operations import Operation
 from ..tape.recorder import Recorder
 from ..tape.tape import ALL
 from .align import Aligned, UnalignedError, align
-from .repeats import LEAST_SAVED, MIN_RECORDED, pays, runs
+from .repeats import LEAST_SAVED, MIN_RECORDED, Run, pays, runs
 from .rolling import Rolling, UnfitError
 from .turns import write_loop
 
 LONG_BYTES = 2**18
 MAX_WORK = 10  # times that the operations of a tape are looked at, at most
+TIMES = 1, 2, 3  # that a turn may do the same, with other numbers
 MAX_PEELED = 2  # turns that are done before the loop, where the first read otherwise than the rest
 
 
@@ -60,10 +62,19 @@ def _is_long(value: Any) -> bool:
 
 
 def _chosen(source: Recorder) -> list[Aligned]:
-    """Runs that are loops and do not overlap, in their order."""
+    """Runs that are loops and do not overlap, in their order. What is the same may come several times in a turn."""
     chosen: list[Aligned] = []
+    found = [*runs(source.tape)]
+    for times in TIMES:
+        several = [run._replace(period=run.period * times, turns=run.turns // times) for run in found if not run.said]
+        _choose(source, found if times == 1 else several, chosen)
+    return sorted(chosen, key=lambda aligned: aligned.run.start)
+
+
+def _choose(source: Recorder, found: Iterable[Run], chosen: list[Aligned]) -> None:
+    """Choose those that are loops, and do not overlap what is chosen."""
     work = MAX_WORK * len(source.tape)
-    for run in runs(source.tape):
+    for run in found:
         go_on()
         if work < 0:
             break
@@ -81,4 +92,3 @@ def _chosen(source: Recorder) -> list[Aligned]:
                 break
             except UnalignedError:
                 pass
-    return sorted(chosen, key=lambda aligned: aligned.run.start)
