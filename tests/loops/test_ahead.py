@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.stats import norm
 from sets import examples
 
-from yota_py import config, gradient, hessian, hvp, jacobian, scan, trace, value_and_grad
+from yota_py import config, gradient, hessian, hvp, jacobian, jit, scan, trace, value_and_grad
 from yota_py.tape.loop import as_loop
 
 N = 80
@@ -350,6 +350,140 @@ def test_draws_are_drawn_once() -> None:
         np.random.seed(seed)
         assert np.allclose(slopes(POINT), want)
         assert np.random.normal() == after
+
+
+def deciding(p: Any, rows: Any) -> Any:
+    x = p[0]
+    for y in rows:
+        x = np.sin(x) + p[1] if x > y else x * p[2] + y
+    return x * p[0]
+
+
+def noisy(p: Any, rng: Any) -> Any:
+    x = p
+    for y in SERIES:
+        x = np.sin(x) * 0.9 + y * p
+    return np.sum(x * rng.normal(size=3))
+
+
+@pytest.mark.parametrize("make", [lambda: iter(SERIES), lambda: (y for y in SERIES), lambda: np.random.default_rng(0)])
+def test_arguments_that_are_used_up(make: Callable[[], Any]) -> None:
+    f = noisy if isinstance(make(), np.random.Generator) else deciding
+    want = unrolled(lambda p: hessian(f)(p, make()), POINT)
+    assert np.allclose(hessian(f)(POINT, make()), want)
+    given = make()
+    step = jit(lambda p: gradient(f)(p, given))
+    other = make()
+    for _ in range(3 if f is noisy else 1):
+        assert np.allclose(step(POINT), unrolled(lambda p: gradient(f)(p, other), POINT))
+    if f is noisy:
+        assert given.normal() == other.normal()
+
+
+def test_objects_and_functions_as_arguments_are_called_once() -> None:
+    class Counter:
+        count = 0
+
+        def more(self) -> float:
+            self.count += 1
+            return self.count * 0.1
+
+    def f(p: Any, counter: Any, say: Any, act: Any) -> Any:
+        x, k = p, counter.more()
+        say("once")
+        for y in SERIES:
+            x = act(np.sin(x)) * p + y
+        return np.sum(x * p) * k
+
+    def smooth(p: Any, act: Any) -> Any:
+        x = p
+        for y in SERIES:
+            x = act(np.sin(x)) * p + y
+        return np.sum(x * p)
+
+    counter = Counter()
+    slopes = gradient(lambda p: np.sum(gradient(f)(p, counter, CALLS.append, np.tanh) * VECTOR))
+    for k in range(1, 4):
+        slopes(POINT)
+        assert counter.count == len(CALLS) == k
+    agrees(smooth, np.tanh)
+    agrees(smooth, lambda x: x * SERIES[0])
+
+
+A_LIST = [1.0, 2.0]
+THE_SAME = A_LIST
+FACTORS = {np.sum: 1.0}
+
+
+def activation(x: Any) -> Any:
+    return np.sin(x)
+
+
+FACTORS[activation] = 2.0
+
+
+def test_what_is_the_same_stays_so() -> None:
+    def identical(p: Any) -> Any:
+        x = p
+        for y in SERIES:
+            x = np.sin(x) * p + y * (2.0 if A_LIST is THE_SAME else 1.0)
+        return np.sum(x * p)
+
+    def as_key(p: Any) -> Any:
+        x = p
+        for y in SERIES:
+            x = activation(x) * p + y * (2.0 if activation in FACTORS else 1.0) * FACTORS.get(activation, 1.0)
+        return np.sum(x * p)
+
+    agrees(identical, times=1)
+    agrees(as_key, times=1)
+
+
+def test_functions_in_results_are_the_users() -> None:
+    def loss(p: Any) -> Any:
+        x = p
+        for y in SERIES:
+            x = np.sin(x) * 0.9 + y * p
+        return np.sum(x * helper(x, p)), helper
+
+    def around(p: Any) -> Any:
+        (_, held), slopes = value_and_grad(loss, has_aux=True)(p)
+        assert held is helper
+        return np.sum(slopes) * np.sum(held(p, p))
+
+    assert np.allclose(gradient(around)(POINT), unrolled(gradient(around), POINT))
+
+
+def test_nobody_is_warned_of_derivatives() -> None:
+    def f(p: Any) -> Any:
+        x = p
+        for y in SERIES:
+            x = np.sin(x) * p + y * p
+        return np.sum(np.sqrt(x - x))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(np.diag(hessian(f)(POINT))).all()
+
+
+def test_methods_of_dataclasses() -> None:
+    @dataclass(frozen=True)
+    class Rates:
+        rate: float
+        series: Any
+
+        def loss(self, p: Any) -> Any:
+            x = p
+            for y in self.series:
+                x = np.sin(x) * self.rate + y * self.scaled(p)
+            return np.sum(x * p)
+
+        def scaled(self, p: Any) -> Any:
+            return p * self.rate
+
+    rates = Rates(0.7, SERIES)
+    agrees(rates.loss)
+    assert are_loops(rates.loss)
 
 
 def test_arguments_that_are_written_into() -> None:

@@ -50,6 +50,7 @@ class Part:
 class Model:
     def __init__(self) -> None:
         self.w, self.weights, self.rate, self.part = np.ones(3), [0.1, np.float64(0.3)], 0.5, Part()
+        self.more = [self.weights]
 
     def step(self, c: Any, x: Any) -> Any:
         return self.scaled(c) + np.sum(self.w * x), c
@@ -70,6 +71,9 @@ exec("import numpy as np\ndef link(c, x):\n    return np.tanh(c) * x", vars(OTHE
 
 def helper(c: Any, x: Any, *, scale: float = 0.1) -> Any:
     return scale * np.tanh(c) + WEIGHTS["w"] @ x * RATE
+
+
+FACTORS = {helper: 2.0}
 
 
 def printing(c: Any) -> Any:
@@ -168,6 +172,37 @@ def test_what_computes_is_one_operation(step: Callable[..., Any]) -> None:
         np.testing.assert_allclose(value, expected, rtol=1e-9)
         np.testing.assert_allclose(da, ea, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(dxs, exs, rtol=1e-7, atol=1e-9)
+
+
+SAME_TABLE = TABLES = [TABLE, [TABLE]]
+
+
+def by_identity(a: Any, c: Any, x: Any) -> Any:
+    is_same = TABLES is SAME_TABLE and MODEL.weights is MODEL.more[0]
+    return np.sin(c) * a + x[0] * (2.0 if is_same else 1.0), x[1]
+
+
+def by_aliases(a: Any, c: Any, x: Any) -> Any:
+    one = SAME_TABLE[1]
+    TABLES[1].append(1.0)
+    n = len(one)
+    TABLES[1].pop()
+    return np.sin(c) * a + x[0] * n, x[1]
+
+
+def by_keys(a: Any, c: Any, x: Any) -> Any:
+    return np.sin(c) * a + x[0] * FACTORS.get(helper, 1.0), x[1]
+
+
+@pytest.mark.parametrize("step", [by_identity, by_aliases, by_keys])
+def test_what_is_the_same_stays_so(step: Callable[..., Any]) -> None:
+    f = summed(step)
+    h = 1e-6
+    want = (f(0.7 + h, XS) - f(0.7 - h, XS)) / (2 * h)
+    assert gradient(f)(0.7, XS) == pytest.approx(want, rel=1e-6)
+    batched = gradient(lambda a: np.sum(vmap(lambda x: step(a, 0.3, x)[0])(XS)))
+    want = sum((step(0.7 + h, 0.3, x)[0] - step(0.7 - h, 0.3, x)[0]) / (2 * h) for x in XS)
+    assert batched(0.7) == pytest.approx(want, rel=1e-6)
 
 
 @pytest.mark.usefixtures("every_policy")

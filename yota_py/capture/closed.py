@@ -62,7 +62,7 @@ class Closing:
     def __init__(self, taken: Callable[[Any], Any]) -> None:
         self._taken = taken
         self._functions: dict[Any, Any] = {}
-        self._containers: list[tuple[Any, list[Any]]] = []  # copies, and what is in them
+        self._copies: dict[int, tuple[Any, Any, list[Any]]] = {}  # of containers: they, copies, and what is in them
         self.found: list[tuple[Any, list[Any]]] = []  # those that may change, and what is in them
         self._known: list[Any] = []  # originals, whose identities are not to be used again
         self._spaces: dict[int, SimpleNamespace] = {}  # by the identity of modules and objects of the user's
@@ -175,18 +175,14 @@ class Closing:
         if not is_library(module.__name__) or module.__name__.startswith(_OPEN):
             raise OpenError
         value = vars(module).get(path[0]) if path else module
+        is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
+        is_number = (isinstance(value, _NUMBERS) and value is not None) or value is np.newaxis
         if isinstance(value, ModuleType) and path:
             self._check_module(value, path[1:])
-            return
-        is_class = isinstance(value, type) and (value is np.ndarray or issubclass(value, np.generic | BaseException))
-        is_number = isinstance(value, _NUMBERS) and value is not None
-        computes = is_class or is_number or value is np.newaxis or (callable(value) and _computes(value))
-        if not (computes or self.is_density(value, path[1:])):
+        elif not (is_class or is_number or (callable(value) and _computes(value)) or self.is_density(value, path[1:])):
             raise OpenError
 
-    def is_density(self, value: Any, path: Sequence[str]) -> bool:
-        """Whether what is called is a method of a distribution, which computes."""
-        return is_density(value, path)
+    is_density = staticmethod(is_density)  # whether it is a method of a distribution that is called
 
     def running(
         self, code: CodeType, space: Mapping[str, Any], free: Mapping[str, Any], names: dict[str, Any] | None = None,
@@ -207,7 +203,7 @@ class Closing:
                 value = vars(builtins).get(name)
             else:
                 value = free[name]
-            if self.is_space(value):
+            if self.is_space(value) or (name in own and not is_global):
                 self.of_space(value, path, depth)
             elif is_global and self.is_density(value, path):
                 densities[name] = value  # if nothing else is done with it
@@ -234,17 +230,18 @@ class Closing:
             elif not (issubclass(value, np.generic | np.ndarray) or id(original(value)) in _BUILTINS):
                 self._class(value, made=False)
             return value
+        if id(value) in self._copies:  # what is the same stays so
+            return self._copies[id(value)][1]
         if (items := items_of(value)) is not None:
             self._class(type(value))
-            if depth > MAX_DEPTH or len(items) > MAX_ITEMS:
-                raise OpenError
-            if isinstance(value, defaultdict) and id(value.default_factory) not in _BUILTINS:
+            makes = isinstance(value, defaultdict) and id(value.default_factory) not in _BUILTINS
+            if makes or depth > MAX_DEPTH or len(items) > MAX_ITEMS or not all(map(_is_key, keys_of(value))):
                 raise OpenError
             if type(value) is not tuple:
                 self.found.append((value, contents_of(value)))
                 self._holders.append((value, frozenset(map(str, keys_of(value)))))
             copy = with_items(value, [self.value(item, depth + 1) for item in items])
-            self._containers.append((copy, contents_of(copy)))
+            self._copies[id(value)] = value, copy, contents_of(copy)
             return copy
         return self.function(value, depth + 1)
 
@@ -283,14 +280,20 @@ class Closing:
         self._functions.clear()
         self._known.clear()
         self._holders.clear()
+        self._copies.clear()
 
     def has_changed(self) -> bool:
         """Whether a container that it captures has other items than before."""
-        for copy, before in self._containers:
+        for _, copy, before in self._copies.values():
             now = contents_of(copy)
             if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
                 return True
         return False
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a key is the same to others: of functions there are copies, which are other keys."""
+    return all(map(_is_key, key)) if type(key) is tuple else isinstance(key, _NUMBERS)
 
 
 def key_of(fn: Any, own: Mapping[str, Any] = NOTHING) -> Any:

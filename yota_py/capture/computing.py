@@ -144,7 +144,8 @@ class Computing(Closing):
     def is_space(self, value: Any) -> bool:
         return issubclass(type(value), ModuleType) or is_users_space(value)
 
-    def is_density(self, value: Any, path: Sequence[str]) -> bool:
+    @staticmethod
+    def is_density(value: Any, path: Sequence[str]) -> bool:
         return False  # there are stand-ins for its methods where there is a trace
 
     def of_space(self, space: Any, path: list[str], depth: int) -> None:

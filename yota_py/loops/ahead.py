@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..base.containers import NUMBERS, items_of
 from ..base.dispatch import is_traced, shadow
 from ..base.instructions import by_code
 from ..base.settings import config
 from ..base.types import is_inexact
-from ..base.unwinding import Apart, Warned, state
+from ..base.unwinding import Apart, Quiet, Warned, state
 from ..capture.bytecode import nested
-from ..capture.closed import Closing
+from ..capture.closed import Closing, is_tuple_or_dataclass
 from ..capture.recording import code_of
 from ..passes.dce import dce
 from ..passes.roll import roll
@@ -73,16 +74,20 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     closing = Closing(take)
     closing.see(args, dict(kwargs))
     closed = closing.function(f)
+    leaves, spec = flatten((args, dict(kwargs)))
+    inputs = [closing.value(x) for x in leaves]
     closing.check()
     if not (any(map(_has_loops, closing.codes)) and all(map(_is_followed, closing.originals))):
         return None
-    leaves, spec = flatten((args, dict(kwargs)))
-    given, named = unflatten(spec, [take(x) if is_traced(x) else x for x in leaves])
+    given = unflatten(spec, inputs)
     with state.unwatched, Apart([trace]), Warned() as warned:
-        results, out_spec = flatten(closed(*given, **named))
+        result = closed(*given[0], **given[1])
+        results, out_spec = flatten(result)
         found = [x._current()[0] if is_traced(x) else x for x in results]
         trace.settle()
         trace.alive = False
+    if not (_is_plain(result) and _are_same(given, inputs, spec)):
+        return None
     unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
     if unlike or warned or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
         return None  # or it is to warn at its own line
@@ -91,16 +96,32 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     loops = [loop for op in tape.ops if (loop := as_loop(op)) is not None]
     if not loops or any(_decides(loop.body.ops, loop.until) for loop in loops):
         return None
-    values, inputs, ops = iter([value for value, _ in taken.values()]), list[Any](), list[Operation]()
+    values, held, ops = iter([value for value, _ in taken.values()]), list[Any](), list[Operation]()
     for op in tape.ops:
         if isinstance(op, Constant) and isinstance(op.value, np.ndarray):
-            inputs.append(as_constants(op.value))  # the traces are to know that it is one
+            held.append(as_constants(op.value))  # the traces are to know that it is one
             op = Input("", op.type)
         elif isinstance(op, Input):
-            inputs.append(next(values))
+            held.append(next(values))
         ops.append(op)
     body = replace(tape, ops=ops)
-    return lambda *_, **__: unflatten(out_spec, _played(body, inputs))
+    return lambda *_, **__: unflatten(out_spec, _played(body, held))
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a result has nothing in it but traced values, numbers, texts and arrays: no copies of functions."""
+    if is_traced(x) or type(x) in NUMBERS:
+        return True
+    known = type(x) in (tuple, list) or is_tuple_or_dataclass(type(x))
+    if type(x) is dict:
+        known = NUMBERS.issuperset(map(type, x))
+    return known and all(map(_is_plain, items_of(x) or ()))
+
+
+def _are_same(given: Any, leaves: Sequence[Any], spec: Any) -> bool:
+    """Whether the containers that a function was given have in them what they had."""
+    now, structure = flatten(given)
+    return structure == spec and all(a is b for a, b in zip(now, leaves, strict=True))
 
 
 def _played(tape: Tape, inputs: Sequence[Any]) -> list[Any]:
@@ -112,7 +133,8 @@ def _played(tape: Tape, inputs: Sequence[Any]) -> list[Any]:
             trace.site = site or op.site
 
     try:
-        return tape.play_flat(inputs, at)
+        with Quiet():  # it has warned of nothing
+            return tape.play_flat(inputs, at)
     finally:
         for trace, site in traces.items():
             trace.site = site
