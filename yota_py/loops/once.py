@@ -23,7 +23,7 @@ from ..passes.dce import dce
 from ..passes.repeats import may_be_in_registers, pays
 from ..passes.roll import roll
 from ..registry.constants import as_constants
-from ..tape.loop import END, MORE, TURNS, Continued, Loop, players
+from ..tape.loop import END, MANY, MORE, TURNS, Continued, Loop, players
 from ..tape.operations import Constant, Guard, Variable, substitute, user_site
 from ..tape.recorder import Recorder
 from ..tape.tape import Tape, turns_of
@@ -123,6 +123,8 @@ def traced_once(
     ``step`` is the function, or a list of it and what else it is given; ``trees`` are containers that it is given. A
     loop that goes on ``until`` a condition does not hold any more hands that to what it finds as the only element.
     """
+    if not (until or pays(turns, MANY, among=0)):  # however long they are
+        return None
     trace = Trace(Tape("turn"))
     trace.derived = any(other.derived for other in state.traces)
     captured: dict[int, tuple[Any, Any]] = {}
