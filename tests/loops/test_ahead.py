@@ -529,6 +529,20 @@ def test_exceptions_and_warnings_come_from_their_line(mode: str) -> None:
     assert caught.traceback[-1].lineno + 1 == g.__code__.co_firstlineno + 5 or "g" in str(caught.traceback)
 
 
+def test_functions_that_were_short_may_be_long() -> None:
+    def f(p: Any, n: int) -> Any:
+        x = p
+        for _ in range(n):
+            x = np.sin(x) * p + 0.1
+        return np.sum(x * p)
+
+    for _ in range(6):
+        hessian(f)(POINT, 3)
+    tape = trace(lambda p: hessian(f)(p, 100), POINT)
+    assert len(tape) < 600
+    assert any(as_loop(op) is not None for op in tape.ops)
+
+
 def test_lines_are_known() -> None:
     tape = trace(hessian(autoregression), POINT)
     assert f"test_ahead.py:{autoregression.__code__.co_firstlineno + 3}" in str(tape)

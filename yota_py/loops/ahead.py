@@ -24,6 +24,7 @@ from ..capture.bytecode import nested
 from ..capture.closed import Closing, is_tuple_or_dataclass
 from ..capture.recording import code_of
 from ..passes.dce import dce
+from ..passes.repeats import LEAST_SAVED
 from ..passes.roll import roll
 from ..registry.constants import as_constants
 from ..tape.loop import as_loop
@@ -60,7 +61,8 @@ def _vain(code: CodeType) -> list[str]:
 
 
 def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """What replays a tape of the function; ``None`` if it has no loops, or may do more than to compute."""
+    """What replays a tape of the function; itself, if it is short this time; ``None`` if it has no loops, or may do
+    more than to compute."""
     trace = Trace(Tape(name_of(f)))
     trace.derived = any(other.derived for other in state.traces)
     taken: dict[int, tuple[Any, Any]] = {}  # by identity, values of the traces around, with what stands for them here
@@ -94,6 +96,8 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     trace.tape.results = found
     tape = dce(roll(trace).tape)
     loops = [loop for op in tape.ops if (loop := as_loop(op)) is not None]
+    if not loops and len(trace.tape) < LEAST_SAVED:
+        return f
     if not loops or any(_decides(loop.body.ops, loop.until) for loop in loops):
         return None
     values, held, ops = iter([value for value, _ in taken.values()]), list[Any](), list[Operation]()
