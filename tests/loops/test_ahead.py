@@ -196,23 +196,6 @@ def test_distributions() -> None:
     assert are_loops(likelihood)
 
 
-def test_draws_of_distributions_are_drawn_once() -> None:
-    def f(p: Any) -> Any:
-        x = p
-        for _ in range(30):
-            x = np.sin(x) + norm.rvs(p[0], 0.1) * p + norm.pdf(x)
-        return np.sum(x * p)
-
-    slopes = gradient(lambda p: np.sum(gradient(f)(p) * VECTOR))
-    for seed in range(2):
-        np.random.seed(seed)
-        want = unrolled(slopes, POINT)
-        after = np.random.normal()
-        np.random.seed(seed)
-        assert np.allclose(slopes(POINT), want)
-        assert np.random.normal() == after
-
-
 class Model:
     def __init__(self, series: Any, rate: float) -> None:
         self.series, self.rate = series, rate
@@ -335,13 +318,22 @@ def test_what_is_done_is_done_once(mode: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "turn 0\nturn 50\n"
 
 
-def test_draws_are_drawn_once() -> None:
-    def f(p: Any) -> Any:
-        x = p
-        for _ in range(80):
-            x = np.sin(x) + p * np.random.normal()
-        return np.sum(x * p)
+def by_numpy(p: Any) -> Any:
+    x = p
+    for _ in range(80):
+        x = np.sin(x) + p * np.random.normal()
+    return np.sum(x * p)
 
+
+def by_distributions(p: Any) -> Any:
+    x = p
+    for _ in range(30):
+        x = np.sin(x) + norm.rvs(p[0], 0.1) * p + norm.pdf(x)
+    return np.sum(x * p)
+
+
+@pytest.mark.parametrize("f", [by_numpy, by_distributions])
+def test_draws_are_drawn_once(f: Callable[..., Any]) -> None:
     slopes = gradient(lambda p: np.sum(gradient(f)(p) * VECTOR))
     for seed in range(3):
         np.random.seed(seed)
