@@ -19,6 +19,7 @@ from scipy.stats import norm
 from sets import examples
 
 from yota_py import config, gradient, hessian, hvp, jacobian, jit, scan, trace, value_and_grad
+from yota_py.loops import ahead
 from yota_py.tape.loop import as_loop
 
 N = 80
@@ -518,7 +519,8 @@ def test_exceptions_and_warnings_come_from_their_line(mode: str) -> None:
     assert f.__code__.co_firstlineno + 3 in {w.lineno for w in ours}
     with pytest.raises(ValueError, match="matmul") as caught:
         hessian(g)(POINT, 60)
-    assert caught.traceback[-1].lineno + 1 == g.__code__.co_firstlineno + 5 or "g" in str(caught.traceback)
+    lines = {(entry.path.name, entry.lineno + 1) for entry in caught.traceback}
+    assert ("test_ahead.py", g.__code__.co_firstlineno + 5) in lines
 
 
 def test_functions_that_were_short_may_be_long() -> None:
@@ -551,7 +553,7 @@ def test_no_frame_is_followed_afterwards() -> None:
 def test_at_random(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, step = int(rng.integers(2, 40)), int(rng.choice([1, 1, -1, 2]))
-    parts, xs = rng.permutation(7)[: rng.integers(1, 5)], rng.normal(size=(n, 3))
+    parts, xs = rng.permutation(7)[: rng.integers(1, 5)].tolist(), rng.normal(size=(n, 3))  # a list: no decisions
 
     def f(w: Any, xs: Any) -> Any:
         h, s, data, c = w * 1.0, np.zeros(n), xs.copy(), w[2]
@@ -576,6 +578,9 @@ def test_at_random(seed: int) -> None:
 
     slopes = gradient(f, (0, 1))
     product = gradient(lambda w, xs: sum(np.sum(np.sin(dx)) for dx in slopes(w, xs)), (0, 1))
-    have, want = product(POINT, xs), unrolled(product, POINT, xs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "MAX_VAIN", 10**6)  # all these functions have one code, and some have no loops
+        have = product(POINT, xs)
+    want = unrolled(product, POINT, xs)
     for a, b in zip(have, want, strict=True):
         assert np.allclose(a, b, rtol=1e-7, atol=1e-9 * (1 + np.max(np.abs(b), initial=0.0)))

@@ -34,6 +34,7 @@ from ..tape.tape import Tape
 from ..tape.trees import flatten, unflatten
 from ..tracing.traces import Trace
 from .heads import has_loops
+from .once import does_more
 
 MAX_VAIN = 3  # times that a function is traced ahead for nothing
 
@@ -90,8 +91,7 @@ def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
         trace.alive = False
     if not (_is_plain(result) and _are_same(given, inputs, spec)):
         return None
-    unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
-    if unlike or warned or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
+    if does_more(trace) or warned or closing.has_changed() or any(root._is_written() for _, root in taken.values()):
         return None  # or it is to warn at its own line
     trace.tape.results = found
     tape = dce(roll(trace).tape)

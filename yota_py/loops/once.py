@@ -162,16 +162,20 @@ def traced_once(
         return None
     except Exception:  # any: the turn itself raises it again
         return None
-    unlike = trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices
     guarded = sum(isinstance(op, Guard) for op in trace.tape.ops) > until
     written = any(root._is_written() for _, root in captured.values())
-    if unlike or guarded or closing.has_changed() or written or not variables:
+    if does_more(trace) or guarded or closing.has_changed() or written or not variables:
         return None
     if not (until or pays(turns, len(trace.tape), among=0)) or (until and not _are_short(trace.tape)):
         return None
     trace.tape.results = variables
     body = dce(roll(trace).tape)
     return Once(body, [value for value, _ in captured.values()])
+
+
+def does_more(trace: Trace) -> bool:
+    """Whether what was traced by itself has done more than to compute, or nobody can tell."""
+    return bool(trace.problems or trace.refused or trace.lost or trace.draws or trace.strangers or trace.matrices)
 
 
 def _are_short(tape: Tape) -> bool:
