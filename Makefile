@@ -10,8 +10,8 @@ TORCH ?= torch==2.13.0
 INTERRUPTS = tests/whole/test_interrupts.py
 
 # Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported; those
-# of torch for other Pythons bring GBs of CUDA). Of each test one set of parameters runs there, another in each version; of
-# those in tests/rules half with the oldest, and the other half with the newest.
+# of torch for other Pythons bring GBs of CUDA). Of each test one set of parameters runs there, another in each version; with
+# the oldest of every second test only. Of those in tests/rules half with the oldest, and the other half with the newest.
 LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
 	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
 	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py policy.py growth.py rolling.py accuracy.py))

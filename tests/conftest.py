@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -20,7 +21,8 @@ _kept: list[str] = []  # the directory that this process has made
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sets", type=int, help="run each test with so many of its sets of parameters, drawn by its name "
-                                              "and the version of Python; in tests/rules with half of them")
+                                              "and the version of Python; in tests/rules with half of them; with "
+                                              "Python 3.11 every second test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,6 +51,13 @@ def pytest_unconfigure() -> None:
     """And removed."""
     for directory in _kept:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_left() -> None:
+    """The garbage collector does not look at what the tests of other modules have left, nor at libraries."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import compare
+from sets import examples
 
 N = 40
 I = np.arange(N)  # noqa: E741 - numbers of turns
@@ -486,7 +487,7 @@ WHILES: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("f", FORS)
 def test_loops_over_ranges(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(0)
-    calls = [(P * rng.uniform(0.5, 1.5, 2), rng.normal(size=N)) for _ in range(5)]
+    calls = [(P * rng.uniform(0.5, 1.5, 2), rng.normal(size=N)) for _ in range(examples(3, share=100))]
     for sign in (I % 2 > 0, I % 3 > 0, I < 0, I >= 0, I < 20, I >= 20, I == N - 1, I == 0):
         calls.append((P, np.where(sign, 1.0, -1.0)))
     compare(f, calls)
@@ -495,7 +496,7 @@ def test_loops_over_ranges(f: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("f", WHILES)
 def test_loops_with_ends_of_their_own(f: Callable[..., Any]) -> None:
     rng = np.random.default_rng(1)
-    compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(8)])
+    compare(f, [(rng.uniform(0.3, 1.8, 2) * rng.choice([-1, 1], 2),) for _ in range(examples(5, share=100))])
 
 
 def counting_in_a_default(p: Any, x: Any) -> Any:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from caching import entries
 from numpy.testing import assert_allclose
+from sets import each
 
 from yota_py import LostDerivativeError, MissingRuleError, check_grads, grad, jit, value_and_grad
 from yota_py.errors import MutationError
@@ -53,7 +54,8 @@ def pair(make: Callable[..., Any]) -> tuple[Any, Any]:
 @pytest.mark.parametrize("cls", MAKE)
 def test_all_operations_of_all_classes(cls: str) -> None:
     K, M = pair(MAKE[cls])
-    for name, f in OPERATIONS.items():
+    numbers = 2.0, 1.5, np.float64(0.7), np.array(1.2)
+    for i, (name, f) in enumerate(OPERATIONS.items()):
         seen: list[Any] = []
 
         def total(k: Any, f: Any = f, seen: Any = seen) -> Any:
@@ -61,7 +63,7 @@ def test_all_operations_of_all_classes(cls: str) -> None:
             seen.append((y.shape, y.dtype, isinstance(y, sp.sparray), y.format))
             return np.sum(dense(y) * np.cos(np.arange(y.shape[0] * y.shape[1])).reshape(y.shape)) ** 2
 
-        for k in (2.0, 1.5, np.float64(0.7), np.array(1.2)):
+        for k in each(numbers, 2, first=i + [*MAKE].index(cls)):
             want, slope = total(k), (total(k + 1e-6) - total(k - 1e-6)) / 2e-6
             plain = seen[-1]
             value, (dk,) = grad(total, k)
