@@ -64,7 +64,10 @@ stress: $(VENV)/.installed-test ## run all sets of parameters, all cases, 2,000 
 bench: $(VENV)/.installed-bench ## compare with NumPy, Autograd, JAX and PyTorch
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.calls
+	$(BIN)/python -m benchmarks.dynamic
+	$(BIN)/python -m benchmarks.coldstart
 	$(BIN)/python -m benchmarks.natural
+	$(BIN)/python -m benchmarks.solution
 	$(BIN)/python -m benchmarks.loops
 	$(BIN)/python -m benchmarks.jacobians
 	$(BIN)/python -m benchmarks.lookup
