@@ -19,7 +19,7 @@ from ..engine.kernels.disk import is_filled
 from .background import Job
 
 TURNS, TURNS_SECONDS = 5000, 1.65e-4  # of a loop, and how long it took where the seconds below were measured
-STARTUP_SECONDS, STARTUP_FROM_DISK = 0.35, 0.12  # the first program of a process: loading the compiler, or from disk
+STARTUP_SECONDS, STARTUP_FROM_DISK = 0.35, 0.08  # the first program of a process: loading the compiler, or from disk
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
