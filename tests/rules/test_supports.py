@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from sets import each
 
 from yota_py import gradient, hessian, jacobian
 
@@ -22,7 +23,7 @@ BESIDE: list[tuple[Any, str, float, tuple[float, ...]]] = [  # a distribution, a
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("dist", "method", "x", "shapes"), BESIDE, ids=lambda x: getattr(x, "name", None))
+@pytest.mark.parametrize(("dist", "method", "x", "shapes"), each(BESIDE, 2), ids=lambda x: getattr(x, "name", None))
 def test_outside(dist: Any, method: str, x: float, shapes: tuple[float, ...]) -> None:
     f, inner, at = getattr(dist, method), float(dist.median(*shapes)) * 1.1, np.array(shapes)
     both = np.array([x, inner])

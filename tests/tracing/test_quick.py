@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entries import OF_NUMPY, OF_SCIPY, called
+from sets import SEQUENCES, each
 
 from yota_py import grad, primitive, rrule, trace
 from yota_py.capture.recording import record_call
@@ -79,6 +80,8 @@ def test_every_primitive(entry: Primitive, gone: list[Any]) -> None:
                 continue
             assert_both_ways(lambda *xs: entry.fn(*xs, **case.kwargs), *case.args)  # noqa: B023
             compared += 1
+            if compared > 3 and (gone or not entry.quick) and not SEQUENCES:
+                break
     assert compared or called(entry) in OF_OBJECTS
     assert not entry.quick or gone or entry.name in OF_OTHERS
 
@@ -98,9 +101,9 @@ OPERATORS: list[Any] = [
 @pytest.mark.parametrize("constant", [False, True])
 def test_operators_of_all_kinds_of_operands(op: int, constant: bool, gone: list[Any]) -> None:
     compared = 0
-    with np.errstate(all="ignore"):
-        for x in OPERANDS:
-            for y in OPERANDS:
+    with Kept(), np.errstate(all="ignore"):
+        for i, x in enumerate(OPERANDS):
+            for y in each(OPERANDS, 2, first=i + op):
                 f, args = OPERATORS[op], (x, y)
                 try:
                     f(*args)
@@ -116,7 +119,7 @@ def test_operators_of_all_kinds_of_operands(op: int, constant: bool, gone: list[
                     continue
                 assert_both_ways(f, *args)
                 compared += 1
-    assert compared >= 20
+    assert compared >= (20 if SEQUENCES else 10)
     assert gone or op in (6, 12)  # comparisons and conditions have another way
 
 

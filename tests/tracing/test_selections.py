@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sets import each
 
 from yota_py import explain, grad, gradient, jit
 from yota_py.registry.registry import primitives
@@ -156,7 +157,7 @@ def test_what_is_not_selected_has_no_influence(bad: float) -> None:
     ufuncs = [p.fn for p in primitives() if type(p.fn) is np.ufunc and p.rule and p.fn.nin <= 2 and hasattr(np, p.name)]
     known = [f for f in ufuncs if f.nout == 1 and f.signature is None and "dd->d"[2 - f.nin :] in f.types]
     assert len(known) > 40
-    for f in known:
+    for f in each(known, 2, first=int(bad == bad)):
 
         def loss(w: Any, x: Any, m: Any, f: Any = f) -> Any:
             z = x[m][:, 0] * w[0] + x[m][:, 1] * w[1] + 0.05
