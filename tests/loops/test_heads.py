@@ -22,7 +22,7 @@ from yota_py.capture.recording import record_call
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
-N = 220
+N = 300
 NOTES: list[Any] = []
 HELD = {"count": 0}
 WEIGHTS = np.array([[0.1, 0.2], [-0.3, 0.1]])
