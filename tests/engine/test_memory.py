@@ -11,7 +11,7 @@ import pytest
 from caching import in_a_process
 from sets import examples
 
-CALLS = 50 * examples(6)
+CALLS = 50 * examples(3)
 START = f"""
 import sys, warnings
 sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
