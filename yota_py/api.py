@@ -251,7 +251,7 @@ def _in_parameters(
     @wraps(f)
     def with_respect_to(*args: Any, **kwargs: Any) -> Any:
         try:
-            top, values = parameters.read(args)
+            top, values = parameters.read(args, kwargs)
             value, gradients = both(values, *args, **kwargs)
             found = _reach().mirror(top, gradients)
             return found if transform is gradient else (value, found)
@@ -260,7 +260,7 @@ def _in_parameters(
             raise
 
     def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return placed, (parameters.read(args)[1], *args), kwargs
+        return placed, (parameters.read(args, kwargs)[1], *args), kwargs
 
     of = (f, 0, has_aux)[: 2 if transform is gradient else 3]
     return Compilable(with_respect_to, both.__yota_cache__, partial(transform, wrt=wrt), of, given, _compile_any)

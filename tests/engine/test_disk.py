@@ -389,9 +389,10 @@ def test_clear_cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         config.cache_dir = odd
         yota_py.clear_cache()
     config.cache_dir = kept
-    (folder / "index").mkdir(parents=True)
-    yota_py.clear_cache()
-    assert (folder / "index").is_dir()
+    for odd in (folder / "index", folder / ("0" * 32 + ".code")):
+        odd.mkdir(parents=True)
+        yota_py.clear_cache()
+        assert odd.is_dir()
 
 
 # ---------------------------------------------------------------------------------------------------- the setting

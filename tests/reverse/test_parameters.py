@@ -340,6 +340,24 @@ def test_wrong_uses_say_what_to_write():
         gradient(lambda x: np.sum(part * x) + flat[0], wrt=part)(X)
 
 
+@pytest.mark.parametrize("given", [lambda w: w, lambda w: w[:2], lambda w: w[::-1][:2], lambda w: {"a": [w[1:]]}])
+def test_arguments_that_are_parameters_are_refused(given):
+    """They would be constants, and half of the derivative would be missed."""
+    w = np.ones(3)
+    f = value_and_grad(lambda x, y=1.0: np.sum(w) * np.sum(x["a"][0] if isinstance(x, dict) else x) * np.sum(y), wrt=w)
+    for _ in range(3):
+        same(f(w.copy())[1], [3.0, 3.0, 3.0])
+        with pytest.raises(ValueError, match=r"args\[0\] of <lambda> shares memory with w, in which"):
+            f(given(w))
+        with pytest.raises(ValueError, match="y of <lambda> shares memory with w"):
+            f(2.0, y=given(w))
+    outer = np.full(2, 3.0)
+    inner = gradient(lambda x: np.sum(outer * x), wrt=outer)
+    with pytest.raises(ValueError, match="shares memory with outer"):
+        grad(lambda s: s * np.sum(inner(outer)), 1.0)
+    same(value_and_grad(lambda z: np.sum(inner(z) * z))(outer.copy())[1], [6.0, 6.0])
+
+
 def test_a_name_that_stands_for_something_else_now():
     w = v = np.ones(2)
     g = gradient(lambda x: np.sum(w * x) + np.sum(v), wrt=w)

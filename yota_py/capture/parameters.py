@@ -121,7 +121,7 @@ class Parameters:
                              "where it stood. Put the same object in all of them, or write into it")
         return node_of(first, spots, words, known)
 
-    def read(self, args: Sequence[Any] = ()) -> tuple[Node, Values]:
+    def read(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> tuple[Node, Values]:
         """What is wanted, and its numbers and arrays; raises as ``nodes``, and ``NotDifferentiableError`` if there are
         none. An array in several places is one, and so it has one gradient."""
         top = self.nodes(args)
@@ -143,6 +143,7 @@ class Parameters:
                 group[1].append(OTHER + words)
         values = {(*words,): value for value, words in groups.values()}
         self._check_memory(values)
+        self._check_arguments(values, {f"args[{i}]": x for i, x in enumerate(args)} | dict(kwargs or {}))
         return top, values
 
     def _check_memory(self, values: Values) -> None:
@@ -155,6 +156,18 @@ class Parameters:
                     raise ValueError(f"{user_site()}: {words}, in which derivatives are wanted, shares memory with "
                                      f"{told}. Make one of them a copy, or make one out of the other in "
                                      f"{name_of(self.f)}")
+
+
+    def _check_arguments(self, values: Values, args: Mapping[str, Any]) -> None:
+        """Refuse arguments that are what derivatives are wanted in, or look at its memory: they would be constants."""
+        given = [(x, told) for told, arg in args.items() if not is_object(arg) for x in flatten(arg)[0]]
+        arrays = [(x, told) for x, told in given if is_traced(x) or isinstance(x, np.ndarray)]
+        for words, x in values.items() if arrays else ():
+            for y, told in arrays:
+                if y is x or overlap(x, y):
+                    raise ValueError(f"{user_site()}: {told} of {name_of(self.f)} shares memory with {words[0]}, in "
+                                     "which derivatives are wanted: what flows back to the argument would be missed. Give a "
+                                     "copy of it, or let the function read it instead")
 
 
 OTHER = "also "  # before the words for a place of the same array that is no part of wrt

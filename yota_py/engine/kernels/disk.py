@@ -74,7 +74,8 @@ def keep(code: Code, keys: Mapping[str, str]) -> None:
 def clear(directory: Path) -> None:
     """Remove what is kept in a directory, and nothing else that may be there."""
     for path in [*_files(directory)]:
-        path.unlink(missing_ok=True)
+        if path.is_file():
+            path.unlink(missing_ok=True)
     for folder in _folders(directory):
         if (folder / _INDEX).is_file():
             (folder / _INDEX).unlink(missing_ok=True)
