@@ -23,7 +23,7 @@ from ..errors import MutationError, NotDifferentiableError
 from ..tape.operations import Constant, Variable, operands, user_site
 from ..tape.show import name_of
 from ..tape.trees import flatten, unflatten
-from ..tracing.views import overlap
+from ..tracing.views import overlap, overlapping
 from .captured import standing
 from .kinds import IMMUTABLE
 from .places import replace_in
@@ -143,7 +143,7 @@ class Parameters:
                 group[1].append(OTHER + words)
         values = {(*words,): value for value, words in groups.values()}
         self._check_memory(values)
-        self._check_arguments(values, {f"args[{i}]": x for i, x in enumerate(args)} | dict(kwargs or {}))
+        self._check_arguments(values, {**dict(enumerate(args)), **(kwargs or {})})
         return top, values
 
     def _check_memory(self, values: Values) -> None:
@@ -158,16 +158,24 @@ class Parameters:
                                      f"{name_of(self.f)}")
 
 
-    def _check_arguments(self, values: Values, args: Mapping[str, Any]) -> None:
+    def _check_arguments(self, values: Values, args: Mapping[Any, Any]) -> None:
         """Refuse arguments that are what derivatives are wanted in, or look at its memory: they would be constants."""
-        given = [(x, told) for told, arg in args.items() if not is_object(arg) for x in flatten(arg)[0]]
-        arrays = [(x, told) for x, told in given if is_traced(x) or isinstance(x, np.ndarray)]
-        for words, x in values.items() if arrays else ():
-            for y, told in arrays:
-                if y is x or overlap(x, y):
+        for key, arg in args.items():
+            arrays = [arg] if type(arg) is np.ndarray else _arrays_in(arg)
+            if not arrays or (not state.traces and not overlapping([*values.values()], arrays)):  # which is fast
+                continue
+            for words, x in values.items():
+                if any(y is x or overlap(x, y) for y in arrays):
+                    told = key if isinstance(key, str) else f"args[{key}]"
                     raise ValueError(f"{user_site()}: {told} of {name_of(self.f)} shares memory with {words[0]}, in "
-                                     "which derivatives are wanted: what flows back to the argument would be missed. Give a "
-                                     "copy of it, or let the function read it instead")
+                                     "which derivatives are wanted: what flows back to the argument would be missed. "
+                                     "Give a copy of it, or let the function read it instead")
+
+
+def _arrays_in(arg: Any) -> list[Any]:
+    """The arrays in an argument, which is no object: those of one are looked for elsewhere."""
+    leaves = () if is_object(arg) else flatten(arg)[0]
+    return [x for x in leaves if is_traced(x) or isinstance(x, np.ndarray)]
 
 
 OTHER = "also "  # before the words for a place of the same array that is no part of wrt
