@@ -94,6 +94,8 @@ def left_behind() -> list[str]:
     gc.collect()
     classes = {*_of_tracers()}  # to which their objects refer; to look at a million others takes longer
     values = [x for x in gc.get_referrers(*classes) if type(x) in classes and _is_own(x)]
+    if values:  # what holds them may be older, and frozen
+        gc.unfreeze()
     found = []
     for holder in gc.get_referrers(*values) if values else ():
         if holder is values or is_traced(holder) or type(holder) is types.FrameType:
