@@ -157,7 +157,6 @@ class Parameters:
                                      f"{told}. Make one of them a copy, or make one out of the other in "
                                      f"{name_of(self.f)}")
 
-
     def _check_arguments(self, values: Values, args: Mapping[Any, Any]) -> None:
         """Refuse arguments that are what derivatives are wanted in, or look at its memory: they would be constants."""
         for key, arg in args.items():
