@@ -109,5 +109,37 @@ def test_reading_code_does_not_grow(line: str) -> None:
     assert read(900) < 1.1 * read(300)
 
 
+class Line:
+    def __init__(self, a: float) -> None:
+        self.a = a
+
+    def value(self, x: Any) -> Any:
+        return self.a * x
+
+
+def scaled(a: float) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        return np.cos(x) * a
+
+    return f
+
+
+TABLES: dict[str, Callable[[int], Any]] = {
+    "functions": lambda n: [eval(f"lambda x: np.sin(x) * {i}.0", {"np": np}) for i in range(n)],
+    "methods": lambda n: {i: Line(float(i)).value for i in range(n)},
+    "functions within": lambda n: [scaled(float(i)) for i in range(n)],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_reading_what_a_function_finds_does_not_grow(kind: str) -> None:
+    """Each function and object is looked at once, also if few of them are used."""
+    def per_item(n: int) -> float:
+        table = TABLES[kind](n)
+        return instructions(lambda: record_call(lambda x: np.sum(x) if table is not None else x, (X,), {})) / n
+
+    assert per_item(240) < 1.15 * per_item(80)
+
+
 def test_a_long_chain_of_views() -> None:
     assert len(optimise(lowered(views, 1000))) > 1000

@@ -10,7 +10,8 @@ from __future__ import annotations
 import abc
 import functools
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class Attributes:
         self._objects: dict[int, tuple[Any, Slot, set[str]]] = {}  # with the attributes that have been read
         self._copied: set[int] = set()  # objects all of whose attributes are read
         self._classes: set[int] = set()  # that have been read, with those that they derive from
+        self._is_walking = False  # more objects and names turn up before it is worth looking
         self.counts = False  # whether it may matter which attributes objects have besides those read by name
 
     def watch(self, obj: Any, slot: Slot) -> None:
@@ -130,8 +132,25 @@ class Attributes:
             self.add({name: None})
         self.settle()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """The objects and names that the block meets are settled at its end, all at once."""
+        if self._is_walking:
+            yield
+            return
+        self._is_walking = True
+        try:
+            yield
+            self._settle()
+        finally:
+            self._is_walking = False
+
     def settle(self) -> None:
         """Read attributes of known objects until no new object turns up."""
+        with self.together():
+            pass
+
+    def _settle(self) -> None:
         first = 0  # of those that are looked at; in a linked list each shows one more
         while True:
             before, asked = self._guards.reads, self._asked()

@@ -81,22 +81,22 @@ class Captures:
 
     def start(self) -> None:
         """Walk from ``f`` itself, and from objects among its arguments (which a cache entry knows by identity)."""
-        f = Slot("f", "f")
-        self.guards.require_type(f, type(self.f))
-        self.sinks.expect(self.f)
-        self.f = self._callable(self.f, f)
-        for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
-            if isinstance(leaf, MEMO):
-                self.problems.append(f"its argument {name} remembers what it gives")
-            elif not (isinstance(leaf, Variable) or kinds.is_immutable(leaf)):
-                varies = i in self.inputs and kinds.is_watchable(leaf)
-                if place := (self._places[i] if varies or is_recordable(leaf) else ""):
-                    self.instances.positions.add(i)
-                    self.instances.paths |= {name} if varies else set()
-                slot = self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name)
-                if original(self._value(leaf, slot)) is not leaf and not place:
-                    self.problems.append(f"its argument {name} holds arrays or random number generators")
-        self.attributes.settle()
+        with self.attributes.together():
+            f = Slot("f", "f")
+            self.guards.require_type(f, type(self.f))
+            self.sinks.expect(self.f)
+            self.f = self._callable(self.f, f)
+            for i, (leaf, name) in enumerate(zip(self.trace.tape.leaves, self.arguments, strict=True)):
+                if isinstance(leaf, MEMO):
+                    self.problems.append(f"its argument {name} remembers what it gives")
+                elif not (isinstance(leaf, Variable) or kinds.is_immutable(leaf)):
+                    varies = i in self.inputs and kinds.is_watchable(leaf)
+                    if place := (self._places[i] if varies or is_recordable(leaf) else ""):
+                        self.instances.positions.add(i)
+                        self.instances.paths |= {name} if varies else set()
+                    slot = self.guards.local(Slot(place) if place else self.guards.reference(leaf, name), name)
+                    if original(self._value(leaf, slot)) is not leaf and not place:
+                        self.problems.append(f"its argument {name} holds arrays or random number generators")
 
     def finish(self) -> None:
         """After the trace: what has to be as it was when the function ended."""
@@ -135,12 +135,12 @@ class Captures:
         if key in self.codes:
             return
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if (found := self.attributes.function_of(code, first)) is not None:
-            self._callable(*found)
-        elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
-            self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
-        self._code(code, namespace)
-        self.attributes.settle()
+        with self.attributes.together():
+            if (found := self.attributes.function_of(code, first)) is not None:
+                self._callable(*found)
+            elif code.co_freevars and code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+                self.problems.append(f"{code.co_name} was reached by a way that cannot be followed, and has a closure")
+            self._code(code, namespace)
         if self.trace.effects and len(self.problems) > known:  # it may do what nobody can follow
             self.give_up(self.problems.pop(known))
 
