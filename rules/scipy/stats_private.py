@@ -135,8 +135,9 @@ def implicit(self: Any, x: Any, q: Any, f: str, args: Any) -> Any:
 
 
 def method(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The decorator of what stands for a private method while it is traced through: no operation of its own."""
-    return lambda body: patch(owner, name, through(body))
+    """The decorator of what stands for a method while it is traced through: no operation of its own."""
+    inner = name.startswith("_") and not name.startswith("__")
+    return lambda body: patch(owner, name, through(body), inner=inner)
 
 
 def known_by_value(owner: type, name: str) -> None:

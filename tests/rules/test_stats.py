@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 from scipy.stats._distr_params import distcont, distdiscrete
 from sets import each
 
-from yota_py import grad, gradient, jit, value_and_grad
+from yota_py import grad, gradient, jit, trace, value_and_grad
 from yota_py.errors import YotaError
 from yota_py.testing.checks import check_grads
 
@@ -80,6 +80,23 @@ def test_moments_of_continuous_distributions(name: str, shapes: Any) -> None:
             return MOMENTS[moment](dist, *shapes, loc=loc, scale=scale) + 0.0
 
         check(f, (0.4, 1.3, *map(float, shapes)))
+
+
+@pytest.mark.parametrize(("name", "shapes"), [("exponweib", (1.2, 1.5)), ("gompertz", (0.9,)), ("powernorm", (2.4,))])
+def test_integrals_over_plain_shapes_are_not_looked_into(name: str, shapes: Any) -> None:
+    dist = getattr(stats, name)
+
+    def f(loc: Any, scale: Any) -> Any:
+        given = dist(*shapes, loc, scale)
+        return given.mean() + given.std() * given.entropy()
+
+    assert len(trace(f, 0.4, 1.3).ops) < 60
+    mean, std, entropy = dist.mean(*shapes), dist.std(*shapes), dist.entropy(*shapes)
+    for loc, scale in [(0.4, 1.3), (0.1, 2.0), (-0.3, 0.7)]:
+        value, slopes = grad(f, loc, scale)
+        at = entropy + np.log(scale)
+        assert_allclose(value, loc + scale * (mean + std * at), rtol=1e-12)
+        assert_allclose(slopes, (1.0, mean + std * (at + 1)), rtol=1e-12)
 
 
 MASSES = "pmf logpmf cdf logcdf sf logsf"

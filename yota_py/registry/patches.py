@@ -22,6 +22,8 @@ patched: dict[tuple[ModuleType | type, str], Callable[..., Any]] = {}
 finders: dict[Callable[..., Any], Callable[..., bool]] = {}
 # Those that are called whoever calls: also C code.
 anywhere_called: set[Callable[..., Any]] = set()
+# Those of methods that run as if no trace were active, of a library's objects, where they are given nothing traced.
+alone: set[Callable[..., Any]] = set()
 
 # What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
 # what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
@@ -44,14 +46,15 @@ holding: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 def patch(
     owner: ModuleType | type, name: str, stand_in: Callable[..., Any] | None = None, *, holds: tuple[str, ...] = (),
-    anywhere: bool = False, finder: Callable[..., bool] | None = None,
+    anywhere: bool = False, inner: bool = False, finder: Callable[..., bool] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A stand-in for ``owner.name`` that notices traced arguments; it takes that place while a trace is active.
 
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
     classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
     primitive that computes the same: register its rule. One that is called ``anywhere`` is called by C code and
-    libraries as well. ``finder`` tells of the arguments of a method whether its stand-in is needed, for a class whose
+    libraries as well. An ``inner`` method calls nothing of the user's, nor draws random numbers: given nothing traced, it
+    is the library's own, whatever it calls in turn. ``finder`` tells of the arguments of a method whether its stand-in is needed, for a class whose
     objects are compared in a way of their own. Returns the stand-in.
 
     Raises AttributeError for what the owner has not, or has inherited: that stands in another class.
@@ -70,6 +73,8 @@ def patch(
         holding[stand_in] = holds
     if anywhere:
         anywhere_called.add(stand_in)
+    if inner:
+        alone.add(stand_in)
     if again:
         for forget in listeners:
             forget()

@@ -24,10 +24,11 @@ import numpy as np
 from ..base import locks
 from ..base.callsites import calls
 from ..base.dispatch import find_traced, is_traced, original, originals
-from ..base.ownership import is_library_frame
+from ..base.ownership import is_library, is_library_frame
 from ..base.unwinding import Passing, state
 from ..registry.constants import as_constants, made_of_numbers
 from ..registry.patches import (
+    alone,
     anywhere_called,
     finders,
     holding,
@@ -340,7 +341,7 @@ def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: 
     """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced.
     A ``static`` one has no ``self``."""
     finds: Callable[..., bool] = finders.get(traced, _has_traced)
-    held = holding.get(traced, ())
+    held, is_inner = holding.get(traced, ()), traced in alone
     if static:
 
         @wraps(fn)
@@ -357,6 +358,9 @@ def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: 
             return fn(self, *args, **kwargs)
         if finds((*args, *kwargs.values())):
             return traced(self, *args, **kwargs)
+        if is_inner and is_library(type(self).__module__):
+            with suspended:
+                return fn(self, *args, **kwargs)
         if find_traced(getattr(self, name, None) for name in held) is None:
             return fn(self, *args, **kwargs)
         entry = entries.get(traced)  # a primitive would find nothing traced among these arguments
