@@ -20,6 +20,7 @@ from .background import Job
 
 TURNS, TURNS_SECONDS = 5000, 1.65e-4  # of a loop, and how long it took where the seconds below were measured
 STARTUP_SECONDS, STARTUP_FROM_DISK = 0.35, 0.08  # the first program of a process: loading the compiler, or from disk
+ON_DISK = 0.5  # what a first program costs besides, as others have left kernels for some of its operations
 FIRST, REST = 50, 0.4  # operations that are likely to have new kernels, and what a further one costs beside them
 MUCH_MEMORY = 2**25  # bytes of arguments: interpreted, gradients may need a multiple of them
 MAX_ACCOUNTS, MANY_ACCOUNTS = 1024, 64  # per function
@@ -49,10 +50,12 @@ class _Price:
 
     def of(self, operations: int) -> float:
         """Seconds for a function of so many operations."""
-        startup = 0.0
-        if "llvmlite" not in sys.modules:
-            startup = self.slowness * (STARTUP_FROM_DISK if is_filled(config.cache_dir) else STARTUP_SECONDS)
-        return startup + self.seconds + self.per_operation * _counted(operations)
+        seconds = self.seconds + self.per_operation * _counted(operations)
+        if "llvmlite" in sys.modules:
+            return seconds
+        if is_filled(config.cache_dir):
+            return self.slowness * STARTUP_FROM_DISK + ON_DISK * seconds
+        return self.slowness * STARTUP_SECONDS + seconds
 
     def learn(self, seconds: float, operations: int) -> None:
         """A function of so many operations has taken so long."""
