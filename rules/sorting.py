@@ -9,6 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import decided, dispatching
 from yota_py.registry.composites import composite
+from yota_py.registry.kernels import Sort
 from yota_py.registry.registry import Case, Sample, case, describe, nondiff, rrule
 from yota_py.registry.tangents import conj
 
@@ -32,7 +33,7 @@ def _order_cases(s: Sample) -> Iterable[Case]:
 
 _GRID = np.array([-1.0, 0.0, 0.7, 1.5])
 
-nondiff(np.argsort, method="argsort", cases=lambda s: [
+nondiff(np.argsort, method="argsort", kernel=Sort(places=True), cases=lambda s: [
     *_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, kind="stable"),
 ])  # fmt: skip
 nondiff(np.argpartition, method="argpartition", cases=lambda s: [
@@ -52,9 +53,9 @@ for _fn in (np.nanargmax, np.nanargmin):
 nondiff(np.isin, cases=lambda s: [case(s(3), s(2)), case(_GRID, _GRID[:2]), case(s(3), s(2), invert=True)])
 
 
-@composite(
-    np.sort, lowering=None, cases=lambda s: [*_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable")]
-)
+@composite(np.sort, kernel=Sort(), lowering=None, cases=lambda s: [
+    *_order_cases(s), case(s(5), stable=True), case(s(3, 4), 0, "stable"),
+])  # fmt: skip
 def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None) -> Any:
     """The elements in the order that ``argsort`` of the same kind has."""
     x, axis = (np.ravel(operand(a)), 0) if axis is None else (operand(a), axis)

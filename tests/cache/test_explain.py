@@ -26,7 +26,7 @@ model, rate, words, switch = Model(), 0.5, {"a": 1}, True
 def loss(x: Any, n: int = 1) -> Any:
     y = helper(x) * model.W * rate + words["a"]
     if np.sum(y) > 0:
-        y = np.sort(y)
+        y = np.sort(y, kind="heapsort")
     return np.sum(y) * model.scale * n if switch else np.sum(y)
 
 

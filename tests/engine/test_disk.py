@@ -313,6 +313,7 @@ def test_other_structures_have_other_keys() -> None:
         store.ProductSpec("float64", True), store.ProductSpec("float64", False), store.ProductSpec("float32", True),
         store.SmallProductSpec("float64", (2, 2, 2), True), store.SmallProductSpec("float64", (2, 2, 3), True),
         store.LapackSpec("float64", "solve"), store.LapackSpec("float64", "cholesky", True),
+        store.SortSpec("int8", "stable", True), store.SortSpec("int8", "stable", False),
     ]  # fmt: skip
     assert len({store._key(spec) for spec in specs}) == len(specs)
 

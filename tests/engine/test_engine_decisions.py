@@ -121,7 +121,7 @@ def test_a_decision_before_an_index_counts_more() -> None:
         return y * 2 if np.sum(y) < 99 else y
 
     def stepwise(x: Any, k: Any) -> Any:
-        y = np.sort(x)[:2]
+        y = np.sort(x, kind="heapsort")[:2]  # in Python
         return y * x[k] if np.sum(y) < 99 else y
 
     x, good, bad = np.arange(5.0), np.array([0, 1]), np.array([7, 1])

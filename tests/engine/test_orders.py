@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "a view of one": lambda a, b: (a.T * b.T)[::2, 1:].reshape(-1) + 1,
     "raveled": lambda a, b: np.ravel(a.T * 2) * np.arange(a.size),
     "reduced": lambda a, b: (np.sum(a.T, axis=1), np.max(a.T * b.T, axis=0), np.prod(a.T + 2, axis=1), np.sum(a.T)),
-    "kept in Python": lambda a, b: np.sort(a.T * 2, axis=0) + np.median(a.T + b.T, axis=1, keepdims=True),
+    "kept in Python": lambda a, b: np.sort(a.T * 2, 0, "heapsort") + np.median(a.T + b.T, axis=1, keepdims=True),
     "joined": lambda a, b: np.concatenate([a.T * 2, b.T + 1], axis=1),
     "padded": lambda a, b: np.pad(a.T * b.T, 1) + 1,
     "gathered": lambda a, b: (a.T * 2)[np.array([3, 3, 0])] + b.T[:3],

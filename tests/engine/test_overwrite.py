@@ -122,7 +122,7 @@ def decided(x: Any, y: Any) -> None:
 
 def sorted_later(x: Any, y: Any) -> Any:
     x *= 2
-    return np.sort(y)
+    return np.sort(y, kind="heapsort")  # in Python
 
 
 def solved_later(x: Any, y: Any) -> Any:

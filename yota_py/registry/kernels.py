@@ -92,6 +92,13 @@ class Lapack:
 
 
 @record()
+class Sort:
+    """The first argument in order along ``axis``; or, of it, the ``places`` of the elements in that order."""
+
+    places: bool = False
+
+
+@record()
 class Join:
     """Complex numbers of their real and imaginary parts."""
 
@@ -102,7 +109,7 @@ class Concatenate:
 
 
 Kernel: TypeAlias = (
-    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Join | Concatenate
+    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Sort | Join | Concatenate
 )
 
 _emitters: dict[str, Emitter] = {}

@@ -53,9 +53,9 @@ def patch(
     For functions that do not dispatch by themselves (``math.sin``, ``scipy.special.logsumexp``), and methods of
     classes, whose objects may hold traced values in the attributes that ``holds`` names. By default the stand-in is a
     primitive that computes the same: register its rule. One that is called ``anywhere`` is called by C code and
-    libraries as well. An ``inner`` method calls nothing of the user's, nor draws random numbers: given nothing traced, it
-    is the library's own, whatever it calls in turn. ``finder`` tells of the arguments of a method whether its stand-in is needed, for a class whose
-    objects are compared in a way of their own. Returns the stand-in.
+    libraries as well. An ``inner`` method calls nothing of the user's, nor draws random numbers: given nothing traced,
+    it is the library's own, whatever it calls in turn. ``finder`` tells of the arguments of a method whether its
+    stand-in is needed, for a class whose objects are compared in a way of their own. Returns the stand-in.
 
     Raises AttributeError for what the owner has not, or has inherited: that stands in another class.
     """

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base import locks
 from ...base.records import record
+from . import numpys
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -124,8 +125,8 @@ def processor() -> tuple[str, ...]:
 
 
 def _link(name: str) -> bool:
-    """Whether the linker knows a function: of the process, one that was compiled here, or one that a module offers to
-    Cython, of which the names are given as ``offered`` does."""
+    """Whether the linker knows a function: of the process, one that was compiled here, one of NumPy, or one that a
+    module offers to Cython, of which the names are given as ``offered`` does."""
     from llvmlite import binding
 
     if binding.address_of_symbol(name) is not None:
@@ -134,6 +135,10 @@ def _link(name: str) -> bool:
         binding.add_symbol(name, _COMPILED[name])
         return True
     module, _, function = name.partition(":")
+    if module == "numpy":
+        address = numpys.address(function)
+        binding.add_symbol(name, address) if address is not None else None
+        return address is not None
     capsule = getattr(_extension(module), "__pyx_capi__", {}).get(function) if function else None
     if capsule is None:
         return False

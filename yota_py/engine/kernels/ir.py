@@ -114,6 +114,19 @@ class Matrices(_Words[T]):
 
 
 @record()
+class Lines(_Words[T]):
+    """The words of a call that sorts: slots and offsets of what is read and of what is written; so many lines of so
+    many elements."""
+
+    source: T
+    source_offset: T
+    target: T
+    target_offset: T
+    count: T
+    n: T
+
+
+@record()
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
     no memory but the mask of a box. One that reads the second elements of pairs may stand ``beside`` an operand that

@@ -16,9 +16,11 @@ from .codegen import compile_module, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec, Node
 from .lapack import emit_lapack
+from .numpys import Method
 from .registers import Operation, RegistersSpec, emit_registers
 from .repeat import emit_repeat
 from .small import emit_small_product
+from .sorting import emit_sort
 
 
 @record()
@@ -48,11 +50,20 @@ class LapackSpec:
 
 
 @record()
+class SortSpec:
+    """A call of a function of NumPy that sorts, for each line, or finds the ``places`` of what is sorted."""
+
+    dtype: str
+    method: Method
+    places: bool
+
+
+@record()
 class RepeatSpec:
     """A loop over a table of kernels."""
 
 
-Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | RepeatSpec | RegistersSpec
+Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | SortSpec | RepeatSpec | RegistersSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -95,6 +106,8 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
                 emit_repeat(module, name)
             elif isinstance(spec, LapackSpec):
                 emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
+            elif isinstance(spec, SortSpec):
+                emit_sort(module, name, spec.dtype, spec.method, places=spec.places)
             elif isinstance(spec, SmallProductSpec):
                 emit_small_product(module, name, spec.dtype, spec.sizes, spec.transposed)
             else:

@@ -28,6 +28,7 @@ from ..schedule.steps import (
     Repeat,
     Scatter,
     Schedule,
+    Sort,
     Step,
     written,
 )
@@ -49,6 +50,7 @@ from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
 from .overwrite import overwritten
 from .repeat import KernelCall, PythonTurns, Turns, repeat
+from .sorting import sort
 
 
 @record(frozen=False)
@@ -357,6 +359,8 @@ class Planner(Locations):
             multiply(self, step)
         elif isinstance(step, Linear):
             factorize(self, step)
+        elif isinstance(step, Sort):
+            sort(self, step)
         elif isinstance(step, Concatenate):
             concatenate(self, step)
         elif isinstance(step, Assign):

@@ -16,6 +16,7 @@ from ...registry.tangents import astype, getfield
 from ...tape.loop import as_loop
 from ...tape.operations import Call, Constant, Guard, Variable, operands
 from ...tape.tape import Tape
+from ..kernels.numpys import METHODS, sorting
 from .indexing import box_of, picked, shape_of_indices
 from .loops import SUPPORTED, loop_of
 from .special import kernel_of
@@ -35,6 +36,7 @@ from .steps import (
     Require,
     Scan,
     Scatter,
+    Sort,
 )
 
 
@@ -133,7 +135,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
-_Found = Item | Matmul | Linear | Concatenate | Assign | Accumulate
+_Found = Item | Matmul | Linear | Sort | Concatenate | Assign | Accumulate
 
 
 def classify(tape: Tape, var: Variable, op: Call) -> _Found | Python:
@@ -220,6 +222,16 @@ def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Line
     if b and not (a[:-2] == b[0][:-2] if len(b[0]) > 1 else len(a) == 2):  # stacks that are broadcast
         return None
     return Linear(var, kernel.routine, used[0], used[1] if b else None, upper)
+
+
+def _sort(tape: Tape, var: Variable, op: Call, kernel: kernels.Sort) -> Sort | None:
+    x, axis = op.args[0], op.kwargs.get("axis", op.args[1] if len(op.args) > 1 else -1)
+    stable, kind = op.kwargs.get("stable"), op.kwargs.get("kind", op.args[2] if len(op.args) > 2 else None)
+    method = METHODS.get((kind, stable))
+    known = isinstance(x, Variable) and isinstance(axis, int) and len(op.args) < 4 and "order" not in op.kwargs
+    if not known or method is None or sorting(tape.type_of(x).name, method, places=kernel.places) is None:
+        return None
+    return Sort(var, x, axis % tape.type_of(x).ndim, method, kernel.places)
 
 
 def _fill(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Map | None:
@@ -322,5 +334,5 @@ def _scattered(
 _HANDLERS: dict[type, Callable[..., _Found | None]] = {
     kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
-    kernels.Assign: _assign, kernels.Accumulate: _accumulate, kernels.Lapack: _lapack,
+    kernels.Assign: _assign, kernels.Accumulate: _accumulate, kernels.Lapack: _lapack, kernels.Sort: _sort,
 }  # fmt: skip

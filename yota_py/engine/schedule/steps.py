@@ -10,6 +10,7 @@ from ...registry import kernels
 from ...tape.loop import Loop
 from ...tape.operations import Variable
 from ...tape.tape import Tape
+from ..kernels.numpys import Method
 from .indexing import Pick
 
 
@@ -124,6 +125,17 @@ class Linear:
 
 
 @record()
+class Sort:
+    """An array in order along an axis, or the ``places`` of its elements in that order, by one of NumPy's functions."""
+
+    var: Variable
+    x: Variable
+    axis: int
+    method: Method
+    places: bool
+
+
+@record()
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -177,7 +189,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Concatenate | Assign | Accumulate | Repeat | Python
+Step = Cluster | Matmul | Linear | Sort | Concatenate | Assign | Accumulate | Repeat | Python
 
 
 def written(step: Step) -> list[Variable]:

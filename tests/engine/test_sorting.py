@@ -1,0 +1,148 @@
+"""Sorting in machine code: what NumPy gives, bit by bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from performing import assert_same
+from sets import each
+
+from yota_py import grad, jit
+from yota_py.capture.recording import record_call
+from yota_py.engine.kernels import numpys
+from yota_py.engine.schedule.fuse import fuse
+from yota_py.engine.schedule.steps import Python
+from yota_py.passes.lower import lower
+from yota_py.passes.pipeline import optimise
+from yota_py.testing.checks import check_grads
+
+DTYPES = "float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
+KINDS: dict[str, dict[str, Any]] = {
+    "none": {}, "quicksort": {"kind": "quicksort"}, "heapsort": {"kind": "heapsort"}, "stable": {"kind": "stable"},
+    "mergesort": {"kind": "mergesort"}, "kept": {"stable": True}, "as it comes": {"stable": False},
+}  # fmt: skip
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "line": lambda x: x[:37], "one": lambda x: x[:1], "matrix": lambda x: x[:60].reshape(5, 12),
+    "transposed": lambda x: x[:60].reshape(5, 12).T, "Fortran": lambda x: np.asfortranarray(x[:60].reshape(5, 12)),
+    "every third": lambda x: x[::3], "backwards": lambda x: x[::-1], "three axes": lambda x: x[:60].reshape(3, 4, 5),
+    "lines of one": lambda x: x[:7].reshape(7, 1),
+}  # fmt: skip
+
+
+def with_ties(dtype: str, seed: int = 0) -> Any:
+    """Numbers many of which are equal; among those that float, NaN, infinities and both zeros."""
+    x = np.random.default_rng(seed).integers(0, 20, 100)
+    if not dtype.startswith("float"):
+        return x.astype(dtype)
+    y = (x - 9.5).astype(dtype)
+    y[3::11] = [np.nan, -0.0, np.inf, 0.0, -np.inf, np.nan, -0.0, 0.0, -np.nan]
+    return y
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_are_numpys(dtype: str, shape: str, kind: str) -> None:
+    given = KINDS[kind]
+    for axis in range(SHAPES[shape](with_ties(dtype)).ndim):
+        both = jit(lambda x: (np.sort(x, axis, **given), np.argsort(x, axis, **given)))  # noqa: B023
+        for seed in range(3):
+            x = SHAPES[shape](with_ties(dtype, seed))
+            before = x.copy()
+            assert_same(both(x), (np.sort(x, axis, **given), np.argsort(x, axis, **given)))
+            assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.sort(x), lambda x: x[np.argsort(-x)], lambda x: np.sort(x.reshape(5, 6), axis=0),
+    lambda x: np.argsort(x.astype(np.float32)), lambda x: np.sort(x > 0), lambda x: np.argsort(x, kind="stable"),
+    lambda x: np.sort(np.sort(x.reshape(5, 6), axis=0), axis=1),
+])  # fmt: skip
+def test_no_python_steps(f: Any) -> None:
+    tape = optimise(lower(record_call(f, (np.linspace(-1.0, 1.0, 30),), {})).tape)
+    assert not [step for step in fuse(tape).steps if isinstance(step, Python)]
+
+
+def in_place(x: Any) -> Any:
+    x[:] = np.sort(x)
+    x[1:] = x[np.argsort(-x[1:])]
+    return x * 2
+
+
+def of_itself(x: Any) -> Any:
+    y = np.sort(x)
+    y[0], z = -y[1], np.sort(y[::-1])
+    return x, y, z
+
+
+def as_method(x: Any) -> Any:
+    y = x.copy()
+    y.sort()
+    return y, x.argsort(), x[::2]
+
+
+def in_turns(x: Any) -> Any:
+    y, total = x * 1.0, 0.0
+    for i in range(60):
+        y = np.sort(y * np.cos(x + i))
+        total = total + y[0] * y[np.argsort(np.sin(y))[2]]
+    return total
+
+
+@pytest.mark.parametrize("f", [in_place, of_itself, as_method, in_turns])
+def test_programs(f: Any) -> None:
+    compiled = jit(f)
+    for seed in range(4):
+        x, y = (np.random.default_rng(seed).normal(size=9) for _ in range(2))
+        want, have = f(x), compiled(y)
+        assert_same((have, y), (want, x))
+
+
+def test_derivatives() -> None:
+    x = np.random.default_rng(0).permutation(12) / 3.0
+    weights = np.arange(1.0, 13.0)
+    for f in (lambda x: np.sort(x) ** 2 @ weights, lambda x: np.sum(np.sort(x.reshape(3, 4), axis=0)[1] ** 3),
+              lambda x: x[np.argsort(x)[::2]] @ weights[:6], in_turns):  # fmt: skip
+        check_grads(f, x)
+    tied = np.array([1.0, 0.0, 1.0, 0.0, -0.0])
+    value, (dx,) = grad(lambda x: np.sort(x, kind="stable") @ weights[:5], tied)
+    assert value == 9.0
+    assert_array_equal(dx, [4.0, 1.0, 5.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("name", each(["float64", "int8", "complex128", "float16"], 1, first=0))
+def test_what_numpy_sorts_otherwise_is_left_to_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    numpys.address.cache_clear()
+    monkeypatch.setattr(np, "__version__", "3.0.0")
+    f = jit(lambda x: np.sort(x))
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 9, 20).astype(name)
+        assert_array_equal(f(x), np.sort(x))
+    monkeypatch.undo()
+    numpys.address.cache_clear()
+
+
+SCRIPT = """
+import numpy as np, yota_py
+yota_py.config.compile = "always"
+f = yota_py.jit(lambda x: (np.sort(x), np.argsort(x, axis=0)))
+x = np.random.default_rng(0).normal(size=(4, 5))
+y, i = f(x)
+assert (y == np.sort(x)).all() and (i == np.argsort(x, axis=0)).all()
+print("fine")
+"""
+
+
+def test_machine_code_that_was_kept_finds_the_functions_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env={"YOTA_CACHE_DIR": str(tmp_path)}, check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.stdout == "fine\n"
+    assert [*tmp_path.rglob("*")]
