@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from yota_py import config, grad, jit, trace
+from yota_py.base.floating import silent
 
 Place = tuple[str, int, str]
 
@@ -166,3 +167,25 @@ def test_they_are_those_of_plain_code(name: str, transform: str, monkeypatch: py
     monkeypatch.setattr(config, "compile", "never")
     want = warned(OURS[name], x=HUGE)
     assert warned(TRANSFORMS[transform](OURS[name]), x=HUGE) == want != []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_functions_that_are_silent(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where NumPy has other means than ours to say so; what it does elsewhere is as before."""
+    if not known:
+        monkeypatch.delattr(np._core.umath, "_extobj_contextvar")  # type: ignore[attr-defined]
+
+    @silent
+    def f(x: Any) -> Any:
+        if x < -5:
+            raise ValueError
+        return np.log(np.float64(x))
+
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error")
+        for _ in range(2):
+            assert np.isnan(f(-1.0)) and f(1.0) == 0.0
+            with pytest.raises(ValueError):
+                f(-9.0)
+            with pytest.raises(RuntimeWarning, match="invalid value"):
+                np.log(np.float64(-1.0))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import CodeType, FrameType, FunctionType, MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .ownership import users_frame
 from .unwinding import state
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
 
@@ -19,6 +21,24 @@ RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compi
 def raises_errors() -> bool:
     """Whether NumPy does more about overflow, division by zero and the like than to warn."""
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
+
+
+def silent(function: F) -> F:
+    """A function in which NumPy does not warn; ``np.errstate`` takes a microsecond to say so."""
+    said: Any = np._core.umath  # type: ignore[attr-defined]
+    if not (hasattr(said, "_extobj_contextvar") and hasattr(said, "_make_extobj")):
+        return np.errstate(all="ignore")(function)
+    ignoring, say = said._make_extobj(all="ignore"), said._extobj_contextvar
+
+    @wraps(function)
+    def quiet(*args: Any) -> Any:
+        before = say.set(ignoring)
+        try:
+            return function(*args)
+        finally:
+            say.reset(before)
+
+    return quiet  # type: ignore[return-value]
 
 
 def at_users_line(

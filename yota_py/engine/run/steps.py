@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...base.dispatch import plain
+from ...base.floating import silent
 from ...base.records import record
 from ...base.types import ArrayType, typeof
 from ...tape.operations import Call, Variable, paths, substitute
@@ -75,7 +76,7 @@ def stepping(
     maker = _Maker(tape, plan.places, owned, given, {}, {})
     steps = [maker.step(segment) for segment in segments]
 
-    @np.errstate(all="ignore")  # kernels do not warn either
+    @silent  # as kernels are
     def run(frame: Frame, values: Sequence[Any]) -> int:
         call = _Call(frame, values)
         for step in steps:
@@ -146,16 +147,16 @@ class _Maker:
     def _python(self, var: Variable) -> Callable[[_Call], int]:
         op = self.tape[var]
         assert isinstance(op, Call)
-        fn, store = self._found(plain(op.fn)), self._storing(var)
-        args = [self._found(arg) for arg in op.args]
-        kwargs = {key: self._found(arg) for key, arg in op.kwargs.items()}
+        fn, store, args = plain(op.fn), self._storing(var), [self._found(arg) for arg in op.args]
+        if not any(True for _ in paths((fn, op.kwargs))):  # nearly always
+            return _of_arguments(fn, args, op.kwargs, store)
+        function, named = self._found(fn), {key: self._found(arg) for key, arg in op.kwargs.items()}
 
         def step(call: _Call) -> int:
             try:
                 given = [find(call) for find in args]
-                named = {key: find(call) for key, find in kwargs.items()} if kwargs else {}
-                return store(call, fn(call)(*given, **named))
-            except Exception:  # any: the traced function may catch it, and goes another way then
+                return store(call, function(call)(*given, **{key: find(call) for key, find in named.items()}))
+            except Exception:
                 return RAISED
 
         return step
@@ -279,6 +280,30 @@ class _Maker:
             return flat, at + first + step * call.turn[counter]
 
         return moved
+
+
+def _of_arguments(
+    fn: Callable[..., Any], args: Sequence[Find], kwargs: Mapping[str, Any], store: Callable[[_Call, Any], int]
+) -> Callable[[_Call], int]:
+    """A step that calls a function of which nothing but arguments vary."""
+    first = args[0] if len(args) == 1 else None
+    if first is not None and not kwargs:
+
+        def step_of_one(call: _Call) -> int:
+            try:
+                return store(call, fn(first(call)))
+            except Exception:  # any: the traced function may catch it, and goes another way then
+                return RAISED
+
+        return step_of_one
+
+    def step_of(call: _Call) -> int:
+        try:
+            return store(call, fn(*[find(call) for find in args], **kwargs))
+        except Exception:
+            return RAISED
+
+    return step_of
 
 
 def _flat(memory: np.ndarray) -> np.ndarray:
