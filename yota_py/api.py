@@ -102,8 +102,9 @@ def grad(f: Callable[..., Any], *args: Any, seed: Any = None, **kwargs: Any) -> 
             cache = _cache_of(f)
         if cache.objects and _GRAD.are_given(f, args, args):
             return _with_objects(cache, _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
-        call = _with_effects(cache)
-        return call(f, args, kwargs, seed)  # type: ignore[no-any-return]
+        if cache.stores:
+            return _with_effects(cache)(f, args, kwargs, seed)  # type: ignore[no-any-return]
+        return cache.__call__(f, args, kwargs, seed)  # type: ignore[no-any-return] # by its class it takes longer
     except ObjectsGivenError:
         return _with_objects(_cache_of(f), _GRAD, f, args, kwargs, seed)  # type: ignore[no-any-return]
     except BaseException as error:
@@ -149,6 +150,7 @@ def value_and_grad(
     wanted = positions(argnums)
     mode = Gradient(wanted, has_aux, sparse_rows)
     needed, cache = needed_for(wanted), cache_for(f, mode)
+    serve = cache.__call__
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -159,8 +161,7 @@ def value_and_grad(
                 return mode.interpret(Request(f, args, kwargs))  # type: ignore[no-any-return]
             if cache.objects and mode.are_given(f, args, args):
                 return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
-            call = _with_effects(cache)
-            return call(f, args, kwargs, None)  # type: ignore[no-any-return]
+            return (_with_effects(cache) if cache.stores else serve)(f, args, kwargs, None)  # type: ignore[no-any-return]
         except ObjectsGivenError:
             return _with_objects(cache, mode, f, args, kwargs)  # type: ignore[no-any-return]
         except BaseException as error:

@@ -98,6 +98,7 @@ def jit(f: Callable[..., Any]) -> Compilable:
     if not callable(f):
         raise TypeError(f"{user_site()}: jit wants a function; got {type(f).__name__}")
     cache, given = cache_for(f, _WHOLE), appending(f)
+    serve = cache.__call__
 
     @wraps(f)
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +107,7 @@ def jit(f: Callable[..., Any]) -> Compilable:
                 return noticing(f)(*args, **kwargs)
             if given is not None:
                 return cache(*given(args, kwargs), None)
-            return cache(f, args, kwargs, None)
+            return serve(f, args, kwargs, None)
         except BaseException as error:
             fold(error)
             raise
