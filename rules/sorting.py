@@ -9,14 +9,15 @@ import numpy as np
 
 from yota_py.base.dispatch import decided, dispatching
 from yota_py.registry.composites import composite
-from yota_py.registry.kernels import Sort
+from yota_py.registry.kernels import Search, Sort
 from yota_py.registry.registry import Case, Sample, case, describe, nondiff, rrule
-from yota_py.registry.tangents import conj
+from yota_py.registry.tangents import astype, conj
 
 from .indexing import take_along_axis
 from .indices import getitem, unindex
 from .support import (
     Pullback,
+    dtype_of,
     given,
     operand,
     promoted,
@@ -40,7 +41,7 @@ nondiff(np.argpartition, method="argpartition", cases=lambda s: [
     case(s(5), 2), case(s(3, 4), 1, axis=0), case(s(5), (1, 3)),
 ])  # fmt: skip
 nondiff(np.lexsort, cases=lambda s: [case((s(4), s(4))), case(s(2, 3)), case((s(2, 3), s(2, 3)), axis=0)])
-nondiff(np.searchsorted, method="searchsorted", cases=lambda s: [
+nondiff(np.searchsorted, method="searchsorted", kernel=Search(), cases=lambda s: [
     case(_GRID, s(3)), case(_GRID, s.number(), side="right"), case(np.sort(s(4)), s(2, 3)),
     case(_GRID[::-1], s(3), "left", np.arange(4)[::-1]),
 ])  # fmt: skip
@@ -124,7 +125,34 @@ def _periodic(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, per
     return np.interp(np.remainder(operand(x), width), places, np.concatenate((values[-1:], values, values[:1])))
 
 
-@rrule(np.interp, instead=_periodic, cases=_interp_cases)
+def _brackets(x: Any, xp: Any, n: int) -> tuple[Any, Any]:
+    """Between which points each ``x`` lies; outside, the nearest two."""
+    i = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(n - 2, 0))
+    return i, np.minimum(i + 1, n - 1)
+
+
+def _interpolated(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """As NumPy computes it, in double precision: at a point its value, and where the line from the left is NaN, that
+    from the right."""
+    if period is not None or any(dtype_of(v).kind not in "fiu" for v in (x, xp, fp)):
+        return NotImplemented
+    x, xp, fp = (astype(v, np.dtype(float)) for v in (x, xp, fp))
+    n = shape_of(xp)[0]
+    i, j = _brackets(x, xp, n)
+    x0, x1, y0, y1 = getitem(xp, i), getitem(xp, j), getitem(fp, i), getitem(fp, j)
+    slope = (y1 - y0) / np.where(np.equal(x0, x1), 1.0, x1 - x0)
+    y = slope * (x - x0) + y0
+    y = np.where(np.isnan(y), slope * (x - x1) + y1, y)
+    y = np.where(np.logical_and(np.isnan(y), np.equal(y0, y1)), y0, y)
+    y = np.where(np.equal(x, x1), y1, np.where(np.equal(x, x0), y0, y))
+    if n > 1:
+        y = np.where(np.isnan(x), x, y)
+    outer = np.where(np.less(x, xp[0]), fp[0] if left is None else left, fp[n - 1] if right is None else right)
+    y = np.where(np.logical_or(np.less(x, xp[0]), np.greater(x, xp[n - 1])), outer, y)
+    return y if shape_of(x) else y[()]
+
+
+@rrule(np.interp, instead=_periodic, lowering=_interpolated, cases=_interp_cases)
 def interp_rule(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> tuple[Any, Pullback]:
@@ -134,8 +162,7 @@ def interp_rule(
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         lower, upper = np.less(x, xp[0]), np.greater(x, xp[n - 1])
-        i = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(n - 2, 0))
-        j = np.minimum(i + 1, n - 1)
+        i, j = _brackets(x, xp, n)
         width = np.subtract(getitem(xp, j), getitem(xp, i))
         part = np.clip(np.divide(np.subtract(x, getitem(xp, i)), np.where(np.equal(width, 0), 1, width)), 0, 1)
         slope = np.divide(np.subtract(getitem(fp, j), getitem(fp, i)), np.where(np.equal(width, 0), 1, width))

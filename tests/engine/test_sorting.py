@@ -1,4 +1,4 @@
-"""Sorting in machine code: what NumPy gives, bit by bit."""
+"""Sorting, searching and interpolating in machine code: what NumPy gives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from agreement import agree
+from numpy.testing import assert_allclose, assert_array_equal
 from performing import assert_same
 from sets import each
 
@@ -60,7 +61,75 @@ def test_results_are_numpys(dtype: str, shape: str, kind: str) -> None:
             assert_array_equal(x, before)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_searches_are_numpys(dtype: str, side: Any) -> None:
+    """For many numbers and one, in tables that end with NaN, of one number, and that are views."""
+    search = jit(lambda table, x: (np.searchsorted(table, x, side), np.searchsorted(table, x[1], side) + 1))
+    for seed in range(4):
+        ordered, x = np.sort(with_ties(dtype, seed)), with_ties(dtype, seed + 9)
+        for table in (ordered, ordered[:1], ordered[::3], np.sort(-ordered)[::-1] if dtype != "bool" else ordered):
+            assert_same(search(table, x[::2]), (table.searchsorted(x[::2], side), table.searchsorted(x[2], side) + 1))
+        columns = x[:60].reshape(5, 12).T
+        assert_same(jit(lambda x: np.searchsorted(ordered, x, side=side) * 2)(columns),  # noqa: B023
+                    np.searchsorted(ordered, columns, side=side) * 2)  # fmt: skip
+
+
+POINTS: dict[str, tuple[list[float], list[float]]] = {
+    "some": ([-1.5, -0.2, 0.0, 0.4, 1.0, 2.5], [3.0, -1.0, 2.0, 2.0, 0.5, 4.0]), "one": ([0.3], [2.0]),
+    "two": ([-1.0, 1.0], [0.0, 3.0]), "steps": ([0.0, 1.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 7.0, 2.0]),
+    "infinite": ([0.0, 1.0, 2.0], [0.0, np.inf, 2.0]), "unknown": ([0.0, 1.0, 2.0], [np.nan, 1.0, 2.0]),
+    "from infinity": ([-np.inf, 0.0, np.inf], [1.0, 2.0, 3.0]), "level": ([-np.inf, 0.0, 1.0], [2.0, 2.0, 3.0]),
+    "too large": ([0.0, 1e308, 1.7e308], [-1.7e308, 1.7e308, 1.7e308]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ends", [{}, {"left": -5.0}, {"right": 7}, {"left": np.nan, "right": np.inf}])
+@pytest.mark.parametrize("points", POINTS)
+def test_interpolation_is_numpys(points: str, ends: dict[str, Any]) -> None:
+    xp, fp = map(np.array, POINTS[points])
+    x = np.array([*POINTS[points][0], np.nan, np.inf, -np.inf, -0.0, 0.1, 0.5, 1.5, -3.0, 9.0, 1.2e308])
+    many, one = (jit(lambda x, xp, fp, k=k: np.interp(x[k], xp, fp, **ends)) for k in (slice(None), 3))
+    for k in range(3):
+        at = np.roll(x, k)
+        assert_allclose(many(at, xp, fp), np.interp(at, xp, fp, **ends), rtol=1e-14)
+        have, want = one(at, xp, fp), np.interp(at[3], xp, fp, **ends)
+        assert_allclose(have, want, rtol=1e-14)
+        assert type(have) is type(want)
+    whole = np.arange(-2, 4)
+    assert_allclose(many(whole, xp, fp.astype(np.float32)), np.interp(whole, xp, fp.astype(np.float32), **ends))
+
+
+def test_places_in_turns() -> None:
+    def f(s: Any, x: Any) -> Any:
+        for _ in range(40):
+            s = 0.9 * s + x[np.minimum(np.searchsorted(np.arange(3.0) - 1, s), 3)] + np.prod(np.tanh(s * x))
+        return np.sum(s)
+
+    for seed in range(4):
+        agree(f, *np.random.default_rng(seed).normal(size=(2, 4)), against=("plain", "fresh", "differences"))
+
+
+def test_interpolation_in_turns() -> None:
+    """A table that drives a differential equation."""
+    times = np.linspace(0.0, 2.0, 12)
+
+    def f(p: Any, table: Any) -> Any:
+        y, dt = p[0], 0.02
+        for k in range(90):
+            y = y + dt * (np.interp(k * dt * p[1], times, table) - p[2] * y)
+        return y
+
+    for seed in range(3):
+        p, table = np.random.default_rng(seed).uniform(0.5, 1.0, 3), np.random.default_rng(seed).normal(size=12)
+        agree(f, p, table, against=("plain", "fresh", "differences"))
+    check_grads(f, np.array([0.5, 0.91, 0.3]), np.cos(times))
+
+
 @pytest.mark.parametrize("f", [
+    lambda x: np.interp(x, np.arange(4.0), x[:4]), lambda x: np.searchsorted(np.arange(4.0), x),
+    lambda x: x[np.searchsorted(np.arange(4.0), x[3])],
     lambda x: np.sort(x), lambda x: x[np.argsort(-x)], lambda x: np.sort(x.reshape(5, 6), axis=0),
     lambda x: np.argsort(x.astype(np.float32)), lambda x: np.sort(x > 0), lambda x: np.argsort(x, kind="stable"),
     lambda x: np.sort(np.sort(x.reshape(5, 6), axis=0), axis=1),

@@ -99,6 +99,11 @@ class Sort:
 
 
 @record()
+class Search:
+    """The indices in the first argument, which is in order, where elements of the second belong, on ``side``."""
+
+
+@record()
 class Join:
     """Complex numbers of their real and imaginary parts."""
 
@@ -109,7 +114,8 @@ class Concatenate:
 
 
 Kernel: TypeAlias = (
-    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Sort | Join | Concatenate
+    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Sort | Search | Join
+    | Concatenate
 )
 
 _emitters: dict[str, Emitter] = {}

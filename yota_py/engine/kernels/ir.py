@@ -127,6 +127,21 @@ class Lines(_Words[T]):
 
 
 @record()
+class Places(_Words[T]):
+    """The words of a call that searches: slots and offsets of the table, of what is searched for, so many numbers, and
+    of their indices."""
+
+    table: T
+    table_offset: T
+    n: T
+    x: T
+    x_offset: T
+    count: T
+    target: T
+    target_offset: T
+
+
+@record()
 class Operand:
     """A value read from memory. "pad" reads zero outside a box; "gather" adds indices given by other operands; "box" is
     no memory but the mask of a box. One that reads the second elements of pairs may stand ``beside`` an operand that

@@ -20,7 +20,7 @@ from .numpys import Method
 from .registers import Operation, RegistersSpec, emit_registers
 from .repeat import emit_repeat
 from .small import emit_small_product
-from .sorting import emit_sort
+from .sorting import emit_search, emit_sort
 
 
 @record()
@@ -59,11 +59,19 @@ class SortSpec:
 
 
 @record()
+class SearchSpec:
+    """A search for numbers in a table that is in order; ``behind`` what is equal."""
+
+    dtype: str
+    behind: bool
+
+
+@record()
 class RepeatSpec:
     """A loop over a table of kernels."""
 
 
-Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | SortSpec | RepeatSpec | RegistersSpec
+Spec = KernelSpec | ProductSpec | SmallProductSpec | LapackSpec | SortSpec | SearchSpec | RepeatSpec | RegistersSpec
 
 compiled: dict[Spec, int] = {}
 _numbers = itertools.count()
@@ -108,6 +116,8 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
                 emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
             elif isinstance(spec, SortSpec):
                 emit_sort(module, name, spec.dtype, spec.method, places=spec.places)
+            elif isinstance(spec, SearchSpec):
+                emit_search(module, name, spec.dtype, behind=spec.behind)
             elif isinstance(spec, SmallProductSpec):
                 emit_small_product(module, name, spec.dtype, spec.sizes, spec.transposed)
             else:

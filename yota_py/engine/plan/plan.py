@@ -28,6 +28,7 @@ from ..schedule.steps import (
     Repeat,
     Scatter,
     Schedule,
+    Search,
     Sort,
     Step,
     written,
@@ -50,7 +51,7 @@ from .matrices import factorize, multiply
 from .nest import Locations, copy_nest, fill_nest, nest_of
 from .overwrite import overwritten
 from .repeat import KernelCall, PythonTurns, Turns, repeat
-from .sorting import sort
+from .sorting import search, sort
 
 
 @record(frozen=False)
@@ -361,6 +362,8 @@ class Planner(Locations):
             factorize(self, step)
         elif isinstance(step, Sort):
             sort(self, step)
+        elif isinstance(step, Search):
+            search(self, step)
         elif isinstance(step, Concatenate):
             concatenate(self, step)
         elif isinstance(step, Assign):

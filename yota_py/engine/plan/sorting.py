@@ -1,12 +1,12 @@
-"""Arrays that are put in order, and their words: NumPy sorts lines of neighbours, each in place."""
+"""Arrays that are put in order, and searches in them: NumPy sorts lines of neighbours, each in place."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..kernels.ir import Lines
-from ..kernels.store import SortSpec
-from ..schedule.steps import Sort
+from ..kernels.ir import Lines, Places
+from ..kernels.store import SearchSpec, SortSpec
+from ..schedule.steps import Search, Sort
 from .layout import Place
 from .matrices import Memory
 
@@ -24,6 +24,17 @@ def sort(memory: Memory, step: Sort) -> None:
     memory.emit(SortSpec(x.dtype, step.method, step.places), words)
     if lines is not y:
         memory.copy(lines, y)
+
+
+def search(memory: Memory, step: Search) -> None:
+    """One after the other, as they lie in memory."""
+    table, x, y = (memory.place(var) for var in (step.table, step.x, step.var))
+    table, x = memory.contiguous(table), memory.contiguous(x)
+    places = y if y.contiguous else memory.temporary(y.shape, y.dtype)
+    words = Places(table.slot, table.offset, table.size, x.slot, x.offset, x.size, places.slot, places.offset).words()
+    memory.emit(SearchSpec(x.dtype, step.behind), words)
+    if places is not y:
+        memory.copy(places, y)
 
 
 def _lines(place: Place, axis: int) -> Place:

@@ -36,6 +36,7 @@ from .steps import (
     Require,
     Scan,
     Scatter,
+    Search,
     Sort,
 )
 
@@ -135,7 +136,7 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
-_Found = Item | Matmul | Linear | Sort | Concatenate | Assign | Accumulate
+_Found = Item | Matmul | Linear | Sort | Search | Concatenate | Assign | Accumulate
 
 
 def classify(tape: Tape, var: Variable, op: Call) -> _Found | Python:
@@ -232,6 +233,16 @@ def _sort(tape: Tape, var: Variable, op: Call, kernel: kernels.Sort) -> Sort | N
     if not known or method is None or sorting(tape.type_of(x).name, method, places=kernel.places) is None:
         return None
     return Sort(var, x, axis % tape.type_of(x).ndim, method, kernel.places)
+
+
+def _search(tape: Tape, var: Variable, op: Call, kernel: kernels.Search) -> Search | None:
+    table, x = op.args[:2]
+    side = op.kwargs.get("side", op.args[2] if len(op.args) > 2 else "left")
+    if not isinstance(table, Variable) or not isinstance(x, Variable) or len(op.args) > 3 or "sorter" in op.kwargs:
+        return None
+    name = tape.type_of(table).name
+    known = name != "bool" and name == tape.type_of(x).name and tape.type_of(table).ndim == 1
+    return Search(var, table, x, side == "right") if known and side in ("left", "right") else None
 
 
 def _fill(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Map | None:
@@ -335,4 +346,5 @@ _HANDLERS: dict[type, Callable[..., _Found | None]] = {
     kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
     kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
     kernels.Assign: _assign, kernels.Accumulate: _accumulate, kernels.Lapack: _lapack, kernels.Sort: _sort,
+    kernels.Search: _search,
 }  # fmt: skip

@@ -136,6 +136,16 @@ class Sort:
 
 
 @record()
+class Search:
+    """Indices in a ``table``, which is in order, where the elements of an array belong; behind what is equal, if so."""
+
+    var: Variable
+    table: Variable
+    x: Variable
+    behind: bool
+
+
+@record()
 class Concatenate:
     """Arrays copied behind each other along an axis."""
 
@@ -189,7 +199,7 @@ class PythonCopy:
     target: Any
 
 
-Step = Cluster | Matmul | Linear | Sort | Concatenate | Assign | Accumulate | Repeat | Python
+Step = Cluster | Matmul | Linear | Sort | Search | Concatenate | Assign | Accumulate | Repeat | Python
 
 
 def written(step: Step) -> list[Variable]:
