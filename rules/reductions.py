@@ -209,14 +209,18 @@ def _prod_cases(s: Sample) -> Iterable[Case]:
     ]
 
 
-@dispatching
-def product_of_others(x: Any) -> Any:
-    """For each element of the last axis the product of all others, without a division: right with zeros too."""
+def _product_of_others(x: Any) -> Any:
     return _product_before(x) * np.flip(_product_before(np.flip(x, -1)), -1)
 
 
+@dispatching
+def product_of_others(x: Any) -> Any:
+    """For each element of the last axis the product of all others, without a division: right with zeros too."""
+    return _product_of_others(x)
+
+
 @rrule(
-    product_of_others,
+    product_of_others, lowering=_product_of_others,
     cases=lambda s: [case(s(4)), case(s(2, 3)), case(s(1)), case(np.array([[2.0, 0.0, 3.0], [0.0, 1.0, 0.0]])),
                      case(s(3, dtype=np.complex128))],
 )  # fmt: skip

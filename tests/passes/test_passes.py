@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, programs
 from sets import examples
 from ways import assert_close, check_types
+from yota_py.rules.indices import unindex
 
 from yota_py import explain, grad
 from yota_py.base.types import typeof
 from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.recording import record_call
+from yota_py.engine.schedule.fuse import fuse
+from yota_py.engine.schedule.steps import Python
 from yota_py.passes.cse import cse
 from yota_py.passes.dce import dce
 from yota_py.passes.fold import fold
@@ -117,6 +120,32 @@ def test_fold_keeps_dtypes() -> None:
     for step in (fold, simplify):
         have = play(step(tape), X.astype(np.float32))[0]
         assert have.dtype == want.dtype == np.float64 and np.array_equal(have, want), step
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_fold_views_of_numbers(dtype: Any) -> None:
+    """What looks at equal elements in another way is one number, in its dtype."""
+    tape = traced(lambda x: x * np.ravel(np.reshape(np.ones((1, 3), dtype), (3, 1)).T), X.astype(dtype))
+    out = fold(fold(tape))
+    assert {op.fn for op in out.ops if isinstance(op, Call)} <= {np.multiply, np.broadcast_to}
+    (value,) = play(out, X.astype(dtype))
+    assert value.dtype == dtype
+    np.testing.assert_array_equal(value, X.astype(dtype))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x[1], lambda x: x[-1] * 1.0, lambda x: np.sum(x[::2] * 2.0), lambda x: x[None, 0, ...],
+])  # fmt: skip
+def test_fold_what_is_added_into_zeros(f: Any) -> None:
+    """A number that goes back through an index is read by a kernel, which reads arrays."""
+    gradient = differentiate(record_call(lambda x: np.sum(f(x)), (X,), {}))
+    tape = verify(lower(gradient).tape)
+    out = verify(fold(fold(tape)))
+    for call in (op for op in out.ops if isinstance(op, Call) and op.fn is unindex):
+        assert isinstance(call.args[0], Variable)
+    assert not [step for step in fuse(optimise(tape)).steps if isinstance(step, Python)]
+    for have, want in zip(play(out, X), play(tape, X), strict=True):
+        assert_close(have, want, "gradient")
 
 
 def test_fold_leaves_inputs_captured_arrays_and_unknown_functions() -> None:
