@@ -24,6 +24,7 @@ from ..linalg import adjoint
 from ..matrices import halved, of_triangle, real_dtype, square_cases, well_conditioned
 from ..support import Pullback, dtype_of, inexact, operand, rule_of, shape_of, unsupported
 from ..systems import cuts_off, inverse_cotangent, lstsq_cotangents, pinv_cotangent
+from .linalg_compiled import are_of_kernels, inverse, system, triangular
 
 
 def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -40,8 +41,9 @@ def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., A
 
 
 def ruled(
-    name: str, fn: Callable[..., Any] | None = None, *, cases: Cases, instead: Callable[..., Any] | None = None
-) -> Callable[[Rule], Callable[..., Any]]:
+    name: str, fn: Callable[..., Any] | None = None, *, cases: Cases, instead: Callable[..., Any] | None = None,
+    lowering: Callable[..., Any] | None = None,
+) -> Callable[[Rule], Callable[..., Any]]:  # fmt: skip
     """Decorator that makes a rule the primitive for ``scipy.linalg.<name>``, under whose name the rule calls it.
 
     No derivative flows to arguments beyond those that the pullback gives: flags, tolerances.
@@ -59,7 +61,7 @@ def ruled(
             return y, all_cotangents
 
         prim = stand_in(name, fn)
-        rrule(prim, fails=True, cases=cases, instead=instead)(padded)
+        rrule(prim, fails=True, cases=cases, instead=instead, lowering=lowering)(padded)
         return prim
 
     return register
@@ -117,7 +119,14 @@ _HALF = ("pos", "her", "sym")  # of which either triangle may be read
 _OF_INVERSES = ("general", "pos", "her", "sym", _LOWER, _UPPER)
 
 
-@ruled("inv", cases=lambda s: [
+def _inverse(
+    a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> Any:
+    plain = check_finite is True and assume_a in (None, "gen", "general") and are_of_kernels(a)
+    return inverse(a) if plain else NotImplemented
+
+
+@ruled("inv", lowering=_inverse, cases=lambda s: [
     *square_cases(s), case(well_conditioned(s, 2, 2), False, False),
     *(case(well_conditioned(s, 3, 3), assume_a=name, lower=lower) for name in _OF_INVERSES for lower in (False, True)),
     *(case(well_conditioned(s, 2, 2, dtype=complex), assume_a=name) for name in ("sym", "her", "pos", _LOWER)),
@@ -132,7 +141,15 @@ def inv(
     return y, lambda dy: (_read(inverse_cotangent(dy, read), assume_a, lower),)
 
 
-@ruled("solve", cases=lambda s: [
+def _system(
+    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
+) -> Any:  # fmt: skip
+    plain = check_finite is True and assume_a in (None, "gen", "general") and are_of_kernels(a, b)
+    return system(np.transpose(a) if transposed else a, b) if plain and shape_of(a)[0] > 1 else NotImplemented
+
+
+@ruled("solve", lowering=_system, cases=lambda s: [
     case(well_conditioned(s, 3, 3), s(3)), case(well_conditioned(s, 3, 3), s(3, 2)),
     case(well_conditioned(s, 1, 1), s(1)), case(well_conditioned(s, 1, 1), s(3)), case(s.number(0.5), s(3)),
     case(well_conditioned(s, 2, 1, 1), s(1)), case(well_conditioned(s, 1, 1, 1), s(3)),
@@ -173,7 +190,17 @@ def solve(
     return x, pullback
 
 
-@ruled("solve_triangular", cases=lambda s: [
+def _triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    if check_finite is not True or unit_diagonal or not are_of_kernels(a, b):
+        return NotImplemented
+    turned = TRANSPOSED[trans] != 0
+    return triangular(np.transpose(a) if turned else a, b, bool(lower) == turned)
+
+
+@ruled("solve_triangular", lowering=_triangular, cases=lambda s: [
     *(case(well_conditioned(s, 3, 3), s(3), trans, lower, unit) for trans in (0, 1, "C") for lower in (False, True)
       for unit in (False, True)),
     *(case(well_conditioned(s, 2, 2, dtype=complex), s(2, dtype=complex), trans=trans) for trans in (0, "T", 2)),

@@ -16,6 +16,7 @@ from ..linalg import adjoint
 from ..matrices import split_columns, spread_out, well_conditioned
 from ..support import Pullback, dtype_of, operand, shape_of, unsupported
 from .linalg import adjoint_solve, of_transposed, ruled, system_cotangents
+from .linalg_compiled import are_of_kernels, cholesky_factor, factored
 
 
 def triangle_cases(s: Sample) -> Iterable[Case]:
@@ -36,7 +37,17 @@ def triangle(a: Any, lower: bool, k: int = 0) -> Any:
 # ------------------------------------------------------------------------------------------------ Cholesky
 
 
-@ruled("cholesky", cases=triangle_cases)
+def _cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return cholesky_factor(a, not lower) if check_finite is True and are_of_kernels(a) else NotImplemented
+
+
+def _cho_factor(a: Any, lower: bool, check_finite: bool) -> Any:
+    if check_finite is not True or not are_of_kernels(a):
+        return NotImplemented
+    return np.add(cholesky_factor(a, not lower), triangle(a, not lower, 1))
+
+
+@ruled("cholesky", lowering=_cholesky, cases=triangle_cases)
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Pullback]:
@@ -51,7 +62,7 @@ def cho_factor_of_one(a: Any, lower: bool, check_finite: bool) -> Any:
     return plain(cho_factor)(a, lower, check_finite=check_finite)[0]
 
 
-@rrule(cho_factor_of_one, fails=True, cases=lambda s: [
+@rrule(cho_factor_of_one, lowering=_cho_factor, fails=True, cases=lambda s: [
     case(well_conditioned(s, 3, 3), True, True), case(well_conditioned(s, 2, 2, dtype=complex), False, False),
 ])  # fmt: skip
 def _factor_of_one(a: Any, lower: bool, check_finite: bool) -> tuple[Any, Pullback]:
@@ -79,7 +90,12 @@ def cho_factor(
     return y, lambda dy: (_of_factor(y[0], dy[0], lower),)
 
 
-@ruled("cho_solve", cases=lambda s: [
+def _factored(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    c, lower = c_and_lower
+    return factored(c, b, not lower) if check_finite is True and are_of_kernels(c, b) else NotImplemented
+
+
+@ruled("cho_solve", lowering=_factored, cases=lambda s: [
     *(case((well_conditioned(s, 3, 3), lower), b) for lower in (False, True) for b in (s(3), s(3, 2))),
     *(case((well_conditioned(s, 2, 2, dtype=complex), lower), s(2, dtype=complex)) for lower in (False, True)),
     case((well_conditioned(s, 2, 2, 2), True), s(2)), case((well_conditioned(s, 2, 2), False), s(3, 2, 1)),

@@ -15,7 +15,7 @@ from ..base.ownership import PACKAGE
 from ..base.records import record
 
 Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
-Routine = Literal["solve", "cholesky", "inv", "slogdet", "cofactors"]
+Routine = Literal["solve", "triangular", "factored", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
 
@@ -86,9 +86,11 @@ class Product:
 
 @record()
 class Lapack:
-    """What LAPACK does with a matrix or a stack of them; where it fails, the call is interpreted."""
+    """What LAPACK does with a matrix or a stack of them; where it fails, and if so where an element is not ``finite``,
+    the call is interpreted."""
 
     routine: Routine
+    finite: bool = False
 
 
 @record()

@@ -10,23 +10,25 @@ import itertools
 from llvmlite import ir
 
 from ...registry.kernels import Routine
-from ..maths.llvm import ELEMENTS, I8, I32, I64, PTR, VOID, Value, Writer, const, offered
+from ..maths.llvm import DOUBLE, ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const, offered
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
 RAISED = 2  # the fault of a matrix that is singular, or not positive definite: NumPy raises an exception then
 
 
-def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, upper: bool) -> None:
+def emit_lapack(
+    module: ir.Module, name: str, dtype: str, routine: Routine, *, upper: bool, finite: bool = False
+) -> None:  # fmt: skip
     """Add a kernel that solves or factorizes each matrix of a stack; of Cholesky factors it leaves the ``upper``
-    triangles, in Fortran's order, and zeros beside them."""
+    triangles, in Fortran's order, and zeros beside them. Unless all is ``finite`` it fails."""
     function = ir.Function(module, KERNEL, name)
     w = Writer(function)
     b, (frame, words, *_), position = w.b, function.args, itertools.count()
     m = Matrices.read(lambda: w.word(words, next(position)))
     itemsize, prefix = const(DTYPES[dtype]), "d" if dtype == "float64" else "s"
     n, k, info = w.variable(b.trunc(m.n, I32)), w.variable(b.trunc(m.k, I32)), w.variable(ir.Constant(I32, 0))
-    triangle = w.variable(ir.Constant(I8, ord("U" if upper else "L")))
+    triangle, as_is = (w.variable(ir.Constant(I8, ord(letter))) for letter in ("U" if upper else "L", "N"))
 
     def pointer(slot: Value, offset: Value) -> Value:
         return w.byte(w.word(frame, slot, PTR), offset)
@@ -42,10 +44,20 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
     first, right = pointer(m.a, m.a_offset), pointer(m.b, m.b_offset)
     pivots = pointer(m.pivots, m.pivots_offset)
     size, columns = (b.mul(itemsize, b.mul(m.n, extent)) for extent in (m.n, m.k))
+    if finite:
+        given = [(first, m.n), (right, m.k)] if routine in ("solve", "triangular", "factored") else [(first, m.n)]
+        for start, extent in given:
+            bad = _not_finite(w, start, b.mul(m.count, b.mul(m.n, extent)), ELEMENTS[dtype])
+            with b.if_then(bad):
+                b.store(const(RAISED), w.at(frame, ERROR_SLOT))
     with w.loop(m.count) as i:
         a = w.byte(first, b.mul(i, size))
         if routine == "solve":
             call("gesv", n, k, a, n, pivots, w.byte(right, b.mul(i, columns)), n)
+        elif routine == "triangular":
+            call("trtrs", triangle, as_is, as_is, n, k, a, n, w.byte(right, b.mul(i, columns)), n)
+        elif routine == "factored":
+            call("potrs", triangle, n, k, a, n, w.byte(right, b.mul(i, columns)), n)
         elif routine in ("inv", "cofactors"):  # as NumPy does: a system with the identity
             y = w.byte(right, b.mul(i, columns))
             _identity(w, y, m.n, dtype)
@@ -71,6 +83,18 @@ def emit_lapack(module: ir.Module, name: str, dtype: str, routine: Routine, uppe
                 at = b.add(b.mul(outer, m.n), inner)
                 b.store(ir.Constant(ELEMENTS[dtype], 0.0), b.gep(a, [at], source_etype=ELEMENTS[dtype]))
     b.ret_void()
+
+
+def _not_finite(w: Writer, start: Value, count: Value, kind: ir.Type) -> Value:
+    """Whether one of so many numbers is infinite or NaN."""
+    b, found = w.b, w.variable(ir.Constant(I1, 0))
+    b.store(ir.Constant(I1, 0), found)
+    with w.loop(count) as at:
+        number = b.load(b.gep(start, [at], source_etype=kind), typ=kind)
+        size = w.call(f"llvm.fabs.{'f64' if kind == DOUBLE else 'f32'}", kind, number)
+        bad = b.fcmp_unordered(">=", size, ir.Constant(kind, float("inf")))
+        b.store(b.or_(bad, b.load(found, typ=I1)), found)
+    return b.load(found, typ=I1)
 
 
 def _identity(w: Writer, y: Value, n: Value, dtype: str) -> None:

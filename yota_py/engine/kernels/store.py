@@ -47,6 +47,7 @@ class LapackSpec:
     dtype: str
     routine: Routine
     upper: bool = False
+    finite: bool = False
 
 
 @record()
@@ -113,7 +114,7 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
             elif isinstance(spec, RepeatSpec):
                 emit_repeat(module, name)
             elif isinstance(spec, LapackSpec):
-                emit_lapack(module, name, spec.dtype, spec.routine, spec.upper)
+                emit_lapack(module, name, spec.dtype, spec.routine, upper=spec.upper, finite=spec.finite)
             elif isinstance(spec, SortSpec):
                 emit_sort(module, name, spec.dtype, spec.method, places=spec.places)
             elif isinstance(spec, SearchSpec):

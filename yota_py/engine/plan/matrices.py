@@ -82,7 +82,7 @@ def factorize(memory: Memory, step: Linear) -> None:
     pivots = memory.temporary((n,), "int32")
     words = Matrices(matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset,
                      math.prod(stack), n, k).words()  # fmt: skip
-    memory.emit(LapackSpec(a.dtype, step.routine, step.upper), words)
+    memory.emit(LapackSpec(a.dtype, step.routine, step.upper, step.finite), words)
     if step.routine == "cholesky":
         right = matrices
     if right is not y:

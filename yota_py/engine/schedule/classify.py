@@ -213,8 +213,8 @@ def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matm
 
 def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Linear | None:
     assert isinstance(op.type, ArrayType)
-    used = op.args[: 1 + (kernel.routine == "solve")]
-    upper = op.kwargs.get("upper", False)
+    used = op.args[: 1 + (kernel.routine in ("solve", "triangular", "factored"))]
+    upper = op.kwargs.get("upper", op.args[len(used)] if len(op.args) > len(used) else False)
     known = op.kwargs.keys() <= {"upper"} and isinstance(upper, bool) and all(isinstance(x, Variable) for x in used)
     types = [tape.type_of(x) for x in used]
     if not known or op.type.dtype.kind != "f" or any(t.dtype != op.type.dtype for t in types):
@@ -222,7 +222,7 @@ def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Line
     a, *b = (t.shape for t in types)
     if b and not (a[:-2] == b[0][:-2] if len(b[0]) > 1 else len(a) == 2):  # stacks that are broadcast
         return None
-    return Linear(var, kernel.routine, used[0], used[1] if b else None, upper)
+    return Linear(var, kernel.routine, used[0], used[1] if b else None, upper, kernel.finite)
 
 
 def _sort(tape: Tape, var: Variable, op: Call, kernel: kernels.Sort) -> Sort | None:

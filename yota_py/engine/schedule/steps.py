@@ -122,6 +122,7 @@ class Linear:
     a: Variable
     b: Variable | None = None
     upper: bool = False  # the triangle that is read
+    finite: bool = False  # or it fails
 
 
 @record()
