@@ -80,6 +80,47 @@ def _genextreme_isf(self: Any, q: Any, c: Any) -> Any:
     return _exp(-c, -np.log(-np.log1p(-q)))
 
 
+# Of the moments of (1 - E**c) / c, where E is exponential: E[E**(n c)] = Gamma(1 + n c), and with the series of its
+# logarithm (DLMF 5.7.3), log Gamma(1 + n c) - n log Gamma(1 + c) = c**2 B_n(c) for small c.
+
+_TERMS = range(2, 20)
+_MANY = {n: [special.zeta(k) * (-1) ** k * (n**k - n) / k for k in _TERMS] for n in (2, 3, 4)}
+_THIRD = [b3 - 3 * b2 for b2, b3 in zip(_MANY[2], _MANY[3], strict=True)][1:]
+_FOURTH = [b4 - 4 * b3 + 6 * b2 for b2, b3, b4 in zip(_MANY[2], _MANY[3], _MANY[4], strict=True)][2:]
+_FIRST = [-np.euler_gamma, *(special.zeta(k) * (-1) ** k / k for k in _TERMS)]
+_BEYOND = [1 / math.factorial(n + 2) for n in range(9)]  # of (exp(u) - 1 - u) / u**2
+
+
+def _series(coefficients: Sequence[float], x: Any) -> Any:
+    y: Any = 0.0
+    for coefficient in reversed(coefficients):
+        y = coefficient + x * y
+    return y
+
+
+def _moments_of_small(c: Any) -> tuple[Any, Any, Any, Any]:
+    """Mean, variance, skewness and excess kurtosis for shapes next to zero, by the cumulants of ``E**c``."""
+    first = _series(_FIRST, c)
+    b2, b3, b4 = (_series(_MANY[n], c) for n in (2, 3, 4))
+    e2, e3, e4 = (b**2 * _series(_BEYOND, c * c * b) for b in (b2, b3, b4))  # (exp(c**2 b) - 1 - c**2 b) / c**4
+    second = b2 + c * c * e2
+    third = -(_series(_THIRD, c) + c * (e3 - 3 * e2))
+    fourth = _series(_FOURTH, c) + e4 - 4 * e3 + 6 * e2 - 3 * second**2
+    mean = -first * _series(_EXPONENTIAL, c * first)
+    return mean, np.exp(2 * c * first) * second, third / second**1.5, fourth / second**2
+
+
+_stats_of_genextreme = type(stats.genextreme)._stats
+
+
+@_method(stats.genextreme, "_stats")
+def _genextreme_stats(self: Any, c: Any) -> Any:
+    small = np.abs(c) < 0.02
+    others = _stats_of_genextreme(self, np.where(small, 0.1, c))
+    near = _moments_of_small(np.where(small, c, 0.0))
+    return tuple(np.where(small, x, y) for x, y in zip(near, others, strict=True))
+
+
 @_method(stats.kappa4, "_logcdf")
 def _kappa4_logcdf(self: Any, x: Any, h: Any, k: Any) -> Any:
     return -_log(-h, np.exp(-_log(-k, x)))

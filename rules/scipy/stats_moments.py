@@ -111,7 +111,9 @@ def _moment(self: Any, order: int, *args: Any, **kwds: Any) -> Any:
         total: Any = 0.0
         for k in range(order + 1):
             y = _moment_from_stats(k, *given, self._munp, args) * scale**k
-            y = y if k == order else np.where(loc == 0, 0.0, y * math.comb(order, k) * loc ** (order - k))
+            if k < order:  # infinite ones do not count where loc is zero
+                counts = np.logical_or(np.isfinite(y), loc != 0)
+                y = np.where(counts, y * math.comb(order, k) * loc ** (order - k), 0.0)
             total = total + y
         return np.where(ok, total, NAN)[()]
 

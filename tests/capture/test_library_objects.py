@@ -69,3 +69,47 @@ def test_functions_of_one_code_over_other_objects() -> None:
     grad.compile(one, 0.7)
     for f in (one, other, one, other):
         assert_allclose(grad(f, 0.8)[0], f(0.8))
+
+
+class Exponential(stats.rv_continuous):
+    """A distribution of the user's, with attributes of its own."""
+
+    rate = 1.0
+
+    def _cdf(self, x: Any) -> Any:
+        return 1 - np.exp(-self.rate * x)
+
+    def _pdf(self, x: Any) -> Any:
+        return self.rate * np.exp(-self.rate * x)
+
+
+def squared(self: Any, x: Any) -> Any:
+    return x * x / 4
+
+
+@pytest.mark.parametrize("method", ["cdf", "sf", "ppf", "logcdf"])
+def test_what_scipy_reads_of_an_object_of_the_users(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its support, and its methods, whatever they are called where they are defined."""
+    dist = Exponential(a=0.0, b=2.0)
+
+    def f(loc: Any) -> Any:
+        return getattr(dist, method)(0.35, loc) * 1.0
+
+    def agrees() -> None:
+        for loc in (0.1, 0.05):
+            value, (slope,) = grad(f, loc)
+            assert_allclose(value, f(loc), rtol=1e-9)
+            h = 1e-6
+            assert_allclose(slope, (f(loc + h) - f(loc - h)) / (2 * h), rtol=1e-5, atol=1e-8)
+
+    agrees()
+    changes: list[tuple[Any, str, Any]] = [
+        (dist, "b", 0.2), (dist, "b", 2.0), (dist, "rate", 1.5), (dist, "a", 0.15), (dist, "a", 0.0),
+        (dist, "xtol", 1e-13),
+    ]  # fmt: skip
+    if method != "ppf":  # which finds roots of what it has bound
+        own = vars(Exponential)["_cdf"]
+        changes += [(Exponential, "_cdf", m) for m in (squared, own, lambda self, x: x / 2, squared, own)]
+    for owner, name, value in changes:
+        monkeypatch.setattr(owner, name, value)
+        agrees()

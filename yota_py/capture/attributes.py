@@ -19,6 +19,7 @@ import optree
 
 from ..base.containers import dict_of, is_proxy, shows_dict, slots_of
 from ..base.dispatch import is_traced
+from ..registry.contents import atoms_of, is_known
 from ..tape.operations import Site
 from ..tracing.disguise import settling
 from . import kinds
@@ -297,11 +298,24 @@ class Attributes:
     def function_of(self, code: types.CodeType, first: Any) -> tuple[types.FunctionType, Slot] | None:
         """The method of this code that ``first`` has, and how it is read; ``None`` if there is none."""
         for cls in (*(first.__mro__ if isinstance(first, type) else ()), *type(first).__mro__):
-            found = vars(cls).get(code.co_name)
-            if (inner := getattr(found, "__func__", found)) is not None and getattr(inner, "__code__", None) is code:
-                slot = self._guards.constant(vars(cls), cls.__name__).item(literal(code.co_name))
-                return inner, slot if inner is found else slot.attribute("__func__")
+            own = vars(cls)
+            for name in (code.co_name, *(() if kinds.is_of_library(cls) else own)):  # it may stand under another one
+                inner = getattr(own.get(name), "__func__", own.get(name))
+                if inner is not None and getattr(inner, "__code__", None) is code:
+                    slot = self._guards.constant(own, cls.__name__).item(literal(name))
+                    return inner, slot if inner is own[name] else slot.attribute("__func__")
         return None
+
+    def finish(self) -> None:
+        """After the trace: what the methods of a library may have read of the user's objects of its classes."""
+        for obj, slot, _ in self._objects.values():
+            own = None if isinstance(obj, type) or not is_known(type(obj)) else dict_of(obj)
+            watched = self._names.keys() | self._stored | self._own.get(id(obj), {}).keys()
+            names = tuple([name for name in own or () if name not in watched])
+            if found := atoms_of(obj, names):
+                read, others, known = map(self._guards.constant, (atoms_of, names, found))
+                same = f"{read}({slot}, {others}) == {known}"
+                self._guards.require(same, slot, f"with the attributes {', '.join(names)}", minor=True)
 
 
 class Instances:
@@ -340,6 +354,7 @@ class Instances:
 
     def finish(self, problems: list[str]) -> None:
         """After the trace: no two objects that were different become one."""
+        self._attributes.finish()
         fixed = any(self._guards.knows(value) for value, _ in self._known.values())  # by ways that have come later
         if fixed or (self._known and self.addresses):
             self.failed = True

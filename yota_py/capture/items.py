@@ -1,7 +1,9 @@
-"""What a function reads of lists, tuples and dicts: how many items there are, under which keys, and each of them."""
+"""What a function reads of lists, tuples and dicts: how many items there are, under which keys, and each of them; of
+large tables of numbers and texts, that all is as it was."""
 
 from __future__ import annotations
 
+import marshal
 import reprlib
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
@@ -12,6 +14,9 @@ from . import kinds
 from .guards import Guards, in_words
 from .places import Exchange, Item
 from .slots import Slot, literal
+
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_PLAIN_TEXT = 2  # the version of marshal's format in which equal values of equal types are the same bytes
 
 
 class Items:
@@ -60,6 +65,11 @@ class Items:
             guards.require_same(slot, known[1])
             self._exchange.look_after(value, slot)
             return value
+        if (text := self._text_of(value)) is not None:
+            self._table(value, slot)
+            still, was = guards.constant(_is_still), guards.constant(text)
+            guards.require(f"{still}({slot}, {was})", slot, f"a table of {len(value)} items")
+            return value
         base: Any = base_of(kind)
         guards.require_type(slot, kind)
         if isinstance(value, dict):
@@ -99,6 +109,52 @@ class Items:
         if kind is not list and kind is not dict:
             self.tuples[id(made)] = made, value, slot
         return made
+
+
+    def _text_of(self, value: Any) -> bytes | None:
+        """The contents of a table whose items would be too many to be read one by one; ``None`` of what is none."""
+        count, pending, met = 0, [value], set[int]()
+        while pending:
+            table = pending.pop()
+            if id(table) in met or type(table) not in (list, tuple, dict):
+                return None
+            met.add(id(table))
+            items = table.values() if type(table) is dict else table
+            classes = {*map(type, items)} - _ATOMS
+            if not classes <= {list, tuple, dict} or (type(table) is dict and not all(map(_is_key, table))):
+                return None
+            count += len(items)
+            pending += [item for item in items if type(item) in classes] if classes else ()
+            if count > kinds.MAX_TABLE:
+                return None
+        if count + self._guards.reads <= kinds.MAX_READS:
+            return None
+        try:
+            return marshal.dumps(value, _PLAIN_TEXT)
+        except ValueError:  # lists in lists in lists
+            return None
+
+    def _table(self, value: Any, slot: Slot) -> None:
+        """Look after a table, and those in it."""
+        if type(value) is not tuple:
+            self.containers[id(value)] = value, slot
+            self._exchange.look_after(value, slot)
+        items = value.items() if type(value) is dict else enumerate(value)
+        for key, item in [(key, item) for key, item in items if type(item) in (list, tuple, dict)]:
+            self._table(item, slot.item(literal(key) if type(key) in (int, str) else self._guards.constant(key)))
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a key of a table is a number or a text, or a tuple of them."""
+    return type(key) in _ATOMS or (type(key) is tuple and _ATOMS.issuperset(map(type, key)))
+
+
+def _is_still(value: Any, text: bytes) -> bool:
+    """Whether a table is as it was."""
+    try:
+        return marshal.dumps(value, _PLAIN_TEXT) == text
+    except ValueError:
+        return False
 
 
 def implementations(fn: Any, slot: Slot, guards: Guards) -> Iterator[tuple[Any, Slot]]:

@@ -34,6 +34,7 @@ _FINISHED = 1 << 8  # the flag of classes that are written in C (Py_TPFLAGS_IMMU
 ABSENT = object()  # what is not there
 FLOATS = (float, np.float64, np.float32)
 MAX_READS = 3000  # by one program, of values that it captures
+MAX_TABLE = 1_000_000  # numbers and texts in one table
 TOO_MANY = f"it reads more than {MAX_READS} captured values"
 PROXY = "it reads a weakref.proxy, whose object may go at any time"
 _Pair = collections.namedtuple("_Pair", ["first"])

@@ -127,6 +127,13 @@ def _state_of(value: Any) -> Any:
     return next(states[cls] for cls in type(value).__mro__ if cls in states)(value)
 
 
+def atoms_of(value: Any, names: tuple[str, ...]) -> list[Any]:
+    """Which of the attributes of an object are numbers, texts and the like, and what they are."""
+    own = held_by(value) or {}
+    found = ((name, own.get(name)) for name in names)
+    return [(name, type(x), repr(x)) for name, x in found if isinstance(x, _ATOMS)]
+
+
 def is_still(value: Any, before: list[Any]) -> bool:
     """Whether a value consists of what it has consisted of."""
     return fingerprint(value) == before
