@@ -18,8 +18,9 @@ from yota_py.base.dispatch import decided
 from yota_py.registry.patches import patch
 from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, scalar_rule, vjps
 
+from ..indices import getitem
 from ..samples import numbers
-from ..support import axis_of, dtype_of, operand, shape_of
+from ..support import along, axis_of, dtype_of, operand, shape_of
 from .ndimage_windows import continued, filter_of, made_of_filters, positions, written
 
 PAD = 12  # so far the library continues images before it filters them, where the mode has no exact filter
@@ -166,7 +167,7 @@ def _sampled(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: An
         at = np.reshape(at, shape)
         flat, beyond = flat * n + at, beyond | (at < 0)
         factors.append(np.reshape(weights, [order + 1, *[1] * (ndim - axis - 1), *shape[ndim:]]))
-    y = np.ravel(c)[np.where(beyond, 0, flat)] if mode == "grid-constant" else np.ravel(c)[flat]
+    y = getitem(np.ravel(c), np.where(beyond, 0, flat) if mode == "grid-constant" else flat)
     y = np.where(beyond, cval, y) if mode == "grid-constant" else y
     for weights in factors:
         y = np.sum(np.multiply(y, weights), axis=0)
@@ -183,7 +184,7 @@ def _sampled_by_axis(x: Any, lines: Sequence[Any], order: int, mode: str, cval: 
         line = _inside(line + pad, n, mode)
         at, weights = _taps(line, n, order, mode), _weights(line, order)
         across = (1,) * (ndim - axis - 1)
-        y = np.take(y, np.maximum(at, 0) if mode == "grid-constant" else at, axis)
+        y = getitem(y, along(axis, len(shape_of(y)), np.maximum(at, 0) if mode == "grid-constant" else at))
         if mode == "grid-constant":
             y = np.where(np.reshape(at >= 0, shape_of(at) + across), y, cval)
         nowhere = nowhere | np.reshape((line < 0) | (line > n - 1), (-1, *across))

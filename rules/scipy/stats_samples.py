@@ -285,7 +285,8 @@ def _trim_mean(a: Any, proportiontocut: float, axis: Any = 0, keepdims: bool = F
 
 
 @sampled("iqr", lambda s: [
-    case(s(7)), case(s(0)), case(s(3, 4), 1, (10, 80)), case(s(5), scale="normal"), case(s(5), scale=2.0, keepdims=True),
+    case(s(7)), case(s(0)), case(s(3, 4), 1, (10, 80)), case(s(5), scale="normal"),
+    case(s(5), scale=2.0, keepdims=True),
 ])  # fmt: skip
 def _iqr(x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, interpolation: Any = "linear",
          keepdims: bool = False) -> Any:  # fmt: skip

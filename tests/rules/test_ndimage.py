@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 from scipy.ndimage import gaussian_filter as smoothed
 
-from yota_py import grad, gradient, jit, value_and_grad
+from yota_py import explain, grad, gradient, jit, value_and_grad
 from yota_py.errors import LostDerivativeError, MissingRuleError, UncachedWarning
 from yota_py.testing.checks import check_grads
 
@@ -82,6 +82,22 @@ def test_compiled_gradients_hold_for_other_inputs(f: Callable[..., Any], x: np.n
         value, (dx,) = grad(f, x + step)
         assert_allclose(value, f(x + step))
         assert_allclose(dx, gradient(lambda x: f(x) * 1.0)(x + step), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("f", [
+    lambda a: np.sum(ndimage.shift(np.arange(12.0), a, order=3)[3:-3] ** 2),
+    lambda a: ndimage.shift(np.eye(5), a, order=1)[2, 2],
+    lambda a: ndimage.map_coordinates(np.arange(12.0) ** 2, [np.arange(10.0) + a])[4],
+    lambda a: np.sum(ndimage.affine_transform(np.sin(np.arange(12.0)), [1.0], a)[2:-2] ** 2),
+    lambda a: np.sum(ndimage.shift(np.arange(12.0), a, order=1, mode="grid-constant") ** 2),
+])  # fmt: skip
+def test_displacements_of_an_image_that_is_made_there(f: Any) -> None:
+    for a in (0.1, 0.35, 0.2):
+        value, (slope,) = grad(f, a)
+        assert_allclose(value, f(a), rtol=1e-12)
+        assert_allclose(slope, (f(a + 1e-5) - f(a - 1e-5)) / 2e-5, rtol=1e-5)
+    assert explain(f)[0].calls == 2
 
 
 def test_width_of_a_gaussian() -> None:
