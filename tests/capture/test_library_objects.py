@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.spatial.transform import Rotation
 
 from yota_py import explain, grad
+from yota_py.errors import LostDerivativeError
 
 X = np.linspace(0, 3, 7)
 MAKE: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
@@ -113,3 +114,14 @@ def test_what_scipy_reads_of_an_object_of_the_users(method: str, monkeypatch: py
     for owner, name, value in changes:
         monkeypatch.setattr(owner, name, value)
         agrees()
+
+
+def test_methods_of_the_users_that_know_of_traced_values_while_scipy_does_not() -> None:
+    """The message names SciPy's function, not what that writes into."""
+    def f(p: Any) -> Any:
+        dist = Exponential(a=0.0)
+        dist.rate = p
+        return dist.cdf(0.3)
+
+    with pytest.raises(LostDerivativeError, match=r"scipy.stats.*cdf computes on plain values and has no rule yet"):
+        grad(f, 2.0)

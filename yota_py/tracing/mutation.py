@@ -20,6 +20,7 @@ from ..registry.registry import methods, setters
 from ..registry.tangents import as_array, astype, listed, operand
 from ..registry.writes import accumulated, asked, check_range, copied, overlaps_itself, setitem, spare
 from ..tape.operations import user_site
+from . import hints
 from .calls import record
 from .elements import is_made_in, note
 from .selections import guarded_masks, overwrite_selection, put_selected
@@ -291,6 +292,9 @@ def _repeated(x: Tracer, values: Any, n: int) -> Any:
 
 def _require_own(out: Any) -> None:
     if not is_traced(out):
+        if (library := hints.without_rule()).endswith("no rule yet: "):
+            raise LostDerivativeError(f"{user_site()}: {library}writing a traced result into its own plain array would "
+                                      f"drop its derivative. Instead: {hints.RULE}; {hints.PLAIN}")
         raise MutationError(f"{user_site()}: out= is an array that the function has not made itself (a {typeof(out)}), "
                             "into which a traced result cannot be written. Use the returned value: y = f(x)")
 
