@@ -136,7 +136,9 @@ def _interpolated(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
     from the right."""
     if period is not None or any(dtype_of(v).kind not in "fiu" for v in (x, xp, fp)):
         return NotImplemented
-    x, xp, fp = (astype(v, np.dtype(float)) for v in (x, xp, fp))
+    x, xp, fp = (astype(operand(v), np.dtype(float)) for v in (x, xp, fp))
+    if type(xp) is np.ndarray and not np.all(xp[:-1] <= xp[1:]):  # nobody knows what NumPy makes of these
+        return NotImplemented
     n = shape_of(xp)[0]
     i, j = _brackets(x, xp, n)
     x0, x1, y0, y1 = getitem(xp, i), getitem(xp, j), getitem(fp, i), getitem(fp, j)

@@ -31,11 +31,12 @@ def stand_in(name: str, fn: Callable[..., Any] | None = None) -> Callable[..., A
     """The primitive for ``scipy.linalg.<name>``, which overwrites none of its arguments: a tape has them still."""
     fn = fn or original(getattr(linalg, name))
     names = list(signature(fn).parameters)
+    first = next((i for i, key in enumerate(names) if key.startswith("overwrite")), len(names))
 
     @wraps(fn)
     def plain(*args: Any, **kwargs: Any) -> Any:
-        args = tuple([x for key, x in zip(names, args, strict=False) if not key.startswith("overwrite")])
-        return fn(*args, **{key: x for key, x in kwargs.items() if not key.startswith("overwrite")})
+        named = dict(zip(names[first:], args[first:], strict=False)) | kwargs
+        return fn(*args[:first], **{key: x for key, x in named.items() if not key.startswith("overwrite")})
 
     return patch(linalg, name, dispatching(plain if any(key.startswith("overwrite") for key in names) else fn))
 

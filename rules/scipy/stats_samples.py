@@ -292,7 +292,7 @@ def _iqr(x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, interp
          keepdims: bool = False) -> Any:  # fmt: skip
     scale = {"normal": 1.3489795003921634}[scale.lower()] if isinstance(scale, str) else scale
     x, (low, high) = inexact(x), sorted(rng)
-    if 0 in shape_of(x):
+    if axis is None and 0 in shape_of(x) and not keepdims:
         return np.sum(x) * np.nan
     parts = [np.quantile(x, q / 100, axis=axis, method=interpolation, keepdims=keepdims) for q in (high, low)]
     return (parts[0] - parts[1]) / scale

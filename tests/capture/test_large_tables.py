@@ -91,6 +91,18 @@ def test_all_that_may_change() -> None:
             assert_same(h(X), X * items[3] + np.copysign(1.0, items[4]))
 
 
+def test_bytes_are_no_plain_texts() -> None:
+    """What has the same bytes may be another thing."""
+    table: list[Any] = [b"b"] * N
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        f = jit(lambda x: x * (2.0 if isinstance(table[4], bytes) else 3.0))
+        for k in range(6):
+            if k == 3:
+                table[4] = bytearray(b"b")
+            assert f(1.0) == (2.0 if k < 3 else 3.0)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_what_steps_write_into_tables() -> None:
     def program(wrap: Any) -> tuple[Any, Any]:

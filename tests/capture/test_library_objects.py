@@ -12,7 +12,7 @@ from scipy import interpolate as si
 from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from yota_py import explain, grad
+from yota_py import explain, grad, jit
 from yota_py.errors import LostDerivativeError
 
 X = np.linspace(0, 3, 7)
@@ -114,6 +114,24 @@ def test_what_scipy_reads_of_an_object_of_the_users(method: str, monkeypatch: py
     for owner, name, value in changes:
         monkeypatch.setattr(owner, name, value)
         agrees()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_stands_in_the_object_itself() -> None:
+    """Methods and arrays, also those that SciPy has made."""
+    dist = Exponential(a=0.0, b=2.0)
+    bars = type("Bars", (stats.rv_histogram,), {})((np.array([1.0, 2.0, 3.0]), np.arange(4.0)))
+    f, g = jit(lambda x: dist.pdf(x)), jit(lambda x: bars.pdf(x))
+    changes: list[Callable[[], Any]] = [
+        lambda: None, lambda: vars(dist).update(_pdf=lambda x: 0.3 + 0 * x), lambda: bars._hpdf.__setitem__(2, 9.0),
+        lambda: vars(dist).update(_pdf=lambda x: 0.5 + 0 * x), lambda: vars(bars).update(_hpdf=bars._hpdf * 2),
+        lambda: vars(dist).update(_get_support=lambda *args: (0.0, 0.5)), lambda: vars(dist).pop("_pdf"),
+    ]  # fmt: skip
+    for change in changes:
+        change()
+        for x in (0.7, 1.5, 0.3):
+            assert_allclose(f(x), dist.pdf(x))
+            assert_allclose(g(x), bars.pdf(x))
 
 
 def test_methods_of_the_users_that_know_of_traced_values_while_scipy_does_not() -> None:

@@ -75,6 +75,19 @@ def test_searches_are_numpys(dtype: str, side: Any) -> None:
                     np.searchsorted(ordered, columns, side=side) * 2)  # fmt: skip
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: np.interp(x, [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]),
+    lambda x: np.searchsorted(np.array([2.0, 0.0, 1.0, 9.0]), x),
+    lambda x: np.searchsorted(UNORDERED, x, side="right"),
+])  # fmt: skip
+def test_tables_in_no_order_are_left_to_numpy(f: Any) -> None:
+    compiled = jit(f)
+    for k in range(3):
+        x = np.random.default_rng(k).uniform(0, 4, 8)
+        assert_array_equal(compiled(x), f(x))
+
+
+UNORDERED = np.array([1.0, 5.0, 2.0, 3.0, 0.0])
 POINTS: dict[str, tuple[list[float], list[float]]] = {
     "some": ([-1.5, -0.2, 0.0, 0.4, 1.0, 2.5], [3.0, -1.0, 2.0, 2.0, 0.5, 4.0]), "one": ([0.3], [2.0]),
     "two": ([-1.0, 1.0], [0.0, 3.0]), "steps": ([0.0, 1.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 7.0, 2.0]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -112,3 +113,48 @@ def test_what_is_not_checked_is_left_to_scipy() -> None:
         a, b = given(k)
         a[2, 0] = np.nan  # which is not read
         assert_allclose(f(a, b), sla.solve_triangular(a, b, check_finite=False), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_matrices_that_are_nearly_singular_are_left_to_scipy() -> None:
+    """Which raises for some, and warns of others."""
+    def outcome(f: Any, a: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                return np.isfinite(f(a)).all()
+            except (sla.LinAlgError, sla.LinAlgWarning) as error:
+                return type(error)
+
+    b = np.ones(3)
+    functions: list[Any] = [lambda a: sla.solve(a, b), sla.inv]
+    for f in functions:
+        compiled = jit(f)
+        for k in range(3):
+            compiled(given(k)[0])
+        singular = np.array([[5.0, 2.0, 3.0], [2.0, 2.0, 0.0], [3.0, 0.0, 3.0]])
+        factors = [np.random.default_rng(k).integers(-3, 4, (3, 2)).astype(float) for k in range(60)]
+        for a in (singular, sla.hilbert(3), np.diag([1.0, 1e-20, 2.0]), *(m @ m.T for m in factors)):
+            assert outcome(compiled, a) == outcome(f, a)
+
+
+OVERWRITTEN: dict[str, Callable[[Any, Any], Any]] = {
+    "triangle": lambda a, b: sla.solve_triangular(a, b, 0, True, False, False, True),
+    "solve": lambda a, b: sla.solve(a, b, False, False, False, True, None, True),
+    "factored": lambda a, b: sla.cho_solve((a, True), b, False, True), "inv": lambda a, b: sla.inv(a, False, True) @ b,
+    "factor": lambda a, b: sla.cholesky(a @ a.T, False, False, True) @ b,
+    "det": lambda a, b: sla.det(a, False, True) * b,
+    "least squares": lambda a, b: sla.lstsq(a, b, 1e-9, False, False, True, "gelsd")[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OVERWRITTEN)
+def test_flags_by_position(name: str) -> None:
+    """What may be overwritten is told first, and arguments behind it are what they are."""
+    f = OVERWRITTEN[name]
+    for k in range(3):
+        a, b = given(k)
+        before = a.copy(), b.copy()
+        agree(lambda a, b: np.sum(np.cos(f(a, b))), a, b, against=("plain", "fresh", "differences"))
+        assert_allclose(jit(f)(a, b), f(a, b), rtol=1e-10)
+        assert np.array_equal(a, before[0]) and np.array_equal(b, before[1])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from yota_py import grad, value_and_grad
+from yota_py import grad, jit, value_and_grad
 from yota_py.testing.checks import check_grads
 
 
@@ -61,3 +62,12 @@ def test_extreme_values_of_small_shapes(which: str) -> None:
             wanted = (extreme(at + h, which) - extreme(at - h, which)) / (2 * h)
             assert_allclose(slope, float(wanted), rtol=1e-7)
     check_grads(lambda c: stats.genextreme.mean(c) * stats.genextreme.var(c), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
+def test_ranges_of_nothing(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    for axis in (None, *range(len(shape))):
+        f = jit(lambda x, axis=axis: stats.iqr(x, axis=axis) * 1.0)
+        np.testing.assert_array_equal(f(x), stats.iqr(x, axis=axis) * 1.0)

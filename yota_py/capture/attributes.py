@@ -19,7 +19,7 @@ import optree
 
 from ..base.containers import dict_of, is_proxy, shows_dict, slots_of
 from ..base.dispatch import is_traced
-from ..registry.contents import atoms_of, is_known
+from ..registry.contents import is_known, others_of
 from ..tape.operations import Site
 from ..tracing.disguise import settling
 from . import kinds
@@ -310,12 +310,10 @@ class Attributes:
         """After the trace: what the methods of a library may have read of the user's objects of its classes."""
         for obj, slot, _ in self._objects.values():
             own = None if isinstance(obj, type) or not is_known(type(obj)) else dict_of(obj)
-            watched = self._names.keys() | self._stored | self._own.get(id(obj), {}).keys()
-            names = tuple([name for name in own or () if name not in watched])
-            if found := atoms_of(obj, names):
-                read, others, known = map(self._guards.constant, (atoms_of, names, found))
-                same = f"{read}({slot}, {others}) == {known}"
-                self._guards.require(same, slot, f"with the attributes {', '.join(names)}", minor=True)
+            if own is not None:
+                watched = frozenset(self._names.keys() | self._stored | self._own.get(id(obj), {}).keys())
+                read, others, known = map(self._guards.constant, (others_of, watched, others_of(obj, watched)))
+                self._guards.require(f"{read}({slot}, {others}) == {known}", slot, "with other attributes", minor=True)
 
 
 class Instances:

@@ -15,7 +15,7 @@ from .guards import Guards, in_words
 from .places import Exchange, Item
 from .slots import Slot, literal
 
-_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_ATOMS = frozenset({int, float, complex, bool, str, type(None)})  # not bytes, as which arrays are written
 _PLAIN_TEXT = 2  # the version of marshal's format in which equal values of equal types are the same bytes
 
 

@@ -127,11 +127,16 @@ def _state_of(value: Any) -> Any:
     return next(states[cls] for cls in type(value).__mro__ if cls in states)(value)
 
 
-def atoms_of(value: Any, names: tuple[str, ...]) -> list[Any]:
-    """Which of the attributes of an object are numbers, texts and the like, and what they are."""
-    own = held_by(value) or {}
-    found = ((name, own.get(name)) for name in names)
-    return [(name, type(x), repr(x)) for name, x in found if isinstance(x, _ATOMS)]
+def others_of(value: Any, watched: frozenset[str]) -> list[Any]:
+    """The attributes of an object but for some, and what they are: numbers, texts and arrays by what is in them, all
+    else by identity."""
+    return [(name, type(x), _content(x)) for name, x in held_by(value).items() if name not in watched]
+
+
+def _content(x: Any) -> Any:
+    if isinstance(x, np.ndarray) and not x.dtype.hasobject and x.nbytes <= MAX_BYTES:
+        return x.shape, x.dtype, x.tobytes()
+    return repr(x) if isinstance(x, _ATOMS) else _Itself(x.__func__ if isinstance(x, MethodType) else x)
 
 
 def is_still(value: Any, before: list[Any]) -> bool:

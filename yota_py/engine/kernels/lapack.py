@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 from llvmlite import ir
 
 from ...registry.kernels import Routine
@@ -14,6 +15,8 @@ from ..maths.llvm import DOUBLE, ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, W
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
+WORKSPACE = 12  # words of 32 bits for each row: numbers and integers that a condition number takes, and pivots
+WELL = 100  # times the precision: matrices whose reciprocal condition number is less are left to SciPy, which warns
 RAISED = 2  # the fault of a matrix that is singular, or not positive definite: NumPy raises an exception then
 
 
@@ -52,7 +55,22 @@ def emit_lapack(
                 b.store(const(RAISED), w.at(frame, ERROR_SLOT))
     with w.loop(m.count) as i:
         a = w.byte(first, b.mul(i, size))
-        if routine == "solve":
+        if finite and routine in ("solve", "inv"):
+            y = w.byte(right, b.mul(i, columns))
+            _identity(w, y, m.n, dtype) if routine == "inv" else None
+            norm, reciprocal = (w.variable(ir.Constant(ELEMENTS[dtype], 0.0)) for _ in range(2))
+            one = w.variable(ir.Constant(I8, ord("1")))
+            integers = w.byte(pivots, b.mul(m.n, const(8 * 4)))
+            swaps = w.byte(integers, b.mul(m.n, const(4)))
+            lange = offered("scipy.linalg.cython_lapack", f"{prefix}lange")
+            b.store(w.call(lange, ELEMENTS[dtype], one, n, n, a, n, pivots), norm)
+            call("getrf", n, n, a, n, swaps)
+            call("gecon", one, n, a, n, norm, reciprocal, pivots, integers)
+            least = ir.Constant(ELEMENTS[dtype], WELL * float(np.finfo(dtype).eps))
+            with b.if_then(b.fcmp_unordered("<", b.load(reciprocal, typ=ELEMENTS[dtype]), least)):
+                b.store(const(RAISED), w.at(frame, ERROR_SLOT))
+            call("getrs", as_is, n, n if routine == "inv" else k, a, n, swaps, y, n)
+        elif routine == "solve":
             call("gesv", n, k, a, n, pivots, w.byte(right, b.mul(i, columns)), n)
         elif routine == "triangular":
             call("trtrs", triangle, as_is, as_is, n, k, a, n, w.byte(right, b.mul(i, columns)), n)

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ..kernels.ir import Matrices, Product
+from ..kernels.lapack import WORKSPACE
 from ..kernels.small import MOST
 from ..kernels.store import LapackSpec, ProductSpec, SmallProductSpec, Spec
 from ..schedule.steps import Linear, Matmul
@@ -79,7 +80,7 @@ def factorize(memory: Memory, step: Linear) -> None:
         memory.copy(b if k == 1 else _transposed(b), right)
     elif step.routine == "inv":
         right = memory.temporary(a.shape, a.dtype)
-    pivots = memory.temporary((n,), "int32")
+    pivots = memory.temporary((WORKSPACE * n,) if step.finite else (n,), "int32")
     words = Matrices(matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset,
                      math.prod(stack), n, k).words()  # fmt: skip
     memory.emit(LapackSpec(a.dtype, step.routine, step.upper, step.finite), words)

@@ -214,7 +214,8 @@ def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matm
 def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Linear | None:
     assert isinstance(op.type, ArrayType)
     used = op.args[: 1 + (kernel.routine in ("solve", "triangular", "factored"))]
-    upper = op.kwargs.get("upper", op.args[len(used)] if len(op.args) > len(used) else False)
+    given = op.args[len(used) :] if kernel.finite else ()  # of SciPy's functions, which have it last
+    upper = op.kwargs.get("upper", given[0] if given else False)
     known = op.kwargs.keys() <= {"upper"} and isinstance(upper, bool) and all(isinstance(x, Variable) for x in used)
     types = [tape.type_of(x) for x in used]
     if not known or op.type.dtype.kind != "f" or any(t.dtype != op.type.dtype for t in types):
@@ -242,6 +243,9 @@ def _search(tape: Tape, var: Variable, op: Call, kernel: kernels.Search) -> Sear
         return None
     name = tape.type_of(table).name
     known = name != "bool" and name == tape.type_of(x).name and tape.type_of(table).ndim == 1
+    value = getattr(tape[table], "value", None)
+    if isinstance(value, np.ndarray) and not np.all(value[:-1] <= value[1:]):
+        return None  # in no order: where NumPy comes to belongs to NumPy
     return Search(var, table, x, side == "right") if known and side in ("left", "right") else None
 
 
