@@ -30,11 +30,11 @@ BODIES: dict[str, Callable[..., Any]] = {
     "svd": lambda s, a, x, k: s * np.linalg.svd(a + np.outer(x, s))[1],
     "qr": lambda s, a, x, k: np.diag(np.linalg.qr(a + np.outer(x, s) / 9)[1]) ** 2 + x,
     "expm": lambda s, a, x, k: scipy.linalg.expm(a * np.mean(x) / 9) @ s + x,
-    "triangular": lambda s, a, x, k: scipy.linalg.solve_triangular(a + 9 * np.eye(N), s + x),
+    "triangular": lambda s, a, x, k: scipy.linalg.solve_triangular(a + 9 * np.eye(N), s + x, unit_diagonal=True) / 9,
     "factor": lambda s, a, x, k: scipy.linalg.cho_solve(
-        scipy.linalg.cho_factor(a @ a.T + 9 * np.eye(N), lower=True), s + x
+        scipy.linalg.cho_factor(a @ a.T + 9 * np.eye(N), lower=True, check_finite=False), s + x, check_finite=False
     ),
-    "upper": lambda s, a, x, k: _solved(scipy.linalg.cho_factor(a @ a.T + np.outer(x, x) + 9 * np.eye(N)), s),
+    "upper": lambda s, a, x, k: _solved(a @ a.T + np.outer(x, x) + 9 * np.eye(N), s),
     "polygamma": lambda s, a, x, k: special.digamma(s**2 + 1) + x,
     "convolve": lambda s, a, x, k: np.convolve(s, x, "same"),
     "cumprod": lambda s, a, x, k: np.cumprod(s) + x,
@@ -50,8 +50,9 @@ def by_heaps(x: Any) -> Any:
     return np.sort(x, kind="heapsort")
 
 
-def _solved(factor: Any, s: Any) -> Any:
-    return scipy.linalg.cho_solve(factor, s) + np.log(np.diag(factor[0]))
+def _solved(a: Any, s: Any) -> Any:
+    factor = scipy.linalg.cho_factor(a, check_finite=False)
+    return scipy.linalg.cho_solve(factor, s, check_finite=False) + np.log(np.diag(factor[0]))
 
 
 def _inner(s: Any, x: Any) -> Any:

@@ -61,6 +61,12 @@ def test_results_are_numpys(dtype: str, shape: str, kind: str) -> None:
             assert_array_equal(x, before)
 
 
+def test_the_place_of_one_number() -> None:
+    f = jit(lambda x: np.argsort(np.asarray(x)[()]) + 1)
+    for x in (1.0, 2.0, 0.0):
+        assert_same(f(np.array(x)), np.argsort(np.array(x)) + 1)
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_searches_are_numpys(dtype: str, side: Any) -> None:

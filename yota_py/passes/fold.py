@@ -42,10 +42,14 @@ def _visit(out: Tape, op: Operation) -> Any:
 
 
 def _viewed(out: Tape, op: Call) -> Any:
-    """A view of equal elements."""
+    """A view of equal elements. Of views in views each is seen to be one when it comes."""
     assert isinstance(op.type, ArrayType)
-    n, others = number_of(out, op.args[0]), [x for x in operands(op) if x != op.args[0]]
-    known = n is not None and not others and op.type.kind == "array" and out.type_of(op.args[0]).dtype == op.type.dtype
+    x = op.args[0]
+    before = out[x] if isinstance(x, Variable) else None
+    if isinstance(before, Call) and before.fn is not np.broadcast_to:
+        return out.append(op)
+    n, others = number_of(out, x), [y for y in operands(op) if y != x]
+    known = n is not None and not others and op.type.kind == "array" and out.type_of(x).dtype == op.type.dtype
     return call(out, op, np.broadcast_to, op.type.dtype.type(n), op.type.shape) if known else out.append(op)
 
 

@@ -231,9 +231,10 @@ def _sort(tape: Tape, var: Variable, op: Call, kernel: kernels.Sort) -> Sort | N
     stable, kind = op.kwargs.get("stable"), op.kwargs.get("kind", op.args[2] if len(op.args) > 2 else None)
     method = METHODS.get((kind, stable))
     known = isinstance(x, Variable) and isinstance(axis, int) and len(op.args) < 4 and "order" not in op.kwargs
-    if not known or method is None or sorting(tape.type_of(x).name, method, places=kernel.places) is None:
+    t = tape.type_of(x)
+    if not known or not t.ndim or method is None or sorting(t.name, method, places=kernel.places) is None:
         return None
-    return Sort(var, x, axis % tape.type_of(x).ndim, method, kernel.places)
+    return Sort(var, x, axis % t.ndim, method, kernel.places)
 
 
 def _search(tape: Tape, var: Variable, op: Call, kernel: kernels.Search) -> Search | None:
