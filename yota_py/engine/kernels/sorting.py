@@ -8,10 +8,10 @@ import numpy as np
 from llvmlite import ir
 
 from ..maths.llvm import ELEMENTS, I32, I64, NULL, PTR, Unsigned, Value, Writer, const, offered
+from .codegen import Method, sorting
 from .emit import ERROR_SLOT, KERNEL
 from .ir import Lines, Places
 from .lapack import RAISED
-from .numpys import Method, sorting
 
 
 def emit_sort(module: ir.Module, name: str, dtype: str, method: Method, *, places: bool) -> None:

@@ -12,11 +12,10 @@ from ...registry.kernels import Routine, text_of
 from ..maths.builder import is_unchanged
 from . import disk
 from .blas import emit_product
-from .codegen import compile_module, new_module, vector_bytes
+from .codegen import Method, compile_module, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec, Node
 from .lapack import emit_lapack
-from .numpys import Method
 from .registers import Operation, RegistersSpec, emit_registers
 from .repeat import emit_repeat
 from .small import emit_small_product

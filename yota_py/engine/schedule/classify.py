@@ -16,7 +16,7 @@ from ...registry.tangents import astype, getfield
 from ...tape.loop import as_loop
 from ...tape.operations import Call, Constant, Guard, Variable, operands
 from ...tape.tape import Tape
-from ..kernels.numpys import METHODS, sorting
+from ..kernels.codegen import METHODS, sorting
 from .indexing import box_of, picked, shape_of_indices
 from .loops import SUPPORTED, loop_of
 from .special import kernel_of

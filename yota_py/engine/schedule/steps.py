@@ -10,7 +10,7 @@ from ...registry import kernels
 from ...tape.loop import Loop
 from ...tape.operations import Variable
 from ...tape.tape import Tape
-from ..kernels.numpys import Method
+from ..kernels.codegen import Method
 from .indexing import Pick
 
 
