@@ -27,14 +27,18 @@ _LOGARITHM = [(-1) ** n / (n + 1) for n in range(9)]
 _EXPONENTIAL = [1 / math.factorial(n + 1) for n in range(9)]
 
 
+def _series(coefficients: Sequence[float], x: Any) -> Any:
+    y: Any = 0.0
+    for coefficient in reversed(coefficients):
+        y = coefficient + x * y
+    return y
+
+
 def _over(c: Any, x: Any, f: Callable[[Any], Any], series: Sequence[float]) -> Any:
     """``f(c * x) / c`` and its limit, by the series of ``f(u) / u`` where u is small."""
     small = np.logical_or(np.abs(c * x) < 0.01, np.equal(c, 0))
     u = np.where(np.logical_and(small, np.isfinite(x)), c * x, 0.0)
-    y: Any = 0.0
-    for coefficient in reversed(series):
-        y = coefficient + u * y
-    return np.where(small, x * y, f(c * x) / np.where(small, 1.0, c))
+    return np.where(small, x * _series(series, u), f(c * x) / np.where(small, 1.0, c))
 
 
 def _log(c: Any, x: Any) -> Any:
@@ -89,13 +93,6 @@ _THIRD = [b3 - 3 * b2 for b2, b3 in zip(_MANY[2], _MANY[3], strict=True)][1:]
 _FOURTH = [b4 - 4 * b3 + 6 * b2 for b2, b3, b4 in zip(_MANY[2], _MANY[3], _MANY[4], strict=True)][2:]
 _FIRST = [-np.euler_gamma, *(special.zeta(k) * (-1) ** k / k for k in _TERMS)]
 _BEYOND = [1 / math.factorial(n + 2) for n in range(9)]  # of (exp(u) - 1 - u) / u**2
-
-
-def _series(coefficients: Sequence[float], x: Any) -> Any:
-    y: Any = 0.0
-    for coefficient in reversed(coefficients):
-        y = coefficient + x * y
-    return y
 
 
 def _moments_of_small(c: Any) -> tuple[Any, Any, Any, Any]:

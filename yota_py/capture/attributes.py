@@ -300,10 +300,11 @@ class Attributes:
         for cls in (*(first.__mro__ if isinstance(first, type) else ()), *type(first).__mro__):
             own = vars(cls)
             for name in (code.co_name, *(() if kinds.is_of_library(cls) else own)):  # it may stand under another one
-                inner = getattr(own.get(name), "__func__", own.get(name))
-                if inner is not None and getattr(inner, "__code__", None) is code:
+                found = own.get(name)
+                inner = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+                if isinstance(inner, types.FunctionType) and inner.__code__ is code:
                     slot = self._guards.constant(own, cls.__name__).item(literal(name))
-                    return inner, slot if inner is own[name] else slot.attribute("__func__")
+                    return inner, slot if inner is found else slot.attribute("__func__")
         return None
 
     def finish(self) -> None:

@@ -110,7 +110,6 @@ class Items:
             self.tuples[id(made)] = made, value, slot
         return made
 
-
     def _text_of(self, value: Any) -> bytes | None:
         """The contents of a table whose items would be too many to be read one by one; ``None`` of what is none."""
         count, pending, met = 0, [value], set[int]()

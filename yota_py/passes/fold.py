@@ -60,5 +60,6 @@ def _filled(out: Tape, op: Call) -> Any:
     if op.kwargs or not is_basic(index) or not all(type(n) is int for n in shape):
         return out.append(op)
     extent = np.broadcast_to(0, shape)[index].shape
-    filled = replace(op, fn=np.broadcast_to, args=(number, extent), type=replace(op.type, shape=extent))
+    t = replace(op.type, shape=extent)
+    filled = replace(op, fn=np.broadcast_to, args=(t.dtype.type(number), extent), type=t)
     return out.append(replace(op, args=(out.append(filled), index, shape)))

@@ -23,7 +23,7 @@ finders: dict[Callable[..., Any], Callable[..., bool]] = {}
 # Those that are called whoever calls: also C code.
 anywhere_called: set[Callable[..., Any]] = set()
 # Those of methods that run as if no trace were active, of a library's objects, where they are given nothing traced.
-alone: set[Callable[..., Any]] = set()
+inner_methods: set[Callable[..., Any]] = set()
 
 # What a module shows where the user's code calls what it has under a name, while a trace runs: by the class of that,
 # what makes it (of that, and what to call in the end), or by its identity, itself and what is shown.
@@ -74,7 +74,7 @@ def patch(
     if anywhere:
         anywhere_called.add(stand_in)
     if inner:
-        alone.add(stand_in)
+        inner_methods.add(stand_in)
     if again:
         for forget in listeners:
             forget()

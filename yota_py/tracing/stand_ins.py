@@ -28,10 +28,10 @@ from ..base.ownership import is_library, is_library_frame
 from ..base.unwinding import Passing, state
 from ..registry.constants import as_constants, made_of_numbers
 from ..registry.patches import (
-    alone,
     anywhere_called,
     finders,
     holding,
+    inner_methods,
     instances,
     makers,
     makes_constants,
@@ -341,7 +341,7 @@ def _method_gate(fn: Callable[..., Any], traced: Callable[..., Any], *, static: 
     """The stand-in for a method of a library's class: wherever it is called, it looks whether an argument is traced.
     A ``static`` one has no ``self``."""
     finds: Callable[..., bool] = finders.get(traced, _has_traced)
-    held, is_inner = holding.get(traced, ()), traced in alone
+    held, is_inner = holding.get(traced, ()), traced in inner_methods
     if static:
 
         @wraps(fn)

@@ -15,7 +15,7 @@ from ..maths.llvm import DOUBLE, ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, W
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
-WORKSPACE = 12  # words of 32 bits for each row: numbers and integers that a condition number takes, and pivots
+WORKSPACE = 10  # words of 32 bits for each row: numbers and integers that a condition number takes, and pivots
 WELL = 100  # times the precision: matrices whose reciprocal condition number is less are left to SciPy, which warns
 RAISED = 2  # the fault of a matrix that is singular, or not positive definite: NumPy raises an exception then
 
