@@ -28,6 +28,7 @@ from benchmarks.report import ABSENT, align
 SIZES = (10, 1_000, 100_000)
 SHORT = Effort(rounds=7, sample_seconds=0.004, warm_up_seconds=0.02)
 GOAL = 2.0
+PRECISION = {"float32": 1e-5, "float16": 2e-3}
 OF_SCIPY = ("expit", "erf", "erfinv", "gammaln", "digamma", "ndtr", "log_ndtr", "ndtri", "i0", "i1", "j0", "j1")
 
 
@@ -188,7 +189,7 @@ def times(kernel: Kernel, n: int, peers: dict[str, Adapter], effort: Effort) -> 
     want = kernel.function(numpy)(*args)
     calls = {name: (partial(adapt(kernel.function), *args),) for name, adapt in peers.items()}
     for (call,) in calls.values():
-        numpy.testing.assert_allclose(call(), want, rtol=1e-5 if args[0].dtype == numpy.float32 else 1e-10, atol=1e-12)
+        numpy.testing.assert_allclose(call(), want, rtol=PRECISION.get(args[0].dtype.name, 1e-10), atol=1e-12)
     for call in calls.values():
         warm_up(call, effort, Timing())
     counts = {name: autorange(call, effort.sample_seconds) for name, call in calls.items()}

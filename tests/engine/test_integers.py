@@ -14,7 +14,7 @@ from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-DTYPES = [*INTEGERS, "bool", "float32", "float64"]
+DTYPES = [*INTEGERS, "bool", "float16", "float32", "float64"]
 BINARY = [
     np.add, np.subtract, np.multiply, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
     np.maximum, np.minimum, np.fmax, np.fmin, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logical_and,
@@ -67,11 +67,11 @@ def agrees(fs: list[Callable[..., Any]], *args: Any, steps: int = 0) -> None:
 
 
 def loops(ufuncs: list[np.ufunc], *dtypes: str) -> list[Callable[..., Any]]:
-    """Those that NumPy has for these dtypes; no kernel computes in half precision."""
+    """Those that NumPy has for these dtypes."""
 
     def known(ufunc: np.ufunc) -> bool:
         try:
-            return np.dtype("float16") not in ufunc.resolve_dtypes((*map(np.dtype, dtypes), None))
+            return bool(ufunc.resolve_dtypes((*map(np.dtype, dtypes), None)))
         except TypeError:
             return False
 

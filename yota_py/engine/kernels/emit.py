@@ -19,7 +19,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
@@ -216,12 +215,7 @@ class _Emitter(MemoryEmitter):
                 value = self._load(operand.dtype, operand.inner, m, i, mask)
             values.append(value)
         for node in spec.nodes:
-            arguments = [values[k] for k in node.operands]
-            values.append(
-                self.math.cast(arguments[0], ELEMENTS[node.dtype])
-                if not node.emit
-                else self._as_said(emitted(self.math, node.emit, *arguments), node.dtype)
-            )
+            values.append(self.math.operation(node.emit, [values[k] for k in node.operands], ELEMENTS[node.dtype]))
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
             value = values[out.value] if out.mode != "first" else self._places(values[out.value], out, i)
             value = self._as_said(value, out.dtype)

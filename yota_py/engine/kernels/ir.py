@@ -26,7 +26,7 @@ Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum"
 Writing = Literal["store", "scatter", "put", "require", "join"] | Reduction
 
 DTYPES = {
-    "float64": 8, "float32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "float64": 8, "float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
 }  # fmt: skip
 

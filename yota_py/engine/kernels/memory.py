@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from ..maths.builder import VecMath
-from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Unsigned, Value, Writer, const
+from ..maths.llvm import DOUBLE, ELEMENTS, FLOAT, I1, I8, I32, I64, PTR, VOID, Half, Unsigned, Value, Writer, const
 from .ir import DTYPES, KernelSpec, Operand, Output, Window
 
 ALWAYS, NEVER = ir.Constant(I1, 1), ir.Constant(I1, 0)
@@ -103,7 +103,7 @@ class MemoryEmitter(Writer):
 
     def _stored(self, element: ir.Type) -> ir.Type:
         """As what memory has it: booleans are bytes, and no integer has a sign of its own."""
-        return I8 if element == I1 else ir.IntType(element.width) if isinstance(element, Unsigned) else element
+        return I8 if element == I1 else ir.IntType(element.width) if isinstance(element, Unsigned | Half) else element
 
     def _read(self, value: Value, element: ir.Type) -> Value:
         """What memory has, as an element."""

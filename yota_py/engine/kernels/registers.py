@@ -17,7 +17,6 @@ from typing import Any
 from llvmlite import ir
 
 from ...base.records import record
-from ...registry.kernels import emitted
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, Value, Writer, const
 from .emit import IN_PLACE, KERNEL, is_good, report
@@ -233,10 +232,7 @@ class _Loop(Writer):
             for x, other in (values, values[::-1]):
                 if x is self._zeros.get(dtype):
                     return other
-        value = emitted(math, node.emit, *values) if node.emit else math.cast(values[0], ELEMENTS[dtype])
-        if math.element(value) != ELEMENTS[dtype]:
-            raise TypeError(f"a kernel computes {math.element(value)} where {dtype} is wanted")
-        return value
+        return math.operation(node.emit, values, ELEMENTS[dtype])
 
     def _sized(self, value: Parts, size: int) -> Value:
         """A vector; of a number, of equal ones."""

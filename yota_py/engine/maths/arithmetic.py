@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from ...registry.kernels import emitted
 from .formats import FORMATS, Format
-from .llvm import DOUBLE, FLOAT, I1, I32, I64, U64, Unsigned, Value, declared, offered
+from .llvm import DOUBLE, FLOAT, HALF, I1, I16, I32, I64, U64, Unsigned, Value, declared, offered
 
 Unary = Callable[["Arithmetic", Value], Value]
 Binary = Callable[["Arithmetic", Value, Value], Value]
@@ -92,9 +93,10 @@ class Arithmetic:
     """What needs no approximation: constants, casts, arithmetic, comparisons, choice, calls of intrinsics and libm.
 
     Values are `<lanes x T>` vectors, or plain `T` when `lanes` is 1, with T one of double, float, integers of 8 to 64
-    bits with and without a sign, i1 (NumPy's bool). Integers have `add sub mul neg abs sign square maximum minimum
-    fmax fmin floor ceil trunc`, the comparisons, `isnan isinf isfinite`, `logical_*` and `bitwise_*`; all else wants
-    floats. More lanes than a register holds are allowed, and hide the latency of a long expression.
+    bits with and without a sign, i1 (NumPy's bool). Halves have conversions only. Integers have `add sub mul neg abs
+    sign square maximum minimum fmax fmin floor ceil trunc`, the comparisons, `isnan isinf isfinite`, `logical_*` and
+    `bitwise_*`; all else wants floats. More lanes than a register holds are allowed, and hide the latency of a long
+    expression.
     """
 
     def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
@@ -126,6 +128,10 @@ class Arithmetic:
         source, target = self.element(value), self.type(element)
         if source == element:
             return value
+        if source == HALF:
+            return self.cast(self._single(value), element)
+        if element == HALF:
+            return self._half(self._to_odd(value) if source == DOUBLE else self.cast(value, FLOAT))
         if element == I1:
             return self.ne(value, self.const(0, value))
         if source in FORMATS and element in FORMATS:
@@ -137,6 +143,48 @@ class Arithmetic:
         if element.width > source.width:
             return (self.builder.sext if self.signed(value) else self.builder.zext)(value, target)
         return (self.builder.trunc if element.width < source.width else self.builder.bitcast)(value, target)
+
+    def _word(self, number: int) -> Value:
+        return self.const(number, I32)
+
+    def _single(self, half: Value) -> Value:
+        """A half as a float: its exponent counts from another number, but for infinities and NaN; what is subnormal
+        is a sum without its leading one."""
+        b, const = self.builder, self._word
+        bits = b.zext(half, self.type(I32))
+        size = b.shl(b.and_(bits, const(0x7FFF)), const(13))
+        moved = b.add(size, const(112 << 23))
+        special = b.icmp_unsigned(">=", size, const(0x7C00 << 13))
+        moved = self.select(special, b.add(moved, const(112 << 23)), moved)
+        one = self.const(2.0**-14, FLOAT)
+        small = self.bits(b.fsub(self.number(b.add(moved, const(1 << 23))), one))
+        moved = self.select(b.icmp_unsigned("<", size, const(0x400 << 13)), small, moved)
+        return self.number(b.or_(moved, b.shl(b.and_(bits, const(0x8000)), const(16))))
+
+    def _half(self, single: Value) -> Value:
+        """A float as the half next to it, of two the even one; what is subnormal is rounded by an addition."""
+        b, const = self.builder, self._word
+        bits = self.bits(single)
+        size = b.and_(bits, const(0x7FFFFFFF))
+        odd = b.and_(b.lshr(size, const(13)), const(1))
+        moved = b.lshr(b.add(b.add(size, const(0xFFF - (112 << 23))), odd), const(13))
+        half = self.const(0.5, FLOAT)
+        small = b.sub(self.bits(b.fadd(self.number(size), half)), self.bits(half))
+        moved = self.select(b.icmp_unsigned("<", size, const(113 << 23)), small, moved)
+        special = self.select(b.icmp_unsigned(">", size, const(0xFF << 23)), const(0x7E00), const(0x7C00))
+        moved = self.select(b.icmp_unsigned(">=", size, const(143 << 23)), special, moved)
+        signed = b.or_(moved, b.and_(b.lshr(bits, const(16)), const(0x8000)))
+        return b.bitcast(b.trunc(signed, self.type(I16)), self.type(HALF))
+
+    def _to_odd(self, double: Value) -> Value:
+        """A float on the way to a half, which is to be rounded once: toward zero, and odd if it is not exact."""
+        near = self.cast(double, FLOAT)
+        back = self.abs(self.cast(near, DOUBLE))
+        inexact, beyond = self.ne(back, self.abs(double)), self.gt(back, self.abs(double))
+        bits, one = self.bits(near), self.const(1, I32)
+        bits = self.select(beyond, self.builder.sub(bits, one), bits)
+        odd = self.number(self.builder.or_(bits, one))
+        return self.select(self.logical_and(inexact, self.eq(double, double)), odd, near)
 
     # ---------------------------------------------------------------- arithmetic
 
@@ -274,3 +322,16 @@ class Arithmetic:
     def number(self, bits: Value) -> Value:
         """Integers as floats of the same bits."""
         return self.builder.bitcast(bits, self.type(DOUBLE if self.element(bits) == I64 else FLOAT))
+
+    # ---------------------------------------------------------------- operations
+
+    def operation(self, emit: str, operands: Sequence[Value], element: ir.Type) -> Value:
+        """What an operation of this name makes of operands; the only one as another type, if it has none. On halves it
+        is computed in single precision, and rounded."""
+        if not emit:
+            return self.cast(operands[0], element)
+        value = emitted(self, emit, *(self.cast(x, FLOAT) if self.element(x) == HALF else x for x in operands))
+        value = self.cast(value, HALF) if element == HALF else value
+        if self.element(value) != element:
+            raise TypeError(f"a kernel computes {self.element(value)} where {element} is wanted")
+        return value

@@ -24,12 +24,25 @@ class Unsigned(ir.IntType):  # type: ignore[misc]
     __hash__ = ir.IntType.__hash__
 
 
+class Half(ir.IntType):  # type: ignore[misc]
+    """Floats of half precision, as the integers of their bits: nothing computes with them but conversions, for which
+    LLVM would call functions that not every machine has."""
+
+    _instance_cache: ClassVar[dict[int, Half]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Half)
+
+    __hash__ = ir.IntType.__hash__
+
+
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 U8, U16, U32, U64 = (Unsigned(bits) for bits in (8, 16, 32, 64))
+HALF = Half(16)
 FLOAT, DOUBLE, VOID, PTR = ir.FloatType(), ir.DoubleType(), ir.VoidType(), ir.PointerType()
 NULL = ir.Constant(PTR, None)
 ELEMENTS: dict[str, ir.Type] = {
-    "float64": DOUBLE, "float32": FLOAT, "int64": I64, "int32": I32, "int16": I16, "int8": I8,
+    "float64": DOUBLE, "float32": FLOAT, "float16": HALF, "int64": I64, "int32": I32, "int16": I16, "int8": I8,
     "uint64": U64, "uint32": U32, "uint16": U16, "uint8": U8, "bool": I1,
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from ...tape.operations import Call, Constant, Guard, Variable, operands
 from ...tape.tape import Tape
 from ..kernels.codegen import METHODS, sorting
 from .indexing import box_of, picked, shape_of_indices
-from .loops import SUPPORTED, loop_of
+from .loops import COMPUTED, HALF, SUPPORTED, loop_of
 from .special import kernel_of
 from .steps import (
     Accumulate,
@@ -125,7 +125,7 @@ def guarded(tape: Tape, var: Variable, op: Guard) -> Require:
 def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     """The item that checks a guard; ``None`` if no kernel can."""
     t = tape.type_of(op.var)
-    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.name not in SUPPORTED or not t.size:
+    if op.test not in _TESTS or not isinstance(t, ArrayType) or t.name not in COMPUTED or not t.size:
         return None
     if not isinstance(op.expected, bool | int | float | np.number | np.bool_):
         return None
@@ -136,6 +136,10 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
     return Require(var, ((op.var, t.name), (op.expected, t.name)), "bool", _TESTS[test])
 
 
+# What may be done with halves: elementwise operations, and what moves them.
+_OF_HALVES = (
+    kernels.Map, kernels.View, kernels.Concatenate, kernels.Index, kernels.Unindex, kernels.Assign, kernels.Sort,
+)  # fmt: skip
 _Found = Item | Matmul | Linear | Sort | Search | Concatenate | Assign | Accumulate
 
 
@@ -146,7 +150,8 @@ def classify(tape: Tape, var: Variable, op: Call) -> _Found | Python:
     if kernel is None or not isinstance(op.type, ArrayType) or op.type.name not in SUPPORTED:
         return otherwise
     types = [tape.type_of(x) for x in operands(op)]
-    if not all(isinstance(t, ArrayType) and t.name in SUPPORTED for t in types):
+    known = SUPPORTED if isinstance(kernel, _OF_HALVES) else COMPUTED
+    if not all(isinstance(t, ArrayType) and t.name in known for t in (op.type, *types)):
         return otherwise
     if op.type.size == 0 or any(t.size == 0 for t in types):
         return otherwise
@@ -195,7 +200,7 @@ def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | N
 def _join(tape: Tape, var: Variable, op: Call) -> Join | None:
     assert isinstance(op.type, ArrayType)
     dtype = np.empty(0, op.type.dtype).real.dtype.name
-    known = SUPPORTED.issuperset([dtype, *(tape.type_of(x).name for x in operands(op))])
+    known = COMPUTED.issuperset([dtype, *(tape.type_of(x).name for x in operands(op))])
     return Join(var, tuple((part, dtype) for part in op.args), dtype) if known and op.type.size else None
 
 
@@ -286,7 +291,7 @@ def _unindex(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Pad
             return None
         box = box_of(index, tuple(shape))
         return None if box is None else Pad(var, ((dy, op.type.name),), op.type.name, box, tape.type_of(dy).shape)
-    return _scatter(tape, var, op.type, index, dy)
+    return None if op.type.name == HALF else _scatter(tape, var, op.type, index, dy)  # no kernel sums up halves
 
 
 def _scatter(

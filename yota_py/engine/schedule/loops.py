@@ -14,7 +14,10 @@ from ...registry.tangents import chosen
 from ...tape.operations import Call, Variable
 from ...tape.tape import Tape
 
-SUPPORTED = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split())
+# The dtypes of the elements that kernels read and write; halves they move, and compute elementwise.
+HALF = "float16"
+COMPUTED = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split())
+SUPPORTED = COMPUTED | {HALF}
 
 
 def loop_of(tape: Tape, op: Call, integers: bool) -> list[str] | None:
