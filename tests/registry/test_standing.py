@@ -180,3 +180,52 @@ def test_functions_that_somebody_has_replaced(monkeypatch: pytest.MonkeyPatch) -
         again = run(x)
         assert again[0] == value
         np.testing.assert_array_equal(again[1], dx)
+
+
+def test_classes_are_what_they_were() -> None:
+    """What their objects do, before, in and after a trace, also by operators, of subclasses and what has been cached of
+    them; and what somebody has put there between two traces."""
+    from scipy import sparse, stats
+
+    class Own(sparse.csr_array):
+        def __neg__(self) -> Any:
+            return 7.0
+
+    class Counting(sparse.csr_array):
+        def dot(self, other: Any) -> Any:
+            return super().dot(other) + 1.0
+
+    m = sparse.csr_array(A)
+    spaces = {cls: dict(vars(cls)) for cls in (*sparse.csr_array.__mro__, *type(stats.norm).__mro__)[:-1]}
+
+    def sums(x: Any) -> Any:
+        return np.sum(m @ x) + np.sum(Own(m) @ x) * -Own(m) + np.sum(Counting(m).dot(x)) + stats.norm.logpdf(x[0])
+
+    config.compile = "never"
+    x = np.array([0.5, -1.0])
+    plain = sums(x)
+    for k in range(40):  # Python caches what it looks up
+        value, (slope,) = yota_py.grad(sums, x)
+        assert_allclose(value, plain)
+        assert_allclose(slope, 9 * A.sum(0) - [x[0], 0.0])
+        assert_allclose(sums(x), plain)
+        assert_allclose((m + m - m).toarray(), A)
+        assert (-Own(m), (m @ x).shape) == (7.0, (2,)), k
+    for cls, space in spaces.items():
+        assert all(vars(cls)[name] is value for name, value in space.items()), cls
+
+
+def test_an_operator_that_somebody_has_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy import sparse
+
+    m, x = sparse.csr_array(A), np.array([0.5, -1.0])
+    base = next(cls for cls in sparse.csr_array.__mro__ if "__matmul__" in vars(cls))
+    config.compile = "never"
+    for other in (lambda self, other: 10.0 * np.sum(other), None):
+        with monkeypatch.context() as patch:
+            if other is not None:
+                patch.setattr(base, "__matmul__", other)
+            for _ in range(3):
+                value, (slope,) = yota_py.grad(lambda x: np.sum(m @ x), x)
+                assert_allclose(value, np.sum(m @ x))
+                assert_allclose(slope, [10.0, 10.0] if other is not None else A.sum(0))

@@ -37,6 +37,7 @@ from ..registry.patches import (
     makes_constants,
     open_modules,
     patched,
+    writer,
 )
 from ..registry.registry import entries, listeners, methods
 from .disguise import BY_ORIGINAL
@@ -80,6 +81,7 @@ class _Read(NamedTuple):
 
 _UNREAD = _Read(itemgetter(0), None, {}, {})
 _read: dict[Owner, _Read] = {}
+_writers: dict[Owner, Callable[[dict[str, Any]], None]] = {}
 
 
 class Installed(Passing):
@@ -130,6 +132,7 @@ class Installed(Passing):
             if owner in Installed._exchanged:
                 before = Installed._exchanged[owner]
                 new = _known_to({name: space[name] for name in gates if name not in before}, gates)
+                _writers[owner] = writer(owner, gates)
                 Installed._exchanged[owner] = {name: space[name] for name in new} | before
                 ours = (name for name in before if name in gates and original(space[name]) is not space[name])
                 gates = new | {name: gates[name] for name in ours}
@@ -140,13 +143,10 @@ class Installed(Passing):
                 if values != known.values:  # mostly they are what they were, and a comparison is fast
                     found = dict(zip(gates, values, strict=False))
                     _read[owner] = known = _Read(known.get, values, found, _known_to(found, gates))
+                    _writers[owner] = writer(owner, gates)
                 Installed._exchanged[owner] = known.originals
                 gates = known.gates
-            if issubclass(type(owner), type):
-                for name, gate in gates.items():
-                    setattr(owner, name, gate)
-            else:
-                space.update(gates)
+            _writers[owner](gates)
         Installed._in_place = count
 
     @staticmethod
@@ -154,11 +154,7 @@ class Installed(Passing):
         """Give the places their originals again."""
         Installed._in_place = ()
         for owner, before in reversed(Installed._exchanged.items()):
-            if issubclass(type(owner), type):
-                for name, value in before.items():
-                    setattr(owner, name, value)
-            else:
-                vars(owner).update(before)
+            _writers[owner](before)
         Installed._exchanged.clear()
 
 
