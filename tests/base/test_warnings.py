@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from yota_py import config, grad, jit, trace
-from yota_py.base.floating import silent
+from yota_py.base import floating
 
 Place = tuple[str, int, str]
 
@@ -170,16 +170,21 @@ def test_they_are_those_of_plain_code(name: str, transform: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_functions_that_are_silent(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where NumPy has other means than ours to say so; what it does elsewhere is as before."""
     if not known:
         monkeypatch.delattr(np._core.umath, "_extobj_contextvar")  # type: ignore[attr-defined]
 
-    @silent
+    silence, unsilence = floating._silence()
+
     def f(x: Any) -> Any:
-        if x < -5:
-            raise ValueError
-        return np.log(np.float64(x))
+        said = silence()
+        try:
+            if x < -5:
+                raise ValueError
+            return np.log(np.float64(x))
+        finally:
+            unsilence(said)
 
     with warnings.catch_warnings(), np.errstate(all="warn"):
         warnings.simplefilter("error")

@@ -131,7 +131,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "view of a step": lambda x: np.sum(by_heaps(x, 1)[::-1, 1:].T * 2) + np.sum(by_heaps(x, 1)),
     "step of a view": lambda x: np.sum(by_heaps(x.T[::-1], 0) * np.arange(3.0)),
     "integers of floats": lambda x: np.sum((10 * x).astype(np.int8) * np.arange(4, dtype=np.int8) * x),
-    "half": lambda x: np.sum(x.astype(np.float16) * x),
+    "half": lambda x: np.sum(x.astype(np.float16)),
 }
 
 

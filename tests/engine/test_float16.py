@@ -73,8 +73,8 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_functions(f: np.ufunc) -> None:
-    """Of all halves they are the same, but for some that lie in the middle of two."""
-    have, want = computed(f, ALL), f(ALL)
+    """Of all halves they are rounded right, but for some that lie in the middle of two: NumPy 2.3 errs more often."""
+    have, want = computed(f, ALL), f(ALL.astype(float)).astype(np.float16)
     assert have.dtype == np.float16
     assert np.count_nonzero((have != want) & (want == want)) < 50
     assert_allclose(have, want, rtol=1e-3, atol=6e-8)

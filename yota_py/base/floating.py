@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache, wraps
+from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from .ownership import users_frame
 from .unwinding import state
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 RAISES_ERRORS = "NumPy is to raise FloatingPointError (np.errstate), which compiled code does not"
 
@@ -23,22 +21,17 @@ def raises_errors() -> bool:
     return not {"ignore", "warn", "print"}.issuperset(np.geterr().values())
 
 
-def silent(function: F) -> F:
-    """A function in which NumPy does not warn; ``np.errstate`` takes a microsecond to say so."""
+def _silence() -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     said: Any = np._core.umath  # type: ignore[attr-defined]
-    if not (hasattr(said, "_extobj_contextvar") and hasattr(said, "_make_extobj")):
-        return np.errstate(all="ignore")(function)
-    ignoring, say = said._make_extobj(all="ignore"), said._extobj_contextvar
+    if hasattr(said, "_extobj_contextvar") and hasattr(said, "_make_extobj"):
+        say = said._extobj_contextvar
+        return partial(say.set, said._make_extobj(all="ignore")), say.reset
+    return partial(np.seterr, all="ignore"), lambda before: np.seterr(**before)
 
-    @wraps(function)
-    def quiet(*args: Any) -> Any:
-        before = say.set(ignoring)
-        try:
-            return function(*args)
-        finally:
-            say.reset(before)
 
-    return quiet  # type: ignore[return-value]
+# From a call of the first on NumPy warns of nothing, until the second is given what that has returned; ``np.errstate``
+# takes a microsecond for it.
+silence, unsilence = _silence()
 
 
 def at_users_line(

@@ -208,10 +208,12 @@ def _checked_names(module: ir.Module, names: Sequence[str]) -> tuple[set[str], s
     return defined, declared
 
 
-# NumPy sorts numbers of a dtype with functions in C that ``PyDataType_GetArrFuncs`` of its C interface gives, among
-# them ``int sort(void *start, npy_intp n, void *array)`` and ``int argsort(void *start, npy_intp *places, npy_intp n,
-# void *array)``; those of numbers do not look at the array. Where they stand belongs to the binary interface of NumPy 2
-# (``numpy/ndarraytypes.h``).
+# NumPy's C interface is a table of functions, which have their places in it for good (``numpy/__multiarray_api.h``):
+# ``PyArray_Empty(int nd, npy_intp *dims, PyArray_Descr *dtype, int is_fortran)``, and ``PyDataType_GetArrFuncs``, which
+# gives functions that sort numbers of a dtype, among them ``int sort(void *start, npy_intp n, void *array)`` and ``int
+# argsort(void *start, npy_intp *places, npy_intp n, void *array)``; those of numbers do not look at the array. Where
+# they stand belongs to the binary interface of NumPy 2 (``numpy/ndarraytypes.h``).
+EMPTY, _GET_FUNCTIONS = "184", 365
 Method = Literal["quicksort", "stable"]
 
 # By ``kind`` and ``stable``, the method; by heaps NumPy sorts with other functions than those of the table.
@@ -219,7 +221,6 @@ METHODS: dict[tuple[Any, Any], Method] = {
     **dict.fromkeys([(None, None), (None, False), ("quicksort", None)], "quicksort"),
     **dict.fromkeys([("stable", None), ("mergesort", None), (None, True)], "stable"),
 }  # fmt: skip
-_GET_FUNCTIONS = 365  # in the table of NumPy's C interface
 _ROW: dict[Method, int] = {"quicksort": 0, "stable": 2}
 _SORT, _ARGSORT = 33, 36  # behind 21 casts and 12 functions
 
@@ -233,14 +234,17 @@ def sorting(dtype: str, method: Method, *, places: bool) -> str | None:
 
 @functools.cache
 def numpys_function(name: str) -> int | None:
-    """Where the function of this name is, given by ``sorting``."""
-    if not np.__version__.startswith("2."):
-        return None
-    table, row, dtype = name.split(".")
+    """Where the function of this name is: of the C interface, or one that sorts."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    interface = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
-    functions = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(_words(interface)[_GET_FUNCTIONS])
+    interface = _words(pointer(np._core._multiarray_umath._ARRAY_API, None))  # type: ignore[attr-defined]
+    table, *rest = name.split(".")
+    if rest and not np.__version__.startswith("2."):
+        return None
+    if not rest:
+        return int(interface[int(table)])
+    row, dtype = rest
+    functions = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(interface[_GET_FUNCTIONS])
     found: int | None = _words(functions(np.dtype(dtype)))[int(table) + int(row)]
     return found
 

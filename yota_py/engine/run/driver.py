@@ -17,8 +17,9 @@ BUILD      ``build(frame, i)``       returns a result that only Python can make
 
 A *program* is a table of 64-bit words, of which the first are listed below. Then follow, for each value, its *binding*
 ``kind, slot, identity, ndim, *shape``, with the identity of an array's descriptor or of a number's class. The kernel
-table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, shape, dtype,
-order``, the latter three Python objects; the recipe of the results is described in ``objects.py``.
+table holds per kernel: its length in words, its address, its own words; the table of outputs ``slot, ndim, extents,
+descriptor, is_fortran``, of which the third is the address of words and the fourth that of an object; the recipe of the
+results is described in ``objects.py``.
 """
 
 from __future__ import annotations
@@ -32,14 +33,13 @@ import numpy as np
 from llvmlite import ir
 
 from ...base import locks
-from ...base.dispatch import original
 from ...base.records import record
 from ...base.types import ArrayType
 from ..kernels import disk
-from ..kernels.codegen import compile_module, new_module
+from ..kernels.codegen import EMPTY, compile_module, new_module
 from ..kernels.emit import ERROR_SLOT, NO_FAULT
 from ..kernels.repeat import run_table
-from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const
+from ..maths.llvm import I32, I64, NULL, PTR, VOID, Value, const, offered
 from ..plan.layout import NEXT_SLOT
 from .objects import (
     DATA,
@@ -63,11 +63,11 @@ OK = 0
 
 # Words of a program: how many bindings; whether to release the lock; tables and their lengths; how many calls went
 # well, and with how many it refuses further ones; the first free frame, of which each leads to the next; functions in
-# Python; NumPy's classes and ``np.empty``. Machine code holds no address of an object.
+# Python; NumPy's classes. Machine code holds no address of an object.
 (
     COUNT, RELEASE, KERNELS, KERNEL_WORDS, OUTPUTS, OUTPUT_COUNT, RECIPE, RECIPE_LENGTH, CALLS, LIMIT, FREE,
-    MORE, STEPS, REFUSE, BUILD, ARRAY_CLASS, SCALAR_CLASS, EMPTY, BINDINGS,
-) = range(19)  # fmt: skip
+    MORE, STEPS, REFUSE, BUILD, ARRAY_CLASS, SCALAR_CLASS, BINDINGS,
+) = range(18)  # fmt: skip
 UNLIMITED = 2**62
 
 
@@ -193,10 +193,13 @@ def _emit_answer(w: PythonWriter, call: Activation, fault: Value) -> None:
 
 def _emit_outputs(w: PythonWriter, call: Activation) -> None:
     """Fresh arrays for the results, in their slots."""
-    table, empty = w.word(call.program, OUTPUTS, PTR), w.word(call.program, EMPTY, PTR)
+    table, empty = w.word(call.program, OUTPUTS, PTR), offered("numpy", EMPTY)
     with w.loop(call.output_count) as i:
-        record = w.at(table, w.b.mul(i, const(4)))
-        array = w.some(w.apply(empty, w.at(record, 1), const(3)), call.failed)
+        record = w.at(table, w.b.mul(i, const(5)))
+        ndim, is_fortran = (w.b.trunc(w.word(record, k), I32) for k in (1, 4))
+        extents, descriptor = (w.word(record, k, PTR) for k in (2, 3))
+        w.call("Py_IncRef", VOID, descriptor)  # which it takes
+        array = w.some(w.call(empty, PTR, ndim, extents, descriptor, is_fortran), call.failed)
         w.b.store(array, w.at(call.outputs, i))
         w.b.store(w.b.add(i, const(1)), call.made)
         w.b.store(w.field(array, DATA, I64), w.at(call.frame, w.word(record, 0)))
@@ -333,11 +336,11 @@ def describe(
 ) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
     """A program's table, and what must live as long as it. Inputs and outputs are given with their slots, and the slots
     of those in Fortran's order; kernels by address and length of their table."""
-    shapes, orders = [t.shape for _, t in outputs], ["CF"[slot in turned] for slot, _ in outputs]
+    extents = [np.array(t.shape, np.int64) for _, t in outputs]
     made = [
         w
-        for (slot, t), shape, order in zip(outputs, shapes, orders, strict=True)
-        for w in (slot, id(shape), id(native(t)), id(order))
+        for (slot, t), shape in zip(outputs, extents, strict=True)
+        for w in (slot, t.ndim, shape.ctypes.data, id(native(t)), slot in turned)
     ]
     tables = [np.array(words, np.int64) for words in (made, recipe)]
     words = [0] * BINDINGS
@@ -346,10 +349,10 @@ def describe(
     words[OUTPUTS], words[OUTPUT_COUNT] = tables[0].ctypes.data, len(outputs)
     words[RECIPE], words[RECIPE_LENGTH] = tables[1].ctypes.data, len(recipe) // 2
     words[MORE], words[REFUSE], words[BUILD] = id(helpers.more), id(helpers.refuse), id(helpers.build)
-    words[ARRAY_CLASS], words[SCALAR_CLASS], words[EMPTY] = id(np.ndarray), id(np.float64), id(original(np.empty))
+    words[ARRAY_CLASS], words[SCALAR_CLASS] = id(np.ndarray), id(np.float64)
     words[STEPS] = id(helpers.steps) if helpers.steps is not None else 0
     bindings = [w for slot, t in inputs for w in _binding(slot, t, "CF"[slot in turned])]
-    return np.array([*words, *bindings], np.int64), [*tables, *shapes, *orders, helpers]
+    return np.array([*words, *bindings], np.int64), [*tables, *extents, helpers]
 
 
 def native(t: ArrayType) -> np.dtype[Any]:

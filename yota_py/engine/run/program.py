@@ -195,11 +195,7 @@ class Program:
         if segments and isinstance(segments[0], tuple):
             first, segments = segments[0], segments[1:]
         if segments:
-            run, frames = stepping(self.tape, plan, self._owned, segments), self._frames
-
-            def steps(address: int, *values: Any) -> int:
-                return run(frames[address], values)
-
+            steps = stepping(self.tape, plan, self._owned, segments, self._frames)
         work = _work(self.tape)
         helpers = Helpers(self._more, steps, self._refuse, self._built)
         recipe = [word for i, result in enumerate(self._results) for word in _instruction(i, result)]
