@@ -104,7 +104,7 @@ def _plain(x: Any) -> bool:
     """Whether an argument of ``clip`` is one of floats or of machine words, or not given."""
     if type(x) is int:
         return x.bit_length() < 64
-    return x is None or dtype_of(x).char in "efdl"
+    return x is None or dtype_of(x).char in "fdl"
 
 
 def _clipped(

@@ -11,7 +11,7 @@ FILES = {
     "special": "special special_bessel special_polynomials special_integrals special_elliptic special_elementary "
     "special_gamma special_equations special_incomplete special_distributions special_constants",
     "linalg": "linalg linalg_factors linalg_spaces linalg_eigenvalues linalg_functions linalg_equations linalg_banded "
-    "linalg_special",
+    "linalg_special linalg_schur",
     "fft": "fft",
     "stats": "stats stats_private stats_formulas stats_centres stats_discrete stats_moments stats_samples "
     "stats_measures stats_multivariate stats_tests stats_kde",

@@ -20,6 +20,7 @@ from scipy.stats._distn_infrastructure import rv_continuous
 
 from yota_py.base.dispatch import find_traced, original
 from yota_py.registry.composites import expanded
+from yota_py.registry.constants import made_of_numbers
 from yota_py.registry.patches import open_to_traces, patch, through
 from yota_py.registry.registry import Cases, case
 from yota_py.registry.tangents import astype
@@ -59,10 +60,17 @@ patch(_util, "_lazyselect", _lazyselect)
 # ------------------------------------------------------------------------------------------------- the public methods
 
 
+def known(x: Any) -> Any:
+    """An argument as a number of NumPy's or an array; methods of the user's, where one may meet traced values, get a
+    list of numbers as a constant."""
+    y = strong(x)
+    return made_of_numbers(y[()], (x,)) if type(y) is np.ndarray else y
+
+
 def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The point, the shape parameters, location and scale as arrays, and where the parameters are valid."""
     args, loc, scale = dist._parse_args(*args, **kwds)
-    x, loc, scale, *args = map(strong, (x, loc, scale, *args))
+    x, loc, scale, *args = map(known, (x, loc, scale, *args))
     return x, args, loc, scale, np.logical_and(dist._argcheck(*args), scale > 0)
 
 
@@ -86,7 +94,7 @@ def _within(mask: Any, z: Any, a: Any, b: Any) -> Any:
     if find_traced(finite) is None and not np.any(finite):
         return z
     middle = np.where(finite[0], np.where(finite[1], 0.5 * (a + b), a + 1.0), np.where(finite[1], b - 1.0, 0.0))
-    return np.where(mask, z, middle)
+    return np.where(mask, z, middle)[()]
 
 
 _points: Cases = lambda s: [  # noqa: E731

@@ -13,8 +13,8 @@ from yota_py.registry.composites import expanded
 from yota_py.registry.patches import patch, through
 from yota_py.registry.registry import Cases, case, nondiff
 
-from ..support import stop_gradient, strong
-from .stats import valued
+from ..support import stop_gradient
+from .stats import known, valued
 from .stats_private import asked_for, distribution_function, known_as, known_by_value, method, values
 
 _PROBABILITIES: Cases = lambda s: [  # noqa: E731
@@ -27,7 +27,7 @@ _PROBABILITIES: Cases = lambda s: [  # noqa: E731
 def _parsed(dist: Any, k: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any]:
     """The point, the parameters, and where these are valid."""
     args, loc, _ = dist._parse_args(*args, **kwds)
-    k, loc, *args = map(strong, (k, loc, *args))
+    k, loc, *args = map(known, (k, loc, *args))
     return stop_gradient(k - loc), args, dist._argcheck(*args)
 
 

@@ -12,7 +12,7 @@ from scipy import interpolate as si
 from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from yota_py import explain, grad, jit
+from yota_py import explain, grad, jit, value_and_grad
 from yota_py.errors import LostDerivativeError
 
 X = np.linspace(0, 3, 7)
@@ -143,3 +143,38 @@ def test_methods_of_the_users_that_know_of_traced_values_while_scipy_does_not() 
 
     with pytest.raises(LostDerivativeError, match=r"scipy.stats.*cdf computes on plain values and has no rule yet"):
         grad(f, 2.0)
+
+
+class Rated(stats.rv_continuous):
+    """A distribution of the user's with a shape."""
+
+    def _pdf(self, x: Any, rate: Any) -> Any:
+        return rate * np.exp(-rate * x)
+
+
+class Tossed(stats.rv_discrete):
+    def _pmf(self, k: Any, p: Any) -> Any:
+        return p * (1 - p) ** k
+
+
+RATED, TOSSED = Rated(a=0.0, name="rated"), Tossed(name="tossed")
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "a shape": lambda t: RATED.pdf([0.7, 2.0], 2.0, loc=-t),
+    "logarithms": lambda t: RATED.logpdf(X, 2.0, loc=-t, scale=2),
+    "shapes": lambda t: RATED.pdf(0.7, [1.0, 2.0], loc=-t),
+    "a point": lambda t: RATED.logpdf(0.7, t, loc=-1),
+    "points": lambda t: RATED.pdf([0.7, 2.0], t),
+    "frozen": lambda t: RATED(2.0, loc=-t).logpdf([0.7, 2.0]),
+    "counts": lambda t: TOSSED.pmf([0, 1, 2], t),
+    "a count": lambda t: TOSSED.logpmf(3, t, loc=1),
+}
+
+
+@pytest.mark.parametrize("f", PLAIN.values(), ids=PLAIN)
+def test_their_methods_are_given_what_is_known_beside_traced_values(f: Callable[[Any], Any]) -> None:
+    step = value_and_grad(lambda t: np.sum(f(t)))
+    for t in (0.3, 0.4, 0.7):
+        value, slope = step(t)
+        assert_allclose(value, np.sum(f(t)))
+        assert_allclose(slope, (np.sum(f(t + 1e-6)) - np.sum(f(t - 1e-6))) / 2e-6, rtol=1e-6)
+    assert sum(entry.calls for entry in explain(step)) == 2

@@ -84,7 +84,7 @@ MOVES: dict[str, Callable[[Any, Any], Any]] = {
     "sum of Python's number": lambda x, y: x * 3 + 0.1,
     "chain": lambda x, y: (x * y + x) / (y * y + np.float16(1)),
     "where": lambda x, y: np.where(x > y, x, y * y),
-    "clipped": lambda x, y: np.clip(x, -1, 1) * y,
+    "extrema": lambda x, y: np.maximum(np.minimum(x * y, np.float16(0)), -np.minimum(x * 0, y * 0)),
     "slices": lambda x, y: x[::3] * y[::-3],
     "transposed": lambda x, y: x.reshape(64, 4).T + y.reshape(4, 64),
     "gathered": lambda x, y: x[np.array([3, -1, 200, 3])] * y[:4],
@@ -96,6 +96,14 @@ MOVES: dict[str, Callable[[Any, Any], Any]] = {
     "mixed": lambda x, y: x * y.astype(np.float32) + np.arange(256, dtype=np.int8),
     "no dimension": lambda x, y: x[0] * y[1] + x[2],
 }
+
+
+@pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin], ids=lambda f: f.__name__)
+def test_zeros_and_nan_of_extrema(f: np.ufunc) -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf], np.float16)
+    for y in (x, x.astype(np.float32), np.array([0, 1, 200], np.uint8)):
+        assert_same(computed(f, x[:, None], y), f(x[:, None], y))
+        assert_same(computed(f, y, x[:, None]), f(y, x[:, None]))
 
 
 def written(x: Any, y: Any) -> Any:

@@ -225,3 +225,41 @@ def test_constants_and_flags() -> None:
     total = np.sum(sla.hilbert(2))
     assert gradient(lambda x: x * total * sla.issymmetric(np.eye(2) * x))(2.0) == total
     assert sla.bandwidth(np.eye(2)) == (0, 0)
+
+
+def matrices(n: int, seed: int) -> np.ndarray:
+    """With eigenvalues that are real, or come in pairs."""
+    return np.random.default_rng(seed).normal(size=(n, n))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_schur_decompositions(seed: int, n: int) -> None:
+    a, of_t, of_z = matrices(n, seed), *np.random.default_rng(seed).normal(size=(2, n, n))
+
+    def real(a: Any) -> Any:
+        t, z = sla.schur(a)
+        return np.sum(t * of_t) + np.sum(z * of_z)
+
+    def phaseless(a: Any) -> Any:
+        t, z = sla.schur(a, output="complex")
+        return np.sum(np.abs(t) ** 2 * of_t) + np.sum(np.abs(z) ** 2 * of_z)
+
+    check_grads(real, a)
+    check_grads(phaseless, a)
+    check_grads(phaseless, a + 1j * matrices(n, seed + 9))
+
+
+def test_schur_decompositions_of_other_structure_and_equal_eigenvalues() -> None:
+    """Turns of a plane become real eigenvalues, and two equal ones: where something is determined, it is right."""
+    step = value_and_grad(lambda a: np.sum(sla.schur(a)[0] ** 2))
+    for middle in (-1.0, 4.0, 0.5, -2.0):
+        a = np.array([[1.0, 2.0], [middle, 0.5]])
+        value, slope = step(a)
+        np.testing.assert_allclose(value, np.sum(a**2))
+        np.testing.assert_allclose(slope, 2 * a, atol=1e-12)
+    for a in (np.eye(3), np.diag([1.0, 1.0, 2.0]), np.zeros((2, 3, 3))):
+        _, (slope,) = grad(lambda a: np.sum(np.trace(sla.schur(a)[0], axis1=-2, axis2=-1)), a)
+        np.testing.assert_allclose(slope, np.broadcast_to(np.eye(3), a.shape), atol=1e-12)
+    with pytest.raises(MissingRuleError, match="sort"):
+        grad(lambda a: np.sum(sla.schur(a, sort="lhp")[0]), np.eye(2))

@@ -22,6 +22,7 @@ from llvmlite import ir
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.expansions import two_sum
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
+from .elements import operated
 from .ir import DTYPES, KernelSpec, Output
 from .memory import ALWAYS, NEVER, Memory, MemoryEmitter
 from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
@@ -215,7 +216,7 @@ class _Emitter(MemoryEmitter):
                 value = self._load(operand.dtype, operand.inner, m, i, mask)
             values.append(value)
         for node in spec.nodes:
-            values.append(self.math.operation(node.emit, [values[k] for k in node.operands], ELEMENTS[node.dtype]))
+            values.append(operated(self.math, node.emit, [values[k] for k in node.operands], node.dtype))
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
             value = values[out.value] if out.mode != "first" else self._places(values[out.value], out, i)
             value = self._as_said(value, out.dtype)

@@ -19,6 +19,7 @@ from llvmlite import ir
 from ...base.records import record
 from ..maths.builder import WRITTEN_OUT, Called, VecMath
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, Value, Writer, const
+from .elements import operated
 from .emit import IN_PLACE, KERNEL, is_good, report
 from .ir import DTYPES
 from .reductions import combined, neutral
@@ -232,7 +233,7 @@ class _Loop(Writer):
             for x, other in (values, values[::-1]):
                 if x is self._zeros.get(dtype):
                     return other
-        return math.operation(node.emit, values, ELEMENTS[dtype])
+        return operated(math, node.emit, values, dtype)
 
     def _sized(self, value: Parts, size: int) -> Value:
         """A vector; of a number, of equal ones."""

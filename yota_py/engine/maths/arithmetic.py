@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from ...registry.kernels import emitted
 from .formats import FORMATS, Format
 from .llvm import DOUBLE, FLOAT, HALF, I1, I16, I32, I64, U64, Unsigned, Value, declared, offered
 
@@ -322,16 +321,3 @@ class Arithmetic:
     def number(self, bits: Value) -> Value:
         """Integers as floats of the same bits."""
         return self.builder.bitcast(bits, self.type(DOUBLE if self.element(bits) == I64 else FLOAT))
-
-    # ---------------------------------------------------------------- operations
-
-    def operation(self, emit: str, operands: Sequence[Value], element: ir.Type) -> Value:
-        """What an operation of this name makes of operands; the only one as another type, if it has none. On halves it
-        is computed in single precision, and rounded."""
-        if not emit:
-            return self.cast(operands[0], element)
-        value = emitted(self, emit, *(self.cast(x, FLOAT) if self.element(x) == HALF else x for x in operands))
-        value = self.cast(value, HALF) if element == HALF else value
-        if self.element(value) != element:
-            raise TypeError(f"a kernel computes {self.element(value)} where {element} is wanted")
-        return value

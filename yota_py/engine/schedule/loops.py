@@ -40,11 +40,14 @@ def _loop_dtypes(op: Call, types: list[ArrayType]) -> list[str] | None:
     entry = primitive_of(op.fn)
     ufunc = op.fn if entry is None else entry.fn  # np.less for operator.lt
     if isinstance(ufunc, np.ufunc):
+        if ufunc is np.power and any(t.name == HALF for t in types):
+            return None  # of some exponents NumPy takes roots, and squares
         dtypes, result = _resolved(ufunc, tuple([_weakly(t) for t in types]))
         return list(dtypes) if result == op.type.dtype else None
     if op.fn is original(np.where) or op.fn is chosen:
         return ["bool", op.type.name, op.type.name] if len(types) == 3 else None
-    return [t.name if op.type.dtype.kind == "b" else op.type.name for t in types]
+    names = [t.name if op.type.dtype.kind == "b" else op.type.name for t in types]
+    return None if HALF in names else names  # of several steps, which NumPy rounds one by one
 
 
 @lru_cache(maxsize=1024)
