@@ -16,7 +16,7 @@ LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py statef
 	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
 	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py policy.py growth.py rolling.py accuracy.py))
 WITH_TORCH = $(shell grep -rlE --include='test_*.py' '^import torch' tests)
-SHORT = $(BIN)/python -m pytest -n $(WORKERS) --sets 1 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
+SHORT = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --sets 1 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
 
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
 find-python = $(firstword $(foreach version,$(1),$(or \
@@ -38,8 +38,9 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 # Each worker has a processor; threads of BLAS on top of them wait for one another.
 test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
 
+# Tests of one file share much of what is compiled.
 test: $(VENV)/.installed-test ## run the tests, with as few sets of their parameters as have each two values together
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-lowest: LOWEST = $(VENV)-lowest
 test-lowest: ## run most of them with the oldest Python and libraries that pyproject.toml admits

@@ -17,6 +17,7 @@ from yota_py.cache import functions as cache
 from yota_py.tracing.traces import levels
 
 _kept: list[str] = []  # the directory that this process has made
+_thawed: list[bool] = []  # whether tests of this module have thawed what was frozen
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +57,20 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True, scope="module")
 def _what_is_left() -> None:
     """The garbage collector does not look at what the tests of other modules have left, nor at libraries."""
+    if _thawed:
+        gc.unfreeze()
+        _thawed.clear()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _frozen_again() -> Iterator[None]:
+    """What looks for holders of traced values thaws everything: for one test, as to look at all takes long."""
+    yield
+    if not gc.get_freeze_count():
+        _thawed.append(True)
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
