@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import roads
@@ -41,8 +41,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in taken]
 
 
+def _unfreeze(unfreeze: Callable[[], None] = gc.unfreeze) -> None:
+    _thawed.append(True)
+    unfreeze()
+
+
 def pytest_configure() -> None:
     """Machine code is kept for one run of the tests, and shared by its processes."""
+    gc.unfreeze = _unfreeze
     if "YOTA_CACHE_DIR" not in os.environ:
         _kept.append(tempfile.mkdtemp(prefix="yota-py-tests-"))
         os.environ["YOTA_CACHE_DIR"] = _kept[0]
@@ -67,9 +73,9 @@ def _what_is_left() -> None:
 @pytest.fixture(autouse=True)
 def _frozen_again() -> Iterator[None]:
     """What looks for holders of traced values thaws everything: for one test, as to look at all takes long."""
+    before = len(_thawed)
     yield
-    if not gc.get_freeze_count():
-        _thawed.append(True)
+    if len(_thawed) > before:
         gc.freeze()
 
 

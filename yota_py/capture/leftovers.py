@@ -111,8 +111,7 @@ _TABLES = dict, set, frozenset
 
 def _holders(keys: list[Any], arguments: tuple[Any, ...]) -> Iterator[Any]:
     """Dicts and sets that hold these values, themselves or in tuples other than that of the arguments of a call."""
-    if gc.get_freeze_count():  # then the garbage collector does not look at them; with this it takes longer, no more
-        gc.unfreeze()
+    gc.unfreeze()  # what is frozen, the garbage collector does not look at; with this it takes longer, no more
     for _ in range(MAX_DEPTH):
         ids = {*map(id, keys)}
         found = gc.get_referrers(*keys)
