@@ -386,3 +386,12 @@ def test_passes_change_no_value(f: Program) -> None:
             check_types(tape, args)
             for have, expected in zip(tape.play_flat(args), want, strict=True):
                 assert_close(have, expected, step.__name__, f.rtol)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float16, 1e5), (np.float16, 100_000), (np.float32, 1e39)])
+def test_numbers_that_are_infinite_in_the_precision_of_arrays(dtype: Any, factor: Any) -> None:
+    x = np.array([1.0, -2.0], dtype)
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            _, (slope,) = grad(lambda x: np.sum(np.reciprocal(x * factor)), x)
+            np.testing.assert_array_equal(slope, [0.0, 0.0])

@@ -6,6 +6,7 @@ Complex products are computed in parts, where an infinite one leaves NaN: most e
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -67,10 +68,13 @@ class View:
         """Whether NumPy takes the square root for this power: if the exponent is one number."""
         return self.is_power(x, exponent, 0.5) and self.tape.type_of(exponent).shape == ()
 
-    def finite_nonzero(self, x: Any) -> bool:
-        """Whether x is one finite number other than zero in every element."""
-        n = number_of(self.tape, x)
-        return n is not None and (isinstance(n, int) or bool(np.isfinite(n))) and n != 0
+    def finite_nonzero(self, x: Any, other: Any) -> bool:
+        """Whether x is one finite number other than zero in every element, also in the precision of ``other``."""
+        n, t = number_of(self.tape, x), self.tape.type_of(other)
+        if n is None or n == 0:
+            return False
+        inexact = isinstance(t, ArrayType) and t.dtype.kind in "fc"
+        return bool(abs(n) <= (float(np.finfo(t.dtype).max) if inexact else sys.float_info.max))
 
     def inner(self, x: Any, *fns: Any) -> tuple[Any, ...] | None:
         """The arguments of x if it is a call of one of these functions, without keywords."""
@@ -109,9 +113,9 @@ EQUATIONS: list[Equation] = [
     ((np.power,), "x ** 0.5 = sqrt x", lambda v, x, y: Term(np.sqrt, (x,)) if v.is_root(x, y) else None),
     (_POW, "x ** -1 = 1 / x", lambda v, x, y: Term(np.divide, (1.0, x)) if v.is_power(x, y, -1) else None),
     ((strong_multiply,), "1 * p = p", lambda v, dy, p: p if v.is_(dy, 1) and v.is_real(p) else None),
-    ((strong_multiply,), "c * p, c not 0", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(dy) else None),
+    ((strong_multiply,), "c * p, c not 0", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(dy, p) else None),
     ((strong_multiply,), "dy * 1 = dy", lambda v, dy, p: dy if v.is_(p, 1) and v.is_real(dy) else None),
-    ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(p) else None),
+    ((strong_multiply,), "dy * c, c finite", lambda v, dy, p: _product(dy, p) if v.finite_nonzero(p, dy) else None),
     ((np.transpose,), "x.T.T = x", lambda v, x: v.only_inner(x, np.transpose)),
     ((np.reshape, np.broadcast_to), "to its own shape", lambda v, x, shape: x if _has_shape(v, x, shape) else None),
     ((np.reshape,), "reshape of reshape", _reshape_twice),
