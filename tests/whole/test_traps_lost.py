@@ -91,7 +91,7 @@ RAISES: dict[str, Function] = {
     "record array": lambda x: np.sum(_stored(np.zeros(3, [("a", float)]), "a", x)["a"]),
     "matrix": lambda x: np.matrix(x).sum(), "quad": lambda x: integrate.quad(lambda t: t * x[0], 0, 1)[0],
     "clough": lambda x: interpolate.CloughTocher2DInterpolator(np.eye(3, 2), x)(0.5, 0.2),
-    "schur": lambda x: linalg.schur(np.outer(x, x) / 9)[0][0, 0],
+    "hessenberg": lambda x: linalg.hessenberg(np.outer(x, x) / 9)[0, 0],
     "siegelslopes": lambda x: stats.siegelslopes(x)[0],
     "generic_filter": lambda x: ndimage.generic_filter(x, np.ptp, 3)[0],
     "minimize": lambda x: optimize.minimize(lambda t: np.sum((t - x) ** 2), np.zeros(3)).x[0],
