@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from sets import examples
 from ways import assert_close, check_types
 from yota_py.rules.indices import unindex
 
-from yota_py import explain, grad
+from yota_py import config, explain, grad, gradient
 from yota_py.base.types import typeof
 from yota_py.cache.modes import Gradient, Request
 from yota_py.capture.recording import record_call
@@ -395,3 +396,20 @@ def test_numbers_that_are_infinite_in_the_precision_of_arrays(dtype: Any, factor
         for _ in range(3):
             _, (slope,) = grad(lambda x: np.sum(np.reciprocal(x * factor)), x)
             np.testing.assert_array_equal(slope, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("factor", [np.float32(0.3), np.float16(0.5), np.int8(3), np.longdouble(2), 2, 0.3])
+@pytest.mark.parametrize("dtype", [float, np.float32, np.float16, complex, np.complex64])
+def test_numbers_of_all_kinds_beside_arrays_of_others(dtype: Any, factor: Any) -> None:
+    """Nobody hears of overflow in what the compiler asks."""
+    x = np.array([0.5, 0.25], dtype)
+    config.compile = "never"
+    with np.errstate(all="ignore"):
+        want = grad(lambda x: np.sum(np.abs(x * factor * x)), x)
+        config.compile = "always"
+        program = gradient(lambda x: np.sum(np.abs(x * factor * x)))
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error")
+        program.compile(x)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(program(x), want[1][0], rtol=1e-2 if dtype is np.float16 else 1e-6)

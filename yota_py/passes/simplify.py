@@ -74,7 +74,8 @@ class View:
         if n is None or n == 0:
             return False
         inexact = isinstance(t, ArrayType) and t.dtype.kind in "fc"
-        return bool(abs(n) <= (float(np.finfo(t.dtype).max) if inexact else sys.float_info.max))
+        size = abs(n) if isinstance(n, int) else float(abs(n))  # NumPy's own would take the limit as one of its kind
+        return size <= (float(np.finfo(t.dtype).max) if inexact else sys.float_info.max)
 
     def inner(self, x: Any, *fns: Any) -> tuple[Any, ...] | None:
         """The arguments of x if it is a call of one of these functions, without keywords."""
