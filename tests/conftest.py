@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import roads
@@ -17,7 +17,6 @@ from yota_py.cache import functions as cache
 from yota_py.tracing.traces import levels
 
 _kept: list[str] = []  # the directory that this process has made
-_thawed: list[bool] = []  # whether tests of this module have thawed what was frozen
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,14 +40,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in taken]
 
 
-def _unfreeze(unfreeze: Callable[[], None] = gc.unfreeze) -> None:
-    _thawed.append(True)
-    unfreeze()
-
-
 def pytest_configure() -> None:
     """Machine code is kept for one run of the tests, and shared by its processes."""
-    gc.unfreeze = _unfreeze
     if "YOTA_CACHE_DIR" not in os.environ:
         _kept.append(tempfile.mkdtemp(prefix="yota-py-tests-"))
         os.environ["YOTA_CACHE_DIR"] = _kept[0]
@@ -63,20 +56,8 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True, scope="module")
 def _what_is_left() -> None:
     """The garbage collector does not look at what the tests of other modules have left, nor at libraries."""
-    if _thawed:
-        gc.unfreeze()
-        _thawed.clear()
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(autouse=True)
-def _frozen_again() -> Iterator[None]:
-    """What looks for holders of traced values thaws everything: for one test, as to look at all takes long."""
-    before = len(_thawed)
-    yield
-    if len(_thawed) > before:
-        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from yota_py import grad, jit
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
-from yota_py.testing import check_grads
 
 ALL = np.arange(2**16, dtype=np.uint16).view(np.float16)
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -164,4 +163,9 @@ def test_turns_of_a_loop() -> None:
         x, a = np.random.default_rng(seed).uniform(0, 1, (2, 3)).astype(np.float16)
         assert_same(step(x, a), f(x, a))
         assert_same(step(x[0], a[0]), f(x[0], a[0]))
-    check_grads(lambda x, a: np.sum(f(x.astype(np.float16), a.astype(np.float16)).astype(float)) * 0, x, a)
+        value, slopes = grad(lambda x, a: np.sum(f(x, a).astype(float)), x, a)
+        exact, wanted = grad(lambda x, a: np.sum(f(x, a)), x.astype(float), a.astype(float))
+        assert_allclose(value, exact, rtol=2e-2)
+        for have, want in zip(slopes, wanted, strict=True):
+            assert have.dtype == np.float16
+            assert_allclose(have, want, rtol=5e-2, atol=5e-2)

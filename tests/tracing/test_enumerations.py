@@ -168,7 +168,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "getattr": lambda x: getattr(x, "__array_interface__", None)["data"],
     "weakref": lambda x: weakref.ref(x),
     "a form of a matrix": lambda x: scipy.linalg.hessenberg(np.eye(2) * x),
-    "two factors of a matrix": lambda x: scipy.linalg.hessenberg(np.eye(2) * x, calc_q=True),
+    "factors of a matrix": lambda x: scipy.linalg.ldl(np.eye(2) * x),
 }
 
 
