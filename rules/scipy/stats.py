@@ -64,7 +64,7 @@ def known(x: Any) -> Any:
     """An argument as a number of NumPy's or an array; methods of the user's, where one may meet traced values, get a
     list of numbers as a constant."""
     y = strong(x)
-    return made_of_numbers(y[()], (x,)) if type(y) is np.ndarray else y
+    return made_of_numbers(y[()], (x,)) if y is not x and type(y) is np.ndarray else y
 
 
 def parsed(dist: Any, x: Any, args: Any, kwds: Any) -> tuple[Any, Any, Any, Any, Any]:

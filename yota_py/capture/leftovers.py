@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,13 +89,14 @@ class Leftovers:
             replace_in(value, self.plain)
 
 
-def take_out(tracers: Iterable[Tracer], arguments: tuple[Any, ...]) -> bool:
-    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done.
+def take_out(tracers: list[Tracer], others: Sequence[Any]) -> bool:
+    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done. They
+    are no keys in the ``others``, where they stand too.
 
     What a traced value is looked up by has been decided, so a key is the same at each call of the trace.
     """
     done = True
-    found = {id(container): container for container in _holders([*tracers], arguments)}
+    found = {id(container): container for container in _holders(tracers, others)}
     for container in found.values():
         if isinstance(container, dict):
             base: Any = base_of(type(container))
@@ -107,20 +110,35 @@ def take_out(tracers: Iterable[Tracer], arguments: tuple[Any, ...]) -> bool:
 
 
 _TABLES = dict, set, frozenset
+_ASKED = [object()]
+_ASKING = sys.getrefcount(_ASKED[0]) - 1  # references that come of asking how many there are
 
 
-def _holders(keys: list[Any], arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """Dicts and sets that hold these values, themselves or in tuples other than that of the arguments of a call."""
-    gc.unfreeze()  # what is frozen, the garbage collector does not look at; with this it takes longer, no more
+def _holders(keys: list[Any], others: Sequence[Any]) -> Iterator[Any]:
+    """Dicts and sets that hold these values, themselves or in tuples."""
+    known = {id(other) for other in others}
     for _ in range(MAX_DEPTH):
+        keys = _held_elsewhere(keys, others)
+        if not keys:
+            break
+        found = gc.get_referrers(*keys)  # which looks at all objects
+        if _held_elsewhere(keys, found) and gc.get_freeze_count():
+            gc.unfreeze()  # but not at what is frozen; with this the garbage collector takes longer, no more
+            found = gc.get_referrers(*keys)
         ids = {*map(id, keys)}
-        found = gc.get_referrers(*keys)
         for holder in found:
             if issubclass(type(holder), _TABLES) and not ids.isdisjoint(map(id, _members(holder))):
                 yield holder
-        keys = [holder for holder in found if issubclass(type(holder), tuple) and holder is not arguments]
-        if not keys:
-            break
+        keys = [x for x in found if issubclass(type(x), tuple) and id(x) not in known]
+
+
+def _held_elsewhere(keys: list[Any], holders: Sequence[Any]) -> list[Any]:
+    """Those of some objects to which there are more references than from these holders."""
+    counts = Counter[int]()
+    for holder in {id(holder): holder for holder in (keys, *holders)}.values():
+        counts.update(map(id, gc.get_referents(holder)))
+    more = [i for i in range(len(keys)) if sys.getrefcount(keys[i]) > counts[id(keys[i])] + _ASKING]
+    return [*{id(keys[i]): keys[i] for i in more}.values()]
 
 
 def _members(table: Any) -> Iterator[Any]:

@@ -5,6 +5,7 @@ Complex products are computed in parts, where an infinite one leaves NaN: most e
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -75,7 +76,7 @@ class View:
             return False
         inexact = isinstance(t, ArrayType) and t.dtype.kind in "fc"
         size = abs(n) if isinstance(n, int) else float(abs(n))  # NumPy's own would take the limit as one of its kind
-        return size <= (float(np.finfo(t.dtype).max) if inexact else sys.float_info.max)
+        return size <= min(float(np.finfo(t.dtype).max) if inexact else math.inf, sys.float_info.max)
 
     def inner(self, x: Any, *fns: Any) -> tuple[Any, ...] | None:
         """The arguments of x if it is a call of one of these functions, without keywords."""
