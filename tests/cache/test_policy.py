@@ -284,3 +284,17 @@ def test_second_chance() -> None:
     assert dropped == ["b", "c"]
     shelf.remove(items[0])
     assert shelf.total == 2
+
+
+def test_sizes_are_not_summed_for_each_of_many() -> None:
+    asked: list[str] = []
+    dropped: list[str] = []
+    limit = [10_000]
+    shelf: Shelf[Item] = Shelf(lambda item: asked.append(item.name) or 1, lambda: limit[0],  # type: ignore[func-returns-value]
+                               lambda item: dropped.append(item.name))  # fmt: skip
+    for n in range(1000):
+        shelf.add(Item(str(n)))
+    assert len(asked) < 20_000 and not dropped
+    limit[0] = 100
+    shelf.add(Item("last"))
+    assert shelf.total == 100 and dropped == [str(n) for n in range(901)]

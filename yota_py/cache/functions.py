@@ -327,7 +327,7 @@ class FunctionCache:
             return []
         signature.add(variant)
         if signature in (known := self.signatures.get(key, ())):
-            _programs.make_room()
+            _programs.changed(signature)
         else:
             signature.drop = partial(self._drop, key, signature)
             self.signatures[key] = [*known, signature]
