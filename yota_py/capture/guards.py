@@ -6,8 +6,8 @@ import reprlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -196,7 +196,7 @@ class Guards:
     def _compiled(self, signature: str, lines: Iterable[str], **names: Any) -> Any:
         namespace, name = self._namespace | names, signature.partition("(")[0]
         text = f"def {signature}:\n" + "".join(f" {line}\n" for line in lines)
-        exec(compile(text, f"<yota_py {name}>", "exec"), namespace)
+        exec(_code(text, f"<yota_py {name}>"), namespace)
         return namespace[name]
 
     def _changed(self, number: int, value: Any) -> Changed:
@@ -232,6 +232,12 @@ class Guards:
         with suppress(Exception):  # what cannot be read any more ends the search
             self._compiled("changes(f, args, kwargs, seed)", lines, changed=changed)(*call)
         return found
+
+
+@lru_cache(512)
+def _code(text: str, name: str) -> CodeType:
+    """Other functions have been guarded in the same words: constants have names."""
+    return compile(text, name, "exec")
 
 
 def ids_of(slots: Iterable[object]) -> str:
