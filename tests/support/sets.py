@@ -9,6 +9,7 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import combinations
 from typing import TypeVar
 
@@ -38,27 +39,38 @@ def by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
 
 
 def covering(name: str, its: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """As few sets of a test as have each two values of its parameters together, and once each way to run it (that of a
-    fixture, or a setting) and each value of what is marked ``singly``; others with other versions of Python."""
+    """As few sets of a test as have each value of its parameters, and half of the pairs of values, other ones with other
+    versions of Python; once each way to run it (that of a fixture, or a setting) and each value of what is marked
+    ``singly``, in no pairs."""
     drawn = _drawn(name, its)
-    covered = [_covered(item) for item in drawn]
-    left = frozenset[object]().union(*covered)
+    pairs = list(dict.fromkeys(pair for item in its for pair in _pairs(item)))
+    half = set(_at_random(f"{name} in pairs").sample(pairs, (len(pairs) + 1) // 2))
+    covered = [half.intersection(_pairs(item)).union(_values(item)) for item in drawn]
+    left = set[object]().union(*covered)
+    most = [(-len(its), i) for i, its in enumerate(covered)]  # that each can have of what is left, the most first
+    heapify(most)
     while left:
-        best = max(range(len(drawn)), key=lambda i: len(covered[i] & left))
-        left -= covered[best]
-        yield drawn[best]
+        had, i = heappop(most)
+        if (count := len(covered[i] & left)) == -had:
+            left -= covered[i]
+            yield drawn[i]
+        elif count:
+            heappush(most, (-count, i))
 
 
-def _covered(item: pytest.Item) -> frozenset[object]:
-    """Values and pairs of values of parameters, each of which some set is to have."""
+def _values(item: pytest.Item) -> list[object]:
+    """The values of the parameters of a set; if there are none, the test."""
+    return [(name, id(value)) for name, value in sorted(_parameters(item).items())] or [item.nodeid]
+
+
+def _pairs(item: pytest.Item) -> list[object]:
+    """Pairs of values of parameters that a set has together."""
     parameters = _parameters(item)
     fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
     single = {name for mark in item.iter_markers("singly") for name in mark.args}
     single |= {name for name, value in parameters.items() if isinstance(value, str) and value in SETTINGS}
     single |= {name for name in parameters if any(f.params for f in fixtures.get(name, ()))}
-    values = {name: (name, id(value)) for name, value in sorted(parameters.items())}
-    together = combinations([value for name, value in values.items() if name not in single], 2)
-    return frozenset([item.nodeid.partition("[")[0], *values.values(), *together])
+    return [*combinations([(name, id(x)) for name, x in sorted(parameters.items()) if name not in single], 2)]
 
 
 def few(name: str, its: list[pytest.Item], count: int) -> Iterable[pytest.Item]:
@@ -72,7 +84,11 @@ def few(name: str, its: list[pytest.Item], count: int) -> Iterable[pytest.Item]:
 
 
 def _drawn(name: str, its: list[pytest.Item]) -> list[pytest.Item]:
-    return random.Random(f"{name} {sys.version_info[:2]}").sample(its, len(its))
+    return _at_random(name).sample(its, len(its))
+
+
+def _at_random(name: str) -> random.Random:
+    return random.Random(f"{name} {sys.version_info[:2]}")
 
 
 def _without_seed(item: pytest.Item) -> str:
