@@ -139,7 +139,7 @@ def test_functions_of_users(names: tuple[str, ...]) -> None:
     check(names, [*range(len(LIBRARY), len(POOL))])
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=1, max_size=3).map(tuple),
     st.lists(st.integers(0, len(POOL) - 1), min_size=2, max_size=5, unique=True),

@@ -277,7 +277,7 @@ def test_many_threads_pull_back() -> None:
     assert not failed
 
 
-@settings(max_examples=examples(5, share=20), deadline=None)
+@settings(max_examples=examples(3, share=20), deadline=None)
 @given(st.integers(0, 2**31), st.lists(st.sampled_from(sorted(FUNCTIONS)), min_size=2, max_size=3))
 def test_compositions(seed: int, names: list[str]) -> None:
     """The inner product of what goes forward and of what flows back is one."""

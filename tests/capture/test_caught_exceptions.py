@@ -208,7 +208,7 @@ def test_functions_that_catch(f: Callable[[Any], Any], first: int) -> None:
     rounds(f, *MATRICES[first:], *MATRICES[:first], smooth=False)
 
 
-@settings(max_examples=examples(6, share=10), deadline=None)
+@settings(max_examples=examples(3, share=10), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(FUNCTIONS) - 1), st.integers(0, len(MATRICES) - 1)), max_size=12))
 def test_functions_that_catch_in_any_order(calls: list[tuple[int, int]]) -> None:
     for i, j in calls:

@@ -201,7 +201,7 @@ def test_large_arrays_and_threads() -> None:
     assert not failures
 
 
-@settings(max_examples=examples(15, share=10), deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(8, share=10), deadline=None, derandomize=True, database=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(), st.integers(0, 3))
 def test_products(m: int, k: int, n: int, ta: bool, tb: bool, kind: int) -> None:
     rng = np.random.default_rng(m * k * n)

@@ -101,7 +101,7 @@ def indices(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
     return f"{', '.join(parts)},", tuple(given)
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(indices(), st.booleans())
 def test_any_index(index: tuple[str, tuple[Any, ...]], transposed: bool) -> None:
     text, positions = index

@@ -18,7 +18,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 
 
 # To shrink a failure takes minutes, as every attempt compiles a program: add Phase.shrink by hand.
-@settings(max_examples=examples(25, share=10), deadline=None, derandomize=True, database=None,
+@settings(max_examples=examples(13, share=10), deadline=None, derandomize=True, database=None,
           suppress_health_check=QUIET, phases=[Phase.generate], report_multiple_bugs=False)  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:

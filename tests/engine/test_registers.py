@@ -173,7 +173,7 @@ def test_a_view_that_is_given_backwards(made: list[Any], monkeypatch: pytest.Mon
     assert made
 
 
-@settings(max_examples=examples(15, share=10), deadline=None, derandomize=True)
+@settings(max_examples=examples(8, share=10), deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_random_loops_in_memory(seed: int) -> None:
     """Those that would be in registers, which is what other tests draw."""

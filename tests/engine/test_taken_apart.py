@@ -182,7 +182,7 @@ def test_what_is_repeated_stays_together(monkeypatch: pytest.MonkeyPatch) -> Non
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=examples(12, share=10), deadline=None, derandomize=True, database=None,
+@settings(max_examples=examples(6, share=10), deadline=None, derandomize=True, database=None,
           suppress_health_check=QUIET, phases=[Phase.generate])  # fmt: skip
 @given(programs())
 def test_random_programs(f: Program) -> None:

@@ -548,7 +548,7 @@ def test_no_frame_is_followed_afterwards() -> None:
     assert sys.gettrace() is tracer
 
 
-@settings(max_examples=examples(6, share=10), deadline=None)
+@settings(max_examples=examples(3, share=10), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_at_random(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import compare
+from sets import examples
 
 from yota_py import config, explain, value_and_grad
 
@@ -502,7 +503,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(4, share=10), deadline=None)
 def test_random_loops(text: str) -> None:
     space: dict[str, Any] = {"np": np}
     exec(text, space)

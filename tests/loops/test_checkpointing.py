@@ -65,7 +65,7 @@ def test_scans(every: Any, reverse: bool) -> None:
 
 
 @given(turns=st.integers(0, 40), every=st.one_of(st.integers(1, 45), st.just("sqrt"), st.none()))
-@settings(max_examples=examples(10, share=4), deadline=None)
+@settings(max_examples=examples(5, share=4), deadline=None)
 def test_any_number_of_turns(turns: int, every: Any) -> None:
     rng = np.random.default_rng(turns)
     args = rng.normal(size=2), rng.normal(size=3), rng.normal(size=(turns, 3))

@@ -952,7 +952,7 @@ def program(seed: int) -> Callable[..., Any]:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(8, share=4), deadline=None)
+@settings(max_examples=examples(4, share=4), deadline=None)
 def test_random_loops(seed: int) -> None:
     f = program(seed)
     agrees(f, np.array([0.3, -0.4, 0.5]), 0.7)
@@ -1003,7 +1003,7 @@ def program_of_positions(seed: int, n: int) -> Callable[..., Any]:
 
 
 @given(seed=st.integers(0, 2**32), n=st.sampled_from([90, 150, 300]))
-@settings(max_examples=examples(8, share=4), deadline=None)
+@settings(max_examples=examples(4, share=4), deadline=None)
 def test_random_loops_over_positions(seed: int, n: int) -> None:
     f, rng = program_of_positions(seed, n), np.random.default_rng(seed)
     y, m = rng.normal(size=n), 0.1 * rng.normal(size=(n, 3))

@@ -519,7 +519,7 @@ def body(lines: list[str]) -> Callable[..., Any]:
     return names["step"]  # type: ignore[no-any-return]
 
 
-@settings(max_examples=examples(12, share=10), deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(6, share=10), deadline=None, derandomize=True, database=None)
 @given(
     lines=st.lists(st.tuples(st.sampled_from(STATEMENTS), st.integers(0, 2)), min_size=1, max_size=7),
     n=st.sampled_from([0, 1, 2, 3, 12, 40]), reverse=st.booleans(),

@@ -356,7 +356,7 @@ def test_other_lengths(mode: str) -> None:
 # -- at random
 
 
-@settings(max_examples=examples(6, share=4), deadline=None)
+@settings(max_examples=examples(3, share=4), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_at_random(seed: int) -> None:
     rng = np.random.default_rng(seed)

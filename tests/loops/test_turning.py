@@ -476,7 +476,7 @@ def test_local_variables_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     a=st.floats(0.1, 0.95), b=st.floats(-1.0, 1.0), least=st.floats(1e-3, 3.0),
     start=st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5), order=st.permutations(range(3)),
 )  # fmt: skip
-@settings(max_examples=examples(15, share=4), deadline=None)
+@settings(max_examples=examples(8, share=4), deadline=None)
 def test_random_loops(a: float, b: float, least: float, start: list[float], order: list[int]) -> None:
     def f(p: Any, x: Any) -> Any:
         parts = (x, np.sum(x) * p[1], 0.5 * x)

@@ -227,7 +227,7 @@ def test_printed() -> None:
     a=st.floats(0.1, 0.95), b=st.floats(-1.0, 1.0), least=st.floats(1e-3, 3.0),
     start=st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5),
 )  # fmt: skip
-@settings(max_examples=examples(10, share=4), deadline=None)
+@settings(max_examples=examples(5, share=4), deadline=None)
 def test_random_recursions(a: float, b: float, least: float, start: list[float]) -> None:
     def f(p: Any, x: Any, loop: Any = while_loop) -> Any:
         def body(s: Any) -> Any:

@@ -373,7 +373,7 @@ def test_a_gradient_comes_down_to_little() -> None:
     assert len(names) <= 8 and {"multiply", "sin", "cos", "sum"} <= set(names), out.show("plain")
 
 
-@settings(max_examples=examples(20, share=10), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+@settings(max_examples=examples(10, share=10), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
           suppress_health_check=list(HealthCheck), report_multiple_bugs=False)  # fmt: skip
 @given(programs())
 def test_passes_change_no_value(f: Program) -> None:

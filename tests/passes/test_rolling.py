@@ -460,7 +460,7 @@ def test_a_window_that_moves_is_one_of_each() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=examples(12), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(6), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
@@ -470,7 +470,7 @@ def test_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager", "large")
-@settings(max_examples=examples(8, share=5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(4, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_random_loops_agree_where_nothing_is_stacked(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS)
@@ -480,7 +480,7 @@ def test_random_loops_agree_where_nothing_is_stacked(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=examples(6, share=5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(3, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
     n = random.Random(seed).choice(loops.LENGTHS[:-2])
@@ -495,7 +495,7 @@ def test_second_derivatives_of_random_loops_agree(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=examples(8, share=5), deadline=None, derandomize=SAME)
+@settings(max_examples=examples(4, share=5), deadline=None, derandomize=SAME)
 @given(st.integers(0, 10**6))
 def test_adjoints_of_loops_have_adjoints(seed: int) -> None:
     """The gradient of a rolled tape's gradient, which differentiates loops twice."""

@@ -156,7 +156,7 @@ def test_many_rows_are_summed_up_first() -> None:
 
 
 @given(st.lists(st.integers(-N, N - 1), min_size=1, max_size=8), st.sampled_from([0.1, -2.0, 1e-30, 1e30]))
-@settings(max_examples=examples(10, share=10), deadline=None)
+@settings(max_examples=examples(5, share=10), deadline=None)
 def test_repeated_rows(index: list[int], rate: float) -> None:
     compared(by_rate, *([random(N, 2), np.array(index), r] for r in (0.5, rate, rate)))
 

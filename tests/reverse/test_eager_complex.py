@@ -112,7 +112,7 @@ def test_values_that_are_no_result() -> None:
     assert at_once(lambda w: np.sum(w) if (1j * w[0]) < 1.0 else 0.0, POINT) is None
 
 
-@settings(max_examples=examples(20, share=4), deadline=None)
+@settings(max_examples=examples(10, share=4), deadline=None)
 @given(st.integers(0, 10**9))
 def test_programs_at_random(seed: int) -> None:
     draw = random.Random(seed)

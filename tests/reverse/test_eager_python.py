@@ -325,7 +325,7 @@ def test_what_is_unpacked_may_be_somebody_elses() -> None:
     np.testing.assert_array_equal(OF_USERS, [1.0, 1.0])
 
 
-@settings(deadline=None, max_examples=examples(30, share=10))
+@settings(deadline=None, max_examples=examples(15, share=10))
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=4), st.integers(0, 2**16))
 def test_random_programs(xs: list[float], seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -386,7 +386,7 @@ def test_every_transform(transform: Any, body: str) -> None:
     check(program(by_closure, BODIES[body], transform, 0.7, outer=True), 1.3)
 
 
-@pytest.mark.parametrize("number", range(examples(25, share=4)))
+@pytest.mark.parametrize("number", range(examples(13, share=4)))
 def test_random_programs(number: int) -> None:
     """Also one within another, and compiled."""
     draw = random.Random(number)

@@ -158,7 +158,7 @@ def test_it_says_what_it_is() -> None:
     assert "value_and_grad(argnums=0, sparse_rows=True)" in str(explain(f))
 
 
-@settings(max_examples=examples(8, share=10), deadline=None)
+@settings(max_examples=examples(4, share=10), deadline=None)
 @given(st.integers(0, 2**31), st.lists(st.sampled_from(sorted(BY_ROWS)), min_size=1, max_size=4))
 def test_sums_of_reads(seed: int, names: list[str]) -> None:
     rng = np.random.default_rng(seed)

@@ -243,7 +243,7 @@ STEPS = [
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(15, share=10), deadline=None)
+@settings(max_examples=examples(8, share=10), deadline=None)
 def test_random_functions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     lines = [f"    x = np.ravel({STEPS[k]})\n" for k in rng.integers(len(STEPS), size=rng.integers(1, 5))]
