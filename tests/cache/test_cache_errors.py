@@ -19,6 +19,7 @@ from caching import Box, entries, follows, function, in_a_process, is_compiled
 from numpy.testing import assert_allclose
 
 from yota_py import grad
+from yota_py.capture import recording, standing
 
 # --------------------------------------------------------------------------------------------------- errors, numbers
 
@@ -205,7 +206,10 @@ def test_four_threads_call_one_function(size: int) -> None:
     assert len(entries(f)) == 1
 
 
-def test_the_first_call_of_a_thread_in_the_trace_of_another() -> None:
+def test_the_first_call_of_a_thread_in_the_trace_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(standing, "LOCK_SECONDS", 0.1)
+
     def f(x: Any) -> Any:
         traced.release()
         thread.join()
@@ -316,6 +320,9 @@ def test_a_worker_thread_inside_the_function() -> None:
         """
         from concurrent.futures import ThreadPoolExecutor
         from yota_py import grad
+        from yota_py.capture import recording
+
+        recording.LOCK_SECONDS = 0.1
 
         def f(x, depth):
             if depth == 0:

@@ -556,7 +556,7 @@ def test_random_bodies(lines: list[tuple[str, int]], n: int, reverse: bool) -> N
 
 
 def chain(a: Any) -> Any:
-    for k in range(1500):
+    for k in range(1100):  # calls in one another would be more than Python allows
         a = a * (0.999 + k * 1e-7) + (0.001 if k % 2 else 0.002)
     return a
 

@@ -241,8 +241,7 @@ import math
 from math import sqrt
 from numpy import array, exp
 def kernel(n):
-    a = np.array([1.0, 2.0]) + np.sqrt(n) + np.zeros(2)
-    return a.sum() * math.sin(n) + np.float64(2) + sqrt(2.0) + array([1.0]).sum() + exp(0.5)
+    return np.zeros(2)[0] + np.sqrt(n) * math.sin(n) + np.float64(2) + sqrt(2.0) + array([1.0])[0] + exp(0.5)
 def f(x): return np.sum(np.sqrt([x, x])) * compiled(2.0) + np.sum(exp([x, 1.0])) + sqrt(x)
 """
     space: dict[str, Any] = {"np": np}
