@@ -16,6 +16,7 @@ import pytest
 from steps import picture, runs_as_plain
 
 from yota_py import grad, jit
+from yota_py.capture import leftovers
 from yota_py.errors import YotaError
 
 
@@ -274,3 +275,22 @@ def test_what_the_garbage_collector_leaves_alone() -> None:
     gc.unfreeze()
     assert (1.5, 1) in table and [type(part) for part in [*table][2]] == [float, int]
     assert {type(member) for member in table["members"]} == {tuple, float}
+
+
+def test_tables_that_have_gone_are_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All objects are looked at where something may hold a key still; what is frozen, if that is not found."""
+    searched: list[Any] = []
+
+    def referrers(*keys: Any) -> list[Any]:
+        searched.append(len(keys))
+        return gc.get_referrers(*keys)
+
+    monkeypatch.setattr(leftovers, "gc", SimpleNamespace(**vars(gc) | {"get_referrers": referrers}))
+    table: dict[Any, Any] = {}
+    gc.freeze()
+    assert grad(lambda x: {x: 2.0, (x, 1): 3.0}[x] * x + len({x * x, (x, x)}) * x, 1.5) == (6.0, (4.0,))
+    assert not searched and gc.get_freeze_count()
+    assert grad(lambda x: table.setdefault(x, 2.0) * x, 1.5) == (3.0, (2.0,))
+    assert searched
+    assert [*map(type, table)] == [float]
+    gc.unfreeze()

@@ -39,8 +39,9 @@ def by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
 
 
 def covering(name: str, its: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """As few sets of a test as have each value of its parameters, and half of the pairs of values, others with other
-    versions of Python. A way to run it (that of a fixture, or a setting) and what is marked ``singly`` is in no pairs."""
+    """As few sets of a test as have each value of its parameters, and half of the pairs of values, other ones with
+    other versions of Python. What is marked ``singly`` is in no pairs, nor is a way to run the test: that of a fixture,
+    or a setting."""
     drawn = _drawn(name, its)
     pairs = list(dict.fromkeys(pair for item in its for pair in _pairs(item)))
     half = set(_at_random(f"{name} in pairs").sample(pairs, (len(pairs) + 1) // 2))
