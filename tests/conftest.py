@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import roads
@@ -15,12 +14,9 @@ import sets
 
 from yota_py import config
 from yota_py.cache import functions as cache
-from yota_py.engine.kernels import store
-from yota_py.engine.kernels.codegen import level
 from yota_py.tracing.traces import levels
 
 _kept: list[str] = []  # the directory that this process has made
-_compiled: dict[int, dict[Any, int]] = {}  # kernels by how much LLVM has improved them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,18 +58,6 @@ def _what_is_left() -> None:
     """The garbage collector does not look at what the tests of other modules have left, nor at libraries."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _machine_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Machine code is as users get it in tests of it, with other versions of libraries, and where all runs; elsewhere
-    LLVM does no more than it must, in a quarter of the time. Its input is the same."""
-    is_full = "engine" in request.path.parts or sets.SEQUENCES or request.config.getoption("--sets") is not None
-    with pytest.MonkeyPatch.context() as patch:
-        if not is_full and "NUMBA_OPT" not in os.environ:
-            patch.setenv("NUMBA_OPT", "0")
-        patch.setattr(store, "compiled", _compiled.setdefault(level(), {}))
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -24,9 +24,8 @@ def test_vectors_fill_the_registers() -> None:
         module = new_module("test_registers")
         emit_loop(module, "test_registers", method("exp"), [np.float64], np.float64, 8)
         parsed = binding.parse_assembly(str(module))
-        machine = codegen._machine(3)
-        codegen._optimise(parsed, machine)
-        assembly = machine.emit_assembly(parsed)
+        codegen._optimise(parsed)
+        assembly = codegen._machine().emit_assembly(parsed)
         assert assembly.count("%zmm") > 20 and "%ymm" not in assembly
 
 

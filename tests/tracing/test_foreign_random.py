@@ -128,7 +128,7 @@ def test_operands_of_many_types() -> None:
     assert outcomes["right"] >= 10, outcomes
 
 
-@settings(max_examples=examples(15), deadline=None, derandomize=not SEQUENCES)
+@settings(max_examples=examples(30), deadline=None, derandomize=not SEQUENCES)
 @given(st.lists(_steps, min_size=1, max_size=3), st.sampled_from(sorted(ENDS)), st.booleans())
 def compare(steps: list[tuple[Any, str, bool, str]], end: str, at_zero: bool) -> None:
     """Three calls, with other operands at the second one; the point is one where many functions agree, or not."""

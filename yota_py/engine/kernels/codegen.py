@@ -57,7 +57,7 @@ def new_module(name: str) -> ir.Module:
 
     module = ir.Module(name)
     module.triple = binding.get_process_triple()
-    module.data_layout = str(_machine(level()).target_data)
+    module.data_layout = str(_machine().target_data)
     return module
 
 
@@ -81,12 +81,12 @@ def compile_module(module: ir.Module, names: Sequence[str]) -> Code:
     from llvmlite import binding
 
     with locks.kernels:
-        engine, machine = _engine(), _machine(level())
+        engine = _engine()
         defined, external = _checked_names(module, names)
         parsed = binding.parse_assembly(str(module))
         parsed.verify()
-        _optimise(parsed, machine)
-        code = machine.emit_object(parsed)
+        _optimise(parsed)
+        code = _machine().emit_object(parsed)
         _COMPILED.update(_linked(engine, code, defined))
         return Code({name: _COMPILED[name] for name in names}, code, tuple(sorted(external)))
 
@@ -167,7 +167,7 @@ def _extension(name: str) -> ModuleType:
 
 
 @functools.cache
-def _machine(level: int) -> Any:
+def _machine() -> Any:
     """What emits code for this processor, or the one that numba is told to compile for."""
     from llvmlite import binding
 
@@ -178,25 +178,19 @@ def _machine(level: int) -> Any:
         features = "" if cpu == "generic" else binding.get_host_cpu_features().flatten()
     target = binding.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=cpu or binding.get_host_cpu_name(), features=features, opt=level, jit=True, codemodel="jitdefault",
+        cpu=cpu or binding.get_host_cpu_name(), features=features, opt=3, jit=True, codemodel="jitdefault",
         reloc="static" if target.name.startswith("x86") else "default",
     )  # fmt: skip
 
 
-def level() -> int:
-    """How much LLVM is to improve machine code, from 0 to 3, as numba is told in ``NUMBA_OPT``."""
-    said = os.environ.get("NUMBA_OPT", "")
-    return int(said) if said in ("0", "1", "2") else 3
-
-
-def _optimise(module: Any, machine: Any) -> None:
+def _optimise(module: Any) -> None:
     from llvmlite import binding
 
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()  # local variables into registers
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options()))
+    passes.run(module, binding.create_pass_builder(_machine(), binding.create_pipeline_tuning_options()))
 
 
 def _checked_names(module: ir.Module, names: Sequence[str]) -> tuple[set[str], set[str]]:

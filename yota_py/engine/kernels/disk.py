@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ...base.ownership import PACKAGE
 from ...base.settings import IMPORTED, config
-from .codegen import Code, level, load, processor
+from .codegen import Code, load, processor
 
 MOST_BYTES = 512 << 20  # in all folders together: those files give way that have not been used for longest
 DIGITS = 32  # hexadecimal ones, of a hash
@@ -96,7 +96,7 @@ def _digest(text: str | bytes) -> str:
 
 
 @functools.cache
-def kind(improved: int) -> str | None:
+def kind() -> str | None:
     """What machine code depends on besides what it is to do, as a word; ``None`` if that is not known."""
     home = Path(__file__).resolve().parents[2]
     rooms = [home / "engine", home / "registry", *map(Path, sys.modules[f"{PACKAGE}.rules"].__path__)]
@@ -107,7 +107,7 @@ def kind(improved: int) -> str | None:
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
     python = sys.version, sys.platform, str(object.__basicsize__), str(libc)
     made_by = [path for package in _MAKERS for path in _that_say_the_version(package)]
-    whole = hashlib.sha256("\n".join([*processor(), *python, *variables, str(improved)]).encode())
+    whole = hashlib.sha256("\n".join([*processor(), *python, *variables]).encode())
     for path in (*made_by, *chain(*sources)):
         status = path.stat()
         if max(status.st_mtime_ns, status.st_ctime_ns) > IMPORTED:  # what runs here may be what stood there before
@@ -125,7 +125,7 @@ def _that_say_the_version(package: str) -> list[Path]:
 
 def _folder() -> Path | None:
     """The folder for machine code of this process, made if it is not there; ``None`` if there is none to be trusted."""
-    directory, word = config.cache_dir, kind(level())
+    directory, word = config.cache_dir, kind()
     if directory is None or word is None:
         return None
     folder = Path(directory) / f"code-{word}"
