@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import interpolate as si
@@ -178,3 +179,16 @@ def test_their_methods_are_given_what_is_known_beside_traced_values(f: Callable[
         assert_allclose(value, np.sum(f(t)))
         assert_allclose(slope, (np.sum(f(t + 1e-6)) - np.sum(f(t - 1e-6))) / 2e-6, rtol=1e-6)
     assert sum(entry.calls for entry in explain(step)) == 2
+
+
+def test_nobody_asks_objects_for_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, asked = pd.DataFrame({"a": [1.0, 2.0]}), []
+    monkeypatch.setattr(pd.DataFrame, "__repr__", lambda self: asked.append(1) or "a table")  # type: ignore[func-returns-value]
+
+    def f(x: Any, tables: Any = (table,)) -> Any:
+        return x * table["a"].to_numpy()[1] * tables[0]["a"].to_numpy()[1]
+
+    for x in (1.0, 2.0, 3.0):
+        assert grad(f, x) == (4.0 * x, (4.0,))
+    assert not asked
+    assert "DataFrame" in str(explain(f))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entries import OF_NUMPY, OF_SCIPY, called
+from sets import each
 
 from yota_py import config, primitive, rrule, value_and_grad
 from yota_py.capture.recording import record_call
@@ -62,7 +63,7 @@ def test_as_the_gradient_tape(entry: Primitive) -> None:
     checked = 0
     with Kept(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in [case for draw in entry.cases for case in draw(Sample(0))]:
+        for case in each([case for draw in entry.cases for case in draw(Sample(0))], 2):
             for seed_of in (lambda y: random_like(y, rng), lambda y: with_zeros(random_like(y, rng), rng)):
                 try:
                     have, want = results(entry.fn, case.args, case.kwargs, seed_of)

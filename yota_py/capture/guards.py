@@ -6,8 +6,9 @@ import reprlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from enum import Enum
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType, NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ GuardFunction: TypeAlias = Callable[..., "tuple[Any, ...] | Changed"]
 
 _NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 _IMMUTABLE = (int, float, complex, str, bytes, tuple, np.generic)
+_SHOWN = (*_IMMUTABLE, NoneType, EllipsisType, slice, range, Enum, np.ndarray, np.dtype)
 
 
 @record()
@@ -245,6 +247,16 @@ def ids_of(slots: Iterable[object]) -> str:
     return f"{{{', '.join(f'id({slot})' for slot in slots)}}}"
 
 
+class _Briefly(reprlib.Repr):
+    """Texts of objects whose own are no long ones, as those of pandas' tables are, which take milliseconds."""
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        return super().repr_instance(x, level) if isinstance(x, _SHOWN) else f"an object of {type(x).__name__}"
+
+
+_briefly = _Briefly()
+
+
 def in_words(value: Any) -> str:
     """An object in a few words."""
     cls = type(value)
@@ -252,7 +264,9 @@ def in_words(value: Any) -> str:
         return f"an object of {cls.__name__}"
     asked = vars(value).get if isinstance(value, ModuleType) else partial(getattr, value)  # which may have __getattr__
     name = asked("__qualname__", None) or asked("__name__", None)
-    return f"{value.__class__.__name__} {name}" if isinstance(name, str) else reprlib.repr(value)
+    if isinstance(name, str):
+        return f"{value.__class__.__name__} {name}"
+    return _briefly.repr(value)
 
 
 def _same(a: Any, b: Any) -> bool:
