@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from steps import picture, runs_as_plain
 
-from yota_py import grad, jit
+from yota_py import grad, jacobian, jit, pullback, value_and_grad
 from yota_py.capture import leftovers
 from yota_py.errors import YotaError
 
@@ -249,6 +249,83 @@ def test_keys_that_hold_traced_values(name: str, how: str, every_policy: None) -
         return [repr(plain_of(key)) for key in result] if isinstance(result, dict | set | frozenset) else result, state
 
     runs_as_plain(make, 6, shown=shown)
+
+
+class Named:
+    """Has a hash of its own, which a helper computes."""
+
+    __slots__ = ("_parts", "x")
+
+    def __init__(self, x: Any) -> None:
+        self.x, self._parts = x, [x, "name"]
+
+    def __hash__(self) -> int:
+        return self._hash()
+
+    def _hash(self) -> int:
+        return hash(tuple(self._parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.x == other.x
+
+    def __repr__(self) -> str:
+        return f"Named({self.x!r}, {self._parts!r})"
+
+
+OBJECTS: dict[str, Callable[[Any], Any]] = {
+    "a dataclass": Key, "one in a tuple": lambda x: (Key(x), 2), "one of a tuple": lambda x: Key((x, 1)),
+    "one in another": lambda x: Key(Key(x)), "one in a frozenset": lambda x: frozenset([Key(x)]), "with slots": Named,
+    "one that holds another": lambda x: Named(Key(x)), "computed": lambda x: Key(2 * x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("call", ["returned", "aux", "given", "stored", "jacobian", "list", "nested", "passed on"])
+def test_objects_with_traced_values_are_keys(call: str, name: str, every_policy: None) -> None:
+    """They keep plain numbers, also where the containers that hold them are taken apart in between."""
+    make, stored, notes = OBJECTS[name], dict[Any, Any](), list[Any]()
+
+    def table(x: Any) -> Any:
+        return {make(x): x * x}
+
+    def storing(x: Any, into: Any) -> Any:
+        into[make(x)] = 3.0
+        return into[make(x)] * x
+
+    def noting(x: Any) -> Any:
+        notes.append({make(x): x})
+        return x * x
+
+    def around(x: Any) -> Any:
+        return value_and_grad(lambda d, y: sum(d.values()) * y, (0, 1))({make(x): 2.0 * x}, x)[1][1]
+
+    for x in (1.5, 2.5, 3.5):
+        if call == "returned":
+            value, back = pullback(table, x)
+            assert value == {make(x): x * x} and back({make(x): 1.0}) == (2 * x,)
+        elif call == "aux":
+            assert value_and_grad(lambda x: (x * x, table(x)), has_aux=True)(x) == ((x * x, {make(x): x * x}), 2 * x)
+        elif call == "given":
+            assert grad(storing, x, {}) == (3.0 * x, (3.0, {}))
+        elif call == "stored":
+            assert grad(lambda x: storing(x, stored), x) == (3.0 * x, (3.0,))
+        elif call == "jacobian":
+            assert jacobian(table)(x) == {make(x): 2 * x}
+        elif call == "list":
+            assert grad(noting, x) == (x * x, (2 * x,))
+        elif call == "nested":
+            assert grad(around, x) == (2.0 * x, (2.0,))
+        else:
+            grad(lambda x: storing(x, stored), x)
+            assert grad(lambda d, y: y * 2.0 + sum(d.values()), stored, 1.0)[1][1] == 2.0
+    kept = [key for table in (stored, *notes) for key in table]
+    assert kept == [make(x) for x in (1.5, 2.5, 3.5) if call in ("stored", "passed on", "list")]
+    assert [*map(hash, kept)] == [hash(make(x)) for x in (1.5, 2.5, 3.5)][: len(kept)]
+
+
+def test_keys_whose_hash_python_does_not_compute() -> None:
+    """The containers of arguments are taken apart when the trace has ended."""
+    assert grad(lambda x, d: (d.update({list[x]: 1.0}), x * x)[1], 1.5, {}) == (2.25, (3.0, {}))
 
 
 def test_factories_of_default_dicts(every_policy: None) -> None:

@@ -7,7 +7,7 @@ import gc
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..base.containers import base_of, is_proxy, refill, with_items
 from ..base.dispatch import is_traced, shadow
 from ..tracing.shells import is_recording, real
-from ..tracing.tracer import Tracer, tracers_in
+from ..tracing.tracer import tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
 from .places import replace_in
@@ -63,8 +63,10 @@ class Leftovers:
         trace = tracers_in(traced)[0]._ledger
         return trace is self._trace or (trace.level > self._trace.level and trace.thread == self._trace.thread)
 
-    def clear(self) -> None:
-        """Take tracers out of all that has been met, and of what that holds."""
+    def clear(self, objects: Iterable[Any] = ()) -> None:
+        """Take tracers out of these, of all that has been met, and of what that holds."""
+        for met in objects:
+            self.plain(met)
         while self._pending:
             value: Any = self._pending.pop()
             if isinstance(value, set):
@@ -89,14 +91,15 @@ class Leftovers:
             replace_in(value, self.plain)
 
 
-def take_out(tracers: list[Tracer], others: Sequence[Any]) -> bool:
-    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done. They
-    are no keys in the ``others``, where they stand too.
+def take_out(leftovers: Leftovers, hashed: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done.
+    ``hashed`` are these, and objects that hold them and are keys. They are no keys in the ``others``.
 
     What a traced value is looked up by has been decided, so a key is the same at each call of the trace.
     """
-    done = True
-    found = {id(container): container for container in _holders(tracers, others)}
+    done, tracers = True, [x for x in hashed if is_traced(x)]
+    leftovers.clear(x for x in hashed if not is_traced(x))
+    found = {id(container): container for container in _holders(tracers, (hashed, *others))}
     for container in found.values():
         if isinstance(container, dict):
             base: Any = base_of(type(container))

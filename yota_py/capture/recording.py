@@ -221,7 +221,8 @@ class Recording:
             trace.settle()
             trace.alive = False
             hashed, trace.hashed = trace.hashed, None
-            if hashed and not take_out(hashed, (args, kwargs, self._items, trace.roots)):
+            others = args, kwargs, self._items, trace.roots
+            if hashed and not take_out(Leftovers(trace, self.captures.guards.knows), hashed, others):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
             trace.hashed = None if trace.effects else []  # what is undone may ask for it

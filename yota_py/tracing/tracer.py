@@ -28,6 +28,7 @@ from ..registry.patches import conversions
 from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
+from .hashing import askers, is_taken_apart
 from .operators import Operators
 from .texts import Formatting, text_of
 
@@ -137,9 +138,10 @@ class Tracer(Operators):
         return self._decide(bool)
 
     def __hash__(self) -> int:
-        if self._ledger.hashed is None:  # it is taken out of a dict
+        ledger = self._ledger
+        if ledger.hashed is None or (not ledger.alive and is_taken_apart()):  # it is taken out of a dict
             return hash(shadow(self))
-        self._ledger.hashed.append(self)
+        ledger.hashed += self, *askers()
         return hash(self._decide(decided))  # which becomes a key itself
 
     def _decide(self, test: Callable[[Any], T]) -> T:
@@ -377,10 +379,8 @@ def kind_of_tracer(value: Any) -> str:
 
 def leaked(tracer: Tracer, what: str) -> YotaError:
     """The error for a tracer that outlived its trace."""
-    return YotaError(
-        f"{user_site()}: {what} got {tracer._describe()} after its trace had ended. A traced value lives only while "
-        "the function runs: return it instead of storing it."
-    )
+    return YotaError(f"{user_site()}: {what} got {tracer._describe()} after its trace had ended. A traced value lives "
+                     "only while the function runs: return it instead of storing it.")
 
 
 def lost(what: str, tracer: Tracer, instead: str) -> YotaError:
