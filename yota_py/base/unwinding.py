@@ -41,6 +41,7 @@ class _State(threading.local):
 
     suspended = 0
     through = 0
+    hashes = 0  # so many have been asked of traced values
     untold = 0  # so many of the next outputs are known to whom they tell something
     hears = False  # whether exceptions in some frames are heard of
     every: Any = None  # what ``checkpoint`` says of loops

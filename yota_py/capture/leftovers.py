@@ -21,7 +21,7 @@ from .kinds import IMMUTABLE
 from .places import replace_in
 
 MAX_OBJECTS = 100_000  # looked into
-MAX_DEPTH = 4  # of tuples in one another, as keys
+MAX_DEPTH = 50  # of tuples in one another, as keys
 _NOTHING_LEFT = (*IMMUTABLE, np.ndarray, type, types.ModuleType, types.BuiltinFunctionType)
 
 

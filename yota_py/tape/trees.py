@@ -15,6 +15,7 @@ import optree
 from ..base.containers import NAMESPACE, has_gone, is_container, is_registered, kinds_of
 from ..base.dispatch import is_traced
 from ..base.types import ARITHMETIC, is_inexact, overrides
+from ..base.unwinding import state
 from ..errors import LostDerivativeError
 from .operations import user_site
 
@@ -64,10 +65,19 @@ def as_call(spec: optree.PyTreeSpec) -> str:
     return f"({', '.join([*map(outline, args.children()), *named])})"
 
 
-@lru_cache(maxsize=4096)
 def _holds(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
     """Whether there is an ``OrderedDict`` in a structure; an object of a class that the user has registered; a dict;
-    a dict of something without leaves."""
+    a dict of something without leaves. A structure with traced values as keys is not remembered: it would be compared
+    with others when their trace has ended."""
+    if state.traces:
+        before = state.hashes
+        hash(spec)
+        if state.hashes != before:
+            return _looked_into(spec)
+    return _remembered(spec)
+
+
+def _looked_into(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
     if spec.is_leaf():
         return False, False, False, False
     cls, below = spec.type, spec.children()
@@ -75,6 +85,9 @@ def _holds(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
     hollow = keys and not all(part.num_leaves for part in below)
     own = cls is OrderedDict, cls is not None and is_registered(cls), keys, hollow
     return tuple(map(any, zip(own, *map(_holds, below), strict=True)))
+
+
+_remembered = lru_cache(maxsize=4096)(_looked_into)
 
 
 def holds_keys(spec: optree.PyTreeSpec) -> bool:

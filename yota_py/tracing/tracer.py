@@ -138,7 +138,7 @@ class Tracer(Operators):
         return self._decide(bool)
 
     def __hash__(self) -> int:
-        ledger = self._ledger
+        ledger, state.hashes = self._ledger, state.hashes + 1
         if ledger.hashed is None or (not ledger.alive and is_taken_apart()):  # it is taken out of a dict
             return hash(shadow(self))
         ledger.hashed += self, *askers()
