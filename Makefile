@@ -39,7 +39,7 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
 
 # Tests of one file share much of what is compiled.
-test: $(VENV)/.installed-test ## run the tests, with as few sets of their parameters as have each two values together
+test: $(VENV)/.installed-test ## run the tests, with as few sets of their parameters as have each value, and half of the pairs of values
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-lowest: LOWEST = $(VENV)-lowest
