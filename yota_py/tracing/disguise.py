@@ -1,18 +1,21 @@
-"""Traced values where Python looks at classes and objects themselves: ``type(x)``, ``id(x)``, and methods that must
-return Python's own types."""
+"""Traced values where Python looks at classes and objects themselves: ``type(x)``, ``id(x)``, ``hash(x)``, and methods
+that must return Python's own types."""
 
 from __future__ import annotations
 
 import builtins
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
-from types import ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from ..base.dispatch import is_traced, originals
 from ..errors import YotaError
 from ..tape.operations import user_site
+
+MAX_FRAMES = 8  # of one object's ``__hash__`` in that of another
 
 
 class _TypeOfTypes(type):
@@ -102,3 +105,26 @@ def settling(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         return test(result) if is_traced(result) and isinstance(result, cls) else result
 
     return settled
+
+def askers() -> Iterator[Any]:
+    """The objects whose own ``__hash__`` asks, as that of a dataclass does for its fields: these are keys, then."""
+    for frame in _frames():
+        code = frame.f_code
+        if "hash" in code.co_name and code.co_argcount:
+            obj = frame.f_locals.get(code.co_varnames[0])
+            if type(type(obj).__hash__) is FunctionType:
+                yield obj
+
+
+def is_taken_apart() -> bool:
+    """Whether optree asks, which does not expect an exception: the process would end."""
+    return any(frame.f_globals.get("__name__") == "optree.ops" for frame in _frames())
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(3)  # the caller's of what has called this
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            break
+        yield frame
+        frame = frame.f_back

@@ -28,7 +28,7 @@ from ..registry.patches import conversions
 from ..registry.registry import methods, properties, readings, setters
 from ..tape.operations import Constant, Variable, user_site
 from . import hints
-from .hashing import askers, is_taken_apart
+from .disguise import askers, is_taken_apart
 from .operators import Operators
 from .texts import Formatting, text_of
 
