@@ -286,6 +286,19 @@ def test_second_chance() -> None:
     assert shelf.total == 2
 
 
+def test_the_latest_is_kept() -> None:
+    """Also where all others have been used since somebody looked."""
+    dropped: list[str] = []
+    shelf: Shelf[Item] = Shelf(lambda item: 1, lambda: 2, lambda item: dropped.append(item.name))
+    items = [Item(name) for name in "abc"]
+    for item in items:
+        shelf.add(item)
+        item.calls += 1
+    assert dropped == ["a"]
+    shelf.changed(items[1])
+    assert shelf.total == 2 and dropped == ["a"]
+
+
 def test_sizes_are_not_summed_for_each_of_many() -> None:
     asked: list[str] = []
     dropped: list[str] = []

@@ -327,6 +327,73 @@ def test_keys_in_what_is_taken_apart(call: str, name: str, every_policy: None) -
     assert [*map(hash, kept)] == [hash(make(x)) for x in XS][: len(kept)]
 
 
+class Node:
+    """Is compared by identity."""
+
+    def __init__(self, v: Any) -> None:
+        self.v, self.h = v, 0
+
+
+class Cached(Node):
+    def __init__(self, v: Any) -> None:
+        self.v, self.h = v, hash(v)
+
+    def __hash__(self) -> int:
+        return self.h
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and bool(self.v == other.v)
+
+
+class Unnamed(Cached):
+    __hash__ = lambda self: hash(self.v)  # type: ignore[assignment]  # noqa: E731
+
+
+class Rounded(Cached):
+    def __hash__(self) -> int:
+        return int(self.v * 10) + (1 if self.v > 2 else 0)
+
+
+class Deep(Cached):
+    def __hash__(self) -> int:
+        return self.mixed(12)
+
+    def mixed(self, n: int) -> int:
+        """A hash, many calls further."""
+        return hash(self.v) if n == 0 else self.mixed(n - 1)
+
+
+class Constant(Cached):
+    def __hash__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("cls", [Node, Cached, Unnamed, Rounded, Deep, Constant])
+def test_keys_that_hold_what_they_are_not_compared_by(cls: Callable[[Any], Any], every_policy: None) -> None:
+    """However the hash of an object is computed, it is a key that keeps plain numbers, in all that is stored, returned
+    or given."""
+    seen, table, below, returned = set[Any](), dict[Any, Any](), {"a": dict[Any, Any]()}, list[Any]()
+
+    def f(x: Any) -> Any:
+        seen.add(cls(x))
+        table[cls(x)] = 1
+        below["a"][cls(x), 1] = 2 * x
+        return x * x
+
+    for x in (1.5, 2.5, 1.5, 1.5):
+        assert grad(f, x) == (x * x, (2 * x,))
+        value, _ = pullback(lambda x: {"q": [{cls(x): x * x}], "t": ({(cls(x), 2): x},)}, x)
+        returned += [*value["q"][0], *(key[0] for key in value["t"][0])]
+        (_, aux), _ = value_and_grad(lambda x: (x * x, {cls(x): 1.0}), has_aux=True)(x)
+        returned += [*aux, *jacobian(lambda x: {cls(x): x * x})(x)]
+        assert grad(lambda x, d: (d.__setitem__(cls(x), 1.0), x * x)[1], x, {}) == (x * x, (2 * x, {}))
+    for keys in (seen, table, [key for key, _ in below["a"]]):
+        assert sorted(key.v for key in keys) == ([1.5, 1.5, 1.5, 2.5] if cls is Node else [1.5, 2.5])
+        assert {type(key.v) for key in keys} == {float}
+    assert [key.v for key in returned] == [x for x in (1.5, 2.5, 1.5, 1.5) for _ in range(4)]
+    assert {type(key.v) for key in returned} == {float}
+
+
 def test_keys_in_tuples_of_any_depth() -> None:
     stored: dict[Any, Any] = {}
     assert grad(lambda x: stored.setdefault(((((((x,),),), 1),), "a"), 3.0) * x, 1.5) == (4.5, (3.0,))

@@ -46,17 +46,17 @@ class Shelf(Generic[T]):
         self._known += self._size(item)
         self._changes += 1
         if self._known > self._limit() or self._changes * OFTEN >= len(self._queue):
-            self._make_room()
+            self._make_room(item)
 
-    def _make_room(self) -> None:
+    def _make_room(self, latest: T) -> None:
         """Let items give way until the limit is kept."""
         self._known, self._changes, chances = self.total, 0, len(self._queue) - 1
         while self._known > self._limit() and len(self._queue) > 1:
             item, calls = next(iter(self._queue.values()))
-            if item.calls != calls and chances > 0:
+            if item is latest or (item.calls != calls and chances > 0):
                 self._queue[id(item)] = item, item.calls
                 self._queue.move_to_end(id(item))
-                chances -= 1
+                chances -= item is not latest
                 continue
             self._known -= self._size(item)
             self._drop(item)

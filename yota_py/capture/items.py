@@ -51,6 +51,10 @@ class Items:
             if now != before:
                 refill(now, before)
 
+    def members(self) -> Iterator[Any]:
+        """What is in the sets now."""
+        return (member for now, _ in self._sets for member in [*set.__iter__(now)])
+
     def changed_sets(self) -> list[set[Any]]:
         """Those that are not as they were."""
         return [now for now, before in self._sets if now != before]

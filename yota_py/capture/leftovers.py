@@ -15,10 +15,10 @@ import numpy as np
 from ..base.containers import base_of, is_proxy, refill, with_items
 from ..base.dispatch import is_traced, shadow
 from ..tracing.shells import is_recording, real
-from ..tracing.tracer import tracers_in
+from ..tracing.tracer import Tracer, tracers_in
 from ..tracing.traces import Trace
 from .kinds import IMMUTABLE
-from .places import replace_in
+from .places import objects_in, replace_in
 
 MAX_OBJECTS = 100_000  # looked into
 MAX_DEPTH = 50  # of tuples in one another, as keys
@@ -69,7 +69,11 @@ class Leftovers:
             self.plain(met)
         while self._pending:
             value: Any = self._pending.pop()
-            if isinstance(value, set):
+            if isinstance(value, dict):
+                base: Any = base_of(type(value))
+                for key in objects_in([*base.__iter__(value)]):
+                    self.plain(key)
+            elif isinstance(value, set):
                 items = {id(item): item for item in value}
                 if any(self.plain(item) is not item for item in items.values()):
                     refill(value, [self.plain(item) for item in items.values()])
@@ -91,15 +95,14 @@ class Leftovers:
             replace_in(value, self.plain)
 
 
-def take_out(leftovers: Leftovers, hashed: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done.
-    ``hashed`` are these, and objects that hold them and are keys. They are no keys in the ``others``.
+def take_out(tracers: list[Tracer], others: Sequence[Any]) -> bool:
+    """Put plain values in the places of traced ones, in all that holds them as keys; whether that could be done. They
+    are no keys in the ``others``, where they stand too.
 
     What a traced value is looked up by has been decided, so a key is the same at each call of the trace.
     """
-    done, tracers = True, [x for x in hashed if is_traced(x)]
-    leftovers.clear(x for x in hashed if not is_traced(x))
-    found = {id(container): container for container in _holders(tracers, (hashed, *others))}
+    done = True
+    found = {id(container): container for container in _holders(tracers, others)}
     for container in found.values():
         if isinstance(container, dict):
             base: Any = base_of(type(container))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from types import CellType, FunctionType
 from typing import Any, TypeAlias
 
 from ..base.containers import base_of, dict_of, refill, slots_of
+from ..base.dispatch import is_traced
 from ..base.records import record
 from ..base.unwinding import Passing
 from ..tracing.traces import Trace
+from .kinds import IMMUTABLE
 from .slots import Slot
 
 
@@ -96,6 +98,15 @@ def _items(container: Any) -> list[tuple[Any, Any]]:
     """Past what a class of the user's has to say about it."""
     base: Any = base_of(type(container))
     return list(base.items(container) if isinstance(container, dict) else enumerate(base.__iter__(container)))
+
+
+def objects_in(keys: Iterable[Any]) -> Iterator[Any]:
+    """Keys, and parts of those that are tuples, that may hold something."""
+    for key in keys:
+        if issubclass(type(key), tuple):
+            yield from objects_in(tuple.__iter__(key))
+        elif not issubclass(type(key), IMMUTABLE) and not is_traced(key):
+            yield key
 
 
 def _is_builtin(name: Any, value: Any) -> bool:
@@ -253,6 +264,11 @@ class Exchange:
                 new = old is not holder.before[key] if key in holder.before else not _is_builtin(key, old)
                 if new or (id(holder.obj), key) in self._replaced:
                     yield holder, key, value
+
+    def keys(self) -> Iterator[Any]:
+        """What is a key now."""
+        tables = (h.obj for h in self.holders.values() if h.names is None and isinstance(h.obj, dict))
+        return (key for table in tables for key, _ in _items(table))
 
     def undo(self) -> None:
         """Take back what the function has stored; a trace that ends so has not happened."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from ..base import locks
-from ..base.containers import attribute_of, items_of
+from ..base.containers import attribute_of, base_of, items_of
 from ..base.dispatch import is_traced, mode_of, shadow
 from ..base.floating import RAISES_ERRORS, raises_errors
 from ..base.generators import Draws
@@ -36,6 +36,7 @@ from .captured import owner_of
 from .hooks import watched
 from .kinds import is_whole
 from .leftovers import Leftovers, take_out
+from .places import objects_in
 from .refusals import translated
 from .sinks import Attempts
 from .slots import Slot
@@ -178,13 +179,14 @@ class Recording:
         trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
+        self._settle_keys(_keys_in((out, self.given)))  # who takes dicts apart asks keys for their hash
         self.captures.comparisons.settle()
         self.captures.finish()
         if trace.draws or trace.clocks:
             trace.problems += problems_of_decisions(trace)
         if not trace.effects:
             self._heed_identities()
-        if (key := _traced_key(out)) is not None:
+        if (key := next(filter(is_traced, _keys_in(out)), None)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key._describe()} is a key; use "
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
@@ -221,11 +223,22 @@ class Recording:
             trace.settle()
             trace.alive = False
             hashed, trace.hashed = trace.hashed, None
-            others = args, kwargs, self._items, trace.roots
-            if hashed and not take_out(Leftovers(trace, self.captures.guards.knows), hashed, others):
+            if not trace.effects:
+                self._settle_keys([*self.captures.exchange.keys(), *self.captures.items.members()])
+            self._settle_keys(x for x in hashed or () if not is_traced(x))
+            others = hashed, args, kwargs, self._items, trace.roots
+            if hashed and not take_out([x for x in hashed if is_traced(x)], others):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
                                           "which it cannot be taken. Put plain numbers there")
             trace.hashed = None if trace.effects else []  # what is undone may ask for it
+
+    def _settle_keys(self, keys: Iterable[Any]) -> None:
+        """Take traced values out of objects that are keys. They need not have been asked for their hash, and are others
+        at each call."""
+        leftovers = Leftovers(self.trace, self.captures.guards.knows)
+        leftovers.clear(objects_in([*keys]))
+        if leftovers.found:
+            self.trace.problems.append("keys of dicts, or members of sets, hold traced values")
 
     def real(self, var: Variable) -> Any:
         """The caller's own object behind a root of the trace."""
@@ -338,14 +351,13 @@ class Recording:
         return f"its argument {op.name}" if isinstance(op, Input) else "an array that it reads from elsewhere"
 
 
-def _traced_key(out: Any, inside: tuple[int, ...] = ()) -> Any:
-    """A traced key of a dict in a result: whoever sorts or compares keys would ask it for a decision."""
-    if isinstance(out, dict) and (key := next(filter(is_traced, dict.__iter__(out)), None)) is not None:
-        return key
-    if id(out) in inside or not (items := items_of(out)):
-        return None
-    found = (_traced_key(item, (*inside, id(out))) for item in items)
-    return next((key for key in found if key is not None), None)
+def _keys_in(out: Any, inside: tuple[int, ...] = ()) -> Iterator[Any]:
+    """The keys of dicts in a result."""
+    if isinstance(out, dict):
+        yield from [*base_of(type(out)).__iter__(out)]  # type: ignore[attr-defined]
+    if id(out) not in inside:
+        for item in items_of(out) or ():
+            yield from _keys_in(item, (*inside, id(out)))
 
 
 def code_of(f: Callable[..., Any]) -> CodeType | None:
