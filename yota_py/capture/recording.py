@@ -353,7 +353,7 @@ class Recording:
 
 def _keys_in(out: Any, inside: tuple[int, ...] = ()) -> Iterator[Any]:
     """The keys of dicts in a result."""
-    if isinstance(out, dict):
+    if issubclass(type(out), dict):
         yield from [*base_of(type(out)).__iter__(out)]  # type: ignore[attr-defined]
     if id(out) not in inside:
         for item in items_of(out) or ():
