@@ -23,7 +23,7 @@ from yota_py.cache.functions import clear_caches
 from yota_py.capture.recording import record_watched
 from yota_py.capture.walk import Captures
 
-ROUNDS = examples(20) // 8  # of each kind
+ROUNDS = examples(40) // 8  # of each kind
 
 
 @pytest.fixture(autouse=True, scope="module")

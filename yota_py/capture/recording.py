@@ -179,14 +179,15 @@ class Recording:
         trace.refused = trace.refused or trace.lost  # whoever has caught it: plain numbers would not have raised it
         if trace.refused is not None and not trace.effects:
             raise trace.refused
-        self._settle_keys(_keys_in((out, self.given)))  # who takes dicts apart asks keys for their hash
+        keys = [*_keys_in(out)]
+        self._settle_keys([*keys, *_keys_in(self.given)])  # who takes dicts apart asks keys for their hash
         self.captures.comparisons.settle()
         self.captures.finish()
         if trace.draws or trace.clocks:
             trace.problems += problems_of_decisions(trace)
         if not trace.effects:
             self._heed_identities()
-        if (key := next(filter(is_traced, _keys_in(out)), None)) is not None:
+        if (key := next(filter(is_traced, keys), None)) is not None:
             raise YotaError(f"{user_site()}: {name_of(self.f)} returns a dict in which {key._describe()} is a key; use "
                             "plain numbers as keys")
         results, trace.tape.out_spec = flatten(out)
@@ -225,7 +226,7 @@ class Recording:
             hashed, trace.hashed = trace.hashed, None
             if not trace.effects:
                 self._settle_keys([*self.captures.exchange.keys(), *self.captures.items.members()])
-            self._settle_keys(x for x in hashed or () if not is_traced(x))
+            self._settle_keys(x for x in hashed or () if not is_traced(x))  # wherever else they are keys
             others = hashed, args, kwargs, self._items, trace.roots
             if hashed and not take_out([x for x in hashed if is_traced(x)], others):
                 trace.refused = YotaError(f"{user_site()}: {name_of(self.f)} keeps a traced value in a frozenset, from "
@@ -236,7 +237,7 @@ class Recording:
         """Take traced values out of objects that are keys. They need not have been asked for their hash, and are others
         at each call."""
         leftovers = Leftovers(self.trace, self.captures.guards.knows)
-        leftovers.clear(objects_in([*keys]))
+        leftovers.clear(objects_in(keys))
         if leftovers.found:
             self.trace.problems.append("keys of dicts, or members of sets, hold traced values")
 

@@ -106,8 +106,10 @@ def settling(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     return settled
 
+
 def askers() -> Iterator[Any]:
-    """The objects whose own ``__hash__`` asks, as that of a dataclass does for its fields: these are keys, then."""
+    """The objects whose own ``__hash__`` asks, as that of a dataclass does for its fields: these are keys, then, also
+    in tables to which no road is known."""
     for frame in _frames():
         code = frame.f_code
         if "hash" in code.co_name and code.co_argcount:
