@@ -437,7 +437,7 @@ def test_tables_that_have_gone_are_not_searched_for(monkeypatch: pytest.MonkeyPa
 
     def referrers(*keys: Any) -> list[Any]:
         searched.append(len(keys))
-        return gc.get_referrers(*keys)
+        return [holder for holder in gc.get_referrers(*keys) if holder is not keys]
 
     monkeypatch.setattr(leftovers, "gc", SimpleNamespace(**vars(gc) | {"get_referrers": referrers}))
     table: dict[Any, Any] = {}
@@ -448,3 +448,44 @@ def test_tables_that_have_gone_are_not_searched_for(monkeypatch: pytest.MonkeyPa
     assert grad(lambda x: table.setdefault(x, 2.0) * x, 1.5) == (3.0, (2.0,))
     assert searched
     assert [*map(type, table)] == [str, float]
+
+
+class Changed(Cached):
+    """Its hash is another when what it holds is."""
+
+    def __hash__(self) -> int:
+        return hash(self.v)
+
+
+@dataclass
+class Holder:
+    x: Any
+
+
+@pytest.mark.parametrize("around", [lambda d: d, lambda d: [(d, 1.0)], lambda d: {"a": d}, Holder])
+@pytest.mark.parametrize("cls", [dict, OrderedDict, lambda pairs: defaultdict(float, pairs)])
+@pytest.mark.parametrize("now", [2, [1]])
+def test_keys_that_are_no_longer_found(around: Any, cls: Any, now: Any, every_policy: None) -> None:
+    """They raise as they do in Python, and at each call: optree would end the process."""
+    words = "unhashable" if type(now) is list else "does not find its own key, a (Changed|tuple)"
+    if cls is OrderedDict:  # whose own iterator raises
+        words = f"{words}|object at|changed size"
+
+    def f(x: Any, tree: Any) -> Any:
+        return x * x
+
+    calls: list[Callable[[Any], Any]] = [
+        lambda tree: grad(f, 2.0, tree), lambda tree: jit(f)(2.0, tree), lambda tree: jacobian(f)(2.0, tree),
+        lambda tree: value_and_grad(lambda x: (x * x, tree), has_aux=True)(2.0),
+        lambda tree: pullback(lambda x: (x * x, tree), 2.0),
+    ]  # fmt: skip
+    for call in calls:
+        for changed in ("", "key", "inner", "key, inner", ""):
+            key, inner = Changed(1), Changed(1)
+            tree = around(cls([(key, 1.5), ((inner, 2), 2.5)]))
+            key.v, inner.v = (now if name in changed else 1 for name in ("key", "inner"))
+            if changed:
+                with pytest.raises((LookupError, TypeError, RuntimeError), match=words):
+                    call(tree)
+            else:
+                call(tree)

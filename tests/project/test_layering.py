@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
@@ -55,7 +56,8 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(name: str) -> Iterator[tuple[str, ast.stmt, str]]:
+@cache
+def imports(name: str) -> tuple[tuple[str, ast.stmt, str], ...]:
     """The modules that a module imports, the statement, and whether it is for a function or the type checker only."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
 
@@ -73,7 +75,7 @@ def imports(name: str) -> Iterator[tuple[str, ast.stmt, str]]:
                 inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
                 yield from walk(child, "types" if for_types else "function" if inside else only)
 
-    return walk(ast.parse(MODULES[name].read_text(encoding="utf-8")), "")
+    return (*walk(ast.parse(MODULES[name].read_text(encoding="utf-8")), ""),)
 
 
 def path_of(name: str) -> str:

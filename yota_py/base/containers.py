@@ -135,9 +135,9 @@ def _nothing(like: Any) -> Any:
 
 
 def base_of(cls: type) -> type:
-    """The class of Python's or a library's that a user's class of lists, dicts or tuples derives from; another one is
-    itself."""
-    return next(base for base in cls.__mro__ if is_library(base.__module__))
+    """The class of Python's that another one of lists, dicts or tuples derives from, which says nothing else about what
+    it holds: matrices of SciPy are dicts, and iterate over their rows."""
+    return next(base for base in cls.__mro__ if base.__module__ in ("builtins", "collections"))
 
 
 def refill(container: Any, items: Any) -> None:

@@ -258,7 +258,7 @@ class Exchange:
     def changes(self, *, standing: bool = False) -> Iterator[tuple[Holder, Any, Any]]:
         """The items that the function has replaced or added; ``standing`` while what was exchanged still stands there,
         and not after ``restore``, when a stand-in is what the function has stored."""
-        for holder in self.holders.values():
+        for holder in [*self.holders.values()]:
             for key, value in holder.read().items():
                 old = self.originals.get(id(value), value) if standing else value
                 new = old is not holder.before[key] if key in holder.before else not _is_builtin(key, old)
@@ -267,12 +267,12 @@ class Exchange:
 
     def keys(self) -> Iterator[Any]:
         """What is a key now."""
-        tables = (h.obj for h in self.holders.values() if h.names is None and isinstance(h.obj, dict))
+        tables = (h.obj for h in [*self.holders.values()] if h.names is None and isinstance(h.obj, dict))
         return (key for table in tables for key, _ in _items(table))
 
     def undo(self) -> None:
         """Take back what the function has stored; a trace that ends so has not happened."""
-        for holder in self.holders.values():
+        for holder in [*self.holders.values()]:
             holder.hold(holder.before)
 
 

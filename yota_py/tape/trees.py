@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..base.containers import NAMESPACE, has_gone, is_container, is_registered, kinds_of
+from ..base.containers import LEAVES, NAMESPACE, has_gone, is_container, is_registered, items_of, kinds_of
 from ..base.dispatch import is_traced
 from ..base.types import ARITHMETIC, is_inexact, overrides
 from ..base.unwinding import state
@@ -20,12 +20,14 @@ from ..errors import LostDerivativeError
 from .operations import user_site
 
 Leaf = Any
+_DICTS = (dict, OrderedDict, defaultdict)  # those that optree looks into
 
 
 def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyTreeSpec]:
     """Leaves and structure of a container; ``None`` is a leaf. With ``objects``, those of classes that the user has
     registered with optree are leaves as well."""
     try:
+        _check_keys((tree,))
         leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
     except RecursionError:
         raise RecursionError(f"{user_site()}: {_too_deep(tree)} contains itself, or is nested too deep, and cannot be "
@@ -37,9 +39,28 @@ def flatten(tree: Any, *, objects: bool = False) -> tuple[list[Leaf], optree.PyT
         leaves, spec = optree.tree_flatten(
             tree, lambda part: is_registered(type(part)), none_is_leaf=True, namespace=NAMESPACE
         )
-    classes = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(type(leaf)) and not is_registered(type(leaf))}
+    classes = [cls for cls in {*map(type, leaves)} - LEAVES if dataclasses.is_dataclass(cls) and not is_registered(cls)]
     new = [cls for cls in classes if is_container(cls)]  # and it is known from now on
     return flatten(tree, objects=objects) if new else (leaves, spec)
+
+
+def _check_keys(parts: Iterable[Any]) -> None:
+    """Raise for a dict that does not find one of its own keys, as when that has changed since it was put in, and for a
+    key whose hash raises: optree would end the process. In objects of the user's registered classes, nobody looks."""
+    for part in parts:
+        cls = type(part)
+        if cls in LEAVES:
+            continue
+        if cls in _DICTS:
+            for key in part:
+                if type(key) not in LEAVES and key not in part:
+                    raise LookupError(
+                        f"{user_site()}: a {cls.__name__} does not find its own key, a {type(key).__name__}: the hash "
+                        "of a key must not change while it is in a dict"
+                    )
+            _check_keys(part.values())
+        elif cls is tuple or cls is list or (is_container(cls) and not is_registered(cls)):
+            _check_keys(items_of(part) or ())
 
 
 def _too_deep(tree: Any) -> str:
@@ -81,7 +102,7 @@ def _looked_into(spec: optree.PyTreeSpec) -> tuple[bool, ...]:
     if spec.is_leaf():
         return False, False, False, False
     cls, below = spec.type, spec.children()
-    keys = cls in (dict, OrderedDict, defaultdict)
+    keys = cls in _DICTS
     hollow = keys and not all(part.num_leaves for part in below)
     own = cls is OrderedDict, cls is not None and is_registered(cls), keys, hollow
     return tuple(map(any, zip(own, *map(_holds, below), strict=True)))
