@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from yota_py.base.dispatch import find_held, find_traced
+from yota_py.base.dispatch import find_held, find_traced, is_traced
 from yota_py.base.types import is_sequence
-from yota_py.registry.patches import show
+from yota_py.registry.patches import show, standing_for
 from yota_py.registry.registry import properties
 from yota_py.registry.tangents import as_array, listed, operand, said
 
@@ -57,6 +57,14 @@ class Flat:
     def __array__(self, dtype: Any = None, *, copy: Any = None) -> Any:
         flat: Any = np.ravel(self._array)
         return flat.__array__(dtype, copy)
+
+
+def _of_numpy(flat: Flat, plain: Callable[[Any], Any]) -> Any:
+    array = plain(flat._array)
+    return flat if is_traced(array) else array.flat
+
+
+standing_for[Flat] = _of_numpy
 
 
 def _comparing(operator_: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.ma as ma
 
 from yota_py.base.dispatch import decided, find_traced, shadow
-from yota_py.registry.patches import meeting, patch
+from yota_py.registry.patches import meeting, patch, standing_for
 from yota_py.registry.tangents import astype
 
 from .support import dtype_of, operand, shape_of
@@ -111,6 +111,16 @@ def _reduction(name: str, neutral: float | None) -> Callable[..., Any]:
 
     return method
 
+
+def _of_numpy(masked: Masked, plain: Callable[[Any], Any]) -> Any:
+    """The masked array itself, when its numbers are plain."""
+    data, mask = plain(masked.data), plain(masked.mask)
+    if find_traced((data, mask)) is not None:  # by another thread
+        return masked
+    return ma.masked_array(data, mask, fill_value=masked.fill_value, copy=True)
+
+
+standing_for[Masked] = _of_numpy
 
 _REDUCTIONS = {"sum": None, "prod": None, "mean": None, "var": None, "std": None, "max": -np.inf, "min": np.inf}
 for _name, _neutral in _REDUCTIONS.items():

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from yota_py.base.dispatch import find_traced, is_traced
 from yota_py.base.ownership import is_library_frame
+from yota_py.registry.patches import standing_for
 from yota_py.registry.tangents import astype, conj
 from yota_py.registry.writes import constant_sparse
 
@@ -308,6 +309,18 @@ class Sparse:
     def __iter__(self) -> Any:
         return (self[i] for i in range(self.shape[0]))
 
+
+def _of_scipy(matrix: Sparse, plain: Callable[[Any], Any]) -> Any:
+    """The matrix itself, when its values are plain."""
+    values = plain(matrix._values)
+    if is_traced(values):  # by another thread
+        return matrix
+    made = matrix._pattern.copy()
+    made.data = np.array(values).reshape(made.data.shape)
+    return made
+
+
+standing_for[Sparse] = _of_scipy
 
 _MOVES = (
     "transpose", "tocsr", "tocsc", "tocoo", "tobsr", "todia", "asformat", "getrow", "getcol", "reshape", "copy",

@@ -5,6 +5,7 @@ SuperLU is a class of C, whose methods cannot be exchanged: an object of ours ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,7 +14,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from yota_py.registry.constants import as_constants
-from yota_py.registry.patches import instances
+from yota_py.registry.patches import instances, standing_for
 from yota_py.registry.registry import case, primitive, vjps
 from yota_py.registry.tangents import conj
 from yota_py.registry.writes import constant_sparse
@@ -47,10 +48,10 @@ vjps(factor_solve, None, _to_right_side, cases=lambda s: [
 
 
 class Factors:
-    """What ``splu`` gives, of a matrix with traced values: it solves."""
+    """What ``splu`` gives, of a matrix with traced values: it solves. ``factor`` is what SciPy has for plain ones."""
 
-    def __init__(self, matrix: Sparse) -> None:
-        self._matrix = matrix
+    def __init__(self, matrix: Sparse, factor: Callable[[Any], Any]) -> None:
+        self._matrix, self._factor = matrix, factor
         self.shape, self.nnz = matrix.shape, matrix.nnz
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
@@ -58,6 +59,11 @@ class Factors:
             raise ValueError("trans must be N, T, or H")
         matrix = self._matrix if trans == "N" else self._matrix.transpose()
         return solved(matrix.conj() if trans == "H" else matrix, rhs)
+
+
+def _of_scipy(factors: Factors, plain: Callable[[Any], Any]) -> Any:
+    matrix = plain(factors._matrix)
+    return factors if is_ours(matrix) else factors._factor(matrix)
 
 
 class Factored:
@@ -93,11 +99,13 @@ def _factored(lu: Any) -> Factored:
 
 
 instances[linalg.SuperLU] = _factored
+standing_for[Factors] = _of_scipy
+standing_for[Factored] = lambda factored, plain: factored._lu
 
 
 def _splu(fn: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
     if is_ours(A):
-        return Factors(known(A))
+        return Factors(known(A), lambda matrix: fn(matrix, *args, **kwargs))
     constant_sparse(A if sparse.issparse(A) else sparse.csc_array(A))
     return _factored(fn(A, *args, **kwargs))
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..base.containers import base_of, is_proxy, refill, with_items
-from ..base.dispatch import is_traced, shadow
+from ..base.dispatch import is_traced, original, shadow
+from ..registry.patches import standing_for
 from ..tracing.shells import is_recording, real
 from ..tracing.tracer import Tracer, tracers_in
 from ..tracing.traces import Trace
@@ -33,6 +34,7 @@ class Leftovers:
         self._trace, self._is_known = trace, known
         self.found = False
         self._seen: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}  # by the identity of what stood for it, which has been seen
         self._pending: list[Any] = []  # lists may be linked, and long
 
     def plain(self, value: Any) -> Any:
@@ -47,6 +49,13 @@ class Leftovers:
             return real(value)
         if is_proxy(value):
             return value
+        if (function := original(value)) is not value:  # which the library has, instead of a stand-in
+            return function
+        if (make := standing_for.get(type(value))) is not None:
+            if id(value) not in self._made:
+                self._seen[id(value)], self.found = value, True
+                self._made[id(value)] = make(value, self.plain)
+            return self._made[id(value)]
         if isinstance(value, tuple):
             items = [self.plain(item) for item in tuple.__iter__(value)]
             if any(a is not b for a, b in zip(items, tuple.__iter__(value), strict=True)):

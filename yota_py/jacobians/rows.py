@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from ..base.containers import LEAVES, held_by
+from ..base.dispatch import find_held, is_traced
+from ..base.ownership import is_library
 from ..base.records import record
 from ..base.signatures import wraps
 from ..base.types import ArrayType, is_inexact, typeof
 from ..base.unwinding import Quiet
 from ..cache.pulling import pulled
 from ..capture.recording import record_call
+from ..errors import OutputError
 from ..loops.ahead import with_loops
 from ..loops.batching import one_by_one
 from ..passes.lower import lower
@@ -21,8 +25,9 @@ from ..registry.constants import as_constants
 from ..registry.registry import primitive_of
 from ..registry.writes import setitem
 from ..reverse.sparsity import DenseError, groups_of, pattern_of
-from ..tape.operations import Call, Operation, Variable
+from ..tape.operations import Call, Operation, Variable, user_site
 from ..tape.recorder import Recorder
+from ..tape.show import name_of
 from ..tape.trees import flatten, unflatten
 from .forward import forwards, zeros_of
 
@@ -37,9 +42,25 @@ def restricted(f: Callable[..., Any], places: Sequence[int], others: tuple[Any, 
     def restricted(*xs: Any) -> Any:
         full = dict(zip(places, xs, strict=True))
         args = tuple([full.get(i, x) for i, x in enumerate(others[0])])
-        return with_loops(f, args, others[1])(*args, **others[1])
+        y = with_loops(f, args, others[1])(*args, **others[1])
+        if (lost := next(filter(_has_derivatives, flatten(y)[0]), None)) is not None:
+            raise OutputError(
+                f"{user_site()}: {name_of(f)} returned a {type(lost).__name__}, in which there are numbers that depend "
+                "on its arguments. Return these, as numbers and arrays: derivatives are not looked for in objects"
+            )
+        return y
 
     return restricted
+
+
+def _has_derivatives(leaf: Any, depth: int = 2) -> bool:
+    """Whether an object in a result holds traced values with a derivative."""
+    if is_traced(leaf) or type(leaf) in LEAVES:
+        return False
+    if find_held((leaf,)) is not None:
+        return True
+    parts = held_by(leaf).values() if depth and is_library(type(leaf).__module__) and not isinstance(leaf, type) else ()
+    return any(find_held((part,), held=True) is not None or _has_derivatives(part, depth - 1) for part in parts)
 
 
 def stacked(of: Callable[[Any], Any], seeds: Any, again: Callable[..., Any], *beside: Any) -> Any:

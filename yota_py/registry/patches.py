@@ -33,6 +33,9 @@ shown: dict[int, tuple[Any, Any]] = {}
 shown_always: set[int] = set()  # the identities of what is shown wherever the user's code asks for it
 # By classes of C, whose methods cannot be exchanged: what makes of one of their objects one that notices traced values.
 instances: dict[type, Callable[[Any], Any]] = {}
+# By classes of rules whose objects stand for a library's while a trace runs: what makes the object itself, if
+# its values have become plain; it is given the one, and what makes a value plain.
+standing_for: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {}
 # By the code that asks for a plain array, how it is made of a traced one, where contents alone are not enough.
 conversions: dict[CodeType, Callable[[Any], np.ndarray]] = {}
 

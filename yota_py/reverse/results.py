@@ -16,6 +16,8 @@ from ..tape.tape import Tape
 from ..tape.trees import unflatten
 from ..tracing.mutation import traced_result
 
+_COPIED = (np.ndarray, np.memmap)
+
 
 def result_types(tape: Tape) -> list[Type]:
     """The type in which each result is handed out.
@@ -59,9 +61,9 @@ def collect(gradient: Recorder) -> Any:
 
 
 def settle(value: Any, t: Type) -> Any:
-    """A result as its type says, sharing no memory with anything. To the trace of a function around it, an array that
-    nothing traced went into is a constant."""
-    if not isinstance(t, ArrayType):
+    """A result as its type says, sharing no memory with anything; an array of another class, as one with a mask, is
+    handed out itself. To the trace of a function around it, an array that nothing traced went into is a constant."""
+    if not isinstance(t, ArrayType) or (issubclass(type(value), np.ndarray) and type(value) not in _COPIED):
         return value
     if is_traced(value):
         return traced_result(value, t)
