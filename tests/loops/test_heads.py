@@ -22,7 +22,7 @@ from yota_py.capture.recording import record_call
 from yota_py.tape.loop import as_loop
 from yota_py.testing import check_grads
 
-N = 300
+N = 160
 NOTES: list[Any] = []
 HELD = {"count": 0}
 WEIGHTS = np.array([[0.1, 0.2], [-0.3, 0.1]])
@@ -186,7 +186,7 @@ def after_a_choice(x: Any) -> Any:
 def overwriting(x: Any) -> Any:
     kept = {"x": x}
     for _ in range(N):
-        x = 0.99 * x
+        x = 0.99 * x + 0.01 * np.sin(x)
         kept["x"] = x
     return np.sum(kept["x"])
 
@@ -420,32 +420,32 @@ def past_the_end(x: Any, y: Any) -> Any:
 
 def before_the_beginning(x: Any, y: Any) -> Any:
     for i in range(N):
-        x = 0.9 * x + 0.1 * y[i - 100]
+        x = 0.9 * x + 0.1 * y[i - N // 3]
     return np.sum(x)
 
 
 def by_a_plain_list(x: Any, y: Any) -> Any:
-    order = [*range(200), *range(200, 0, -1)]
+    order = [*range(N // 2), *range(N, 0, -1)]
     for i in range(N):
         x = 0.9 * x + 0.1 * y[order[i]]
     return np.sum(x)
 
 
 def by_a_plain_array(x: Any, y: Any) -> Any:
-    order = np.array([*range(200), *range(200, 0, -1)])
+    order = np.array([*range(N // 2), *range(N, 0, -1)])
     for i in range(N):
         x = 0.9 * x + 0.1 * y[order[i]]
     return np.sum(x)
 
 
 def by_both(x: Any, y: Any) -> Any:
-    order = np.array([*range(200), *range(200, 0, -1)])
+    order = np.array([*range(N // 2), *range(N, 0, -1)])
     for i in range(N):
         x = 0.9 * x + 0.1 * y[order[i]] + 0.01 * y[i]
     return np.sum(x)
 
 
-ORDER = np.array([*range(200), *range(200, 0, -1)])
+ORDER = np.array([*range(N // 2), *range(N, 0, -1)])
 
 
 def by_a_global_array(x: Any, y: Any) -> Any:
