@@ -9,15 +9,6 @@ TORCH ?= torch==2.13.0
 # each trace.
 INTERRUPTS = tests/whole/test_interrupts.py
 
-# Left out with other versions of the libraries, where they would find nothing else (one version of SciPy is supported; those
-# of torch for other Pythons bring GBs of CUDA). Of each test one set of parameters runs there, another in each version; with
-# the oldest of every second test only. Of those in tests/rules half with the oldest, and the other half with the newest.
-LONG = $(wildcard $(addprefix tests/*/test_,random_*.py foreign_random.py stateful.py nested_programs.py interrupts.py \
-	threads.py depth.py memory.py peak_memory.py audit*.py scipy_*.py stats*.py special_functions.py signal.py \
-	sparse*.py ndimage.py interpolate*.py spatial.py programs.py coverage.py policy.py growth.py rolling.py accuracy.py))
-WITH_TORCH = $(shell grep -rlE --include='test_*.py' '^import torch' tests)
-SHORT = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --sets 1 $(addprefix --ignore=,$(LONG) $(WITH_TORCH))
-
 # The first that runs of several versions of Python, on the path or of pyenv: $(call find-python,3.13 3.12)
 find-python = $(firstword $(foreach version,$(1),$(or \
 	$(shell python$(version) -c 'import sys; print(sys.executable)' 2>/dev/null),\
@@ -39,24 +30,24 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
 
 # Tests of one file share much of what is compiled.
-test: $(VENV)/.installed-test ## run the tests, with as few sets of their parameters as have each value, and half of the pairs of values
+test: $(VENV)/.installed-test ## run the tests, with as few sets of parameters as have each value and half of the pairs; in tests/rules, half of them
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-lowest: LOWEST = $(VENV)-lowest
 test-lowest: ## run most of them with the oldest Python and libraries that pyproject.toml admits
 	mkdir -p $(LOWEST)
 	$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
-	PIP_CONSTRAINT="$(abspath $(LOWEST))/constraints.txt" $(MAKE) test-short VENV=$(LOWEST) \
+	PIP_CONSTRAINT="$(abspath $(LOWEST))/constraints.txt" $(MAKE) test-short VENV=$(LOWEST) VERSIONS=lowest \
 		PYTHON=$(or $(call find-python,3.11),$(PYTHON))
 
-test-newest: NEWEST = $(call find-python,3.14 3.13 3.12)
+test-newest: NEWEST = $(or $(call find-python,3.14 3.13 3.12),$(PYTHON))
 test-newest: ## run most of them with a newer Python, if there is one, and the newest libraries
-	@$(if $(NEWEST),,echo "no Python newer than 3.11 is found: nothing is tested")
-	$(if $(NEWEST),$(MAKE) test-short VENV=$(VENV)-newest PYTHON=$(NEWEST))
+	$(MAKE) test-short VENV=$(VENV)-newest VERSIONS=newest PYTHON=$(NEWEST)
 
+# Of each test one set of parameters, another in each version, and of those in tests/rules half: tests/support/sets.py.
 test-short: $(VENV)/.installed-short
 	$(BIN)/python -m pip list
-	$(SHORT)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --versions $(VERSIONS)
 
 stress: $(VENV)/.installed-test ## run all sets of parameters, all cases, 2,000 random sequences, all pairs of dtypes, a memory checker
 	YOTA_SEQUENCES=2000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(INTERRUPTS)

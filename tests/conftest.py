@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import roads
@@ -20,22 +21,29 @@ _kept: list[str] = []  # the directory that this process has made
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sets", type=int, help="run each test with so many of its sets of parameters, drawn by its name "
-                                              "and the version of Python; in tests/rules with half of them; with "
-                                              "Python 3.11 every second test")
+    parser.addoption(
+        "--versions", choices=["lowest", "newest"],
+        help="of libraries: run each test with one of its sets of parameters, drawn by its name and the version of "
+             "Python, and those in tests/rules with half of them; with the lowest every second test",
+    )  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Tests that find nothing else with other versions run with one."""
+    return True if config.getoption("versions") and sets.is_for_one_version(collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Not all combinations of parameters run, unless tests are named, or ``make stress`` runs them."""
-    count = config.getoption("--sets")
+    versions = config.getoption("versions")
     if config.getoption("keyword") or any("::" in arg for arg in config.args):
         return
     taken: set[pytest.Item] = set()
     for name, its in sets.by_test(items).items():
-        if count is not None:  # all has run with another version already
-            taken.update(sets.few(name, its, count))
+        if versions is not None:  # all has run with others already
+            taken.update(sets.few(name, its, versions))
         else:
-            taken.update(its if sets.SEQUENCES else sets.covering(name, its))
+            taken.update(its if sets.SEQUENCES else sets.first_half(name, [*sets.covering(name, its)]))
     config.hook.pytest_deselected(items=[item for item in items if item not in taken])
     items[:] = [item for item in items if item in taken]
 

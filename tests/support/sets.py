@@ -1,23 +1,45 @@
 """How much of a test runs: of its sets of parameters, of the cases that it goes through, and of programs at random.
 
-``make stress`` sets ``YOTA_SEQUENCES``, and runs all.
+``make stress`` sets ``YOTA_SEQUENCES``, and runs all. Of a test in ``tests/rules``, ``make test`` runs one half of the
+sets if ``make test-newest`` runs the other half.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from heapq import heapify, heappop, heappush
 from itertools import combinations
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0"))
 SETTINGS = "never", "always", "auto", "off", "sampled", "audited"  # of ``config``: ways to run a test
+FEW = 3  # sets, which are not halved
+# The tests that find nothing else with other versions: one version of SciPy is supported.
+FOR_ONE_VERSION = (
+    "random_*", "foreign_random", "stateful", "nested_programs", "interrupts", "threads", "depth", "memory",
+    "peak_memory", "audit*", "scipy_*", "stats*", "special_functions", "signal", "sparse*", "ndimage", "interpolate*",
+    "spatial", "programs", "coverage", "policy", "growth", "rolling", "accuracy",
+)  # fmt: skip
 T = TypeVar("T")
+
+
+@cache
+def is_for_one_version(file: Path) -> bool:
+    """Whether a file of tests is left out with the lowest and the newest versions: also one that needs torch, which for
+    other versions of Python brings gigabytes of CUDA."""
+    if not file.name.startswith("test_"):
+        return False
+    if any(file.match(f"test_{name}.py") for name in FOR_ONE_VERSION):
+        return True
+    return re.search("^import torch", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
 def examples(some: int, *, share: int = 1) -> int:
@@ -73,14 +95,26 @@ def _pairs(item: pytest.Item) -> list[object]:
     return [*combinations([(name, id(x)) for name, x in sorted(parameters.items()) if name not in single], 2)]
 
 
-def few(name: str, its: list[pytest.Item], count: int) -> Iterable[pytest.Item]:
-    """So many sets of a test, with Python 3.11 of every second test: all have run with it and newer libraries. Of those
-    in tests/rules half of the sets, one draw of each: one half with Python 3.11, the other with newer ones."""
-    drawn, newer, second = _drawn(name, its), sys.version_info.minor > 11, random.Random(name).randrange(2)
+def few(name: str, its: list[pytest.Item], versions: str) -> Iterable[pytest.Item]:
+    """One set of a test; with the ``lowest`` versions of every second test, as all have run with newer ones. Of those
+    in tests/rules one draw of each set: of the first half with the lowest, of the other with the ``newest``."""
+    drawn, newest = _drawn(name, its), versions == "newest"
     if not name.startswith("tests/rules"):
-        return drawn[:count] if newer or second else []
-    by_name = {_without_seed(item): item for item in drawn}
-    return [by_name[one] for one in sorted(by_name)[newer ^ second :: 2]]
+        return drawn[:1] if newest or random.Random(name).randrange(2) else []
+    by_name, first = {_without_seed(item): item for item in drawn}, _first_half(name, its)
+    return [item for one, item in sorted(by_name.items()) if (one in first) != newest]
+
+
+def first_half(name: str, its: list[pytest.Item]) -> Iterable[pytest.Item]:
+    """The sets of a test that run with the versions of each day, if the others run with the newest."""
+    if not name.startswith("tests/rules") or len(its) <= FEW or is_for_one_version(its[0].path):
+        return its
+    half = _first_half(name, its)
+    return [item for item in its if _without_seed(item) in half]
+
+
+def _first_half(name: str, its: list[pytest.Item]) -> set[str]:
+    return {*sorted({*map(_without_seed, its)})[random.Random(name).randrange(2) :: 2]}
 
 
 def _drawn(name: str, its: list[pytest.Item]) -> list[pytest.Item]:
