@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import yota_py
 from yota_py.registry.patches import patched
@@ -103,23 +102,23 @@ def test_every_file_has_its_room() -> None:
     assert {room_of(name) for name in MODULES} == set(ROOMS) | BESIDE
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) in FLOOR])
-def test_imports_go_down(name: str) -> None:
-    for target, statement, _ in imports(name):
-        if of_package(target):
-            room = room_of(target)
-            assert room not in BESIDE, f"{where(name, statement)}: {name} is below {target}"
-            assert FLOOR[room] <= FLOOR[room_of(name)], f"{where(name, statement)}: {name} is below {target}"
+def test_imports_go_down() -> None:
+    for name in (name for name in MODULES if room_of(name) in FLOOR):
+        for target, statement, _ in imports(name):
+            if of_package(target):
+                room = room_of(target)
+                assert room not in BESIDE, f"{where(name, statement)}: {name} is below {target}"
+                assert FLOOR[room] <= FLOOR[room_of(name)], f"{where(name, statement)}: {name} is below {target}"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "rules"])
-def test_rules_are_made_of_little(name: str) -> None:
-    for target, statement, _ in imports(name):
-        if of_package(target):
-            allowed = room_of(target) == "rules" or path_of(target) in FOR_RULES
-        else:
-            allowed = target.partition(".")[0] in LIGHT - {"optree"}
-        assert allowed, f"{where(name, statement)}: rules do not need {target}"
+def test_rules_are_made_of_little() -> None:
+    for name in (name for name in MODULES if room_of(name) == "rules"):
+        for target, statement, _ in imports(name):
+            if of_package(target):
+                allowed = room_of(target) == "rules" or path_of(target) in FOR_RULES
+            else:
+                allowed = target.partition(".")[0] in LIGHT - {"optree"}
+            assert allowed, f"{where(name, statement)}: rules do not need {target}"
 
 
 def test_floors() -> None:
@@ -153,15 +152,15 @@ def test_no_cycles() -> None:
     TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_dependencies(name: str) -> None:
-    for target, statement, only in imports(name):
-        top, place = target.partition(".")[0], where(name, statement)
-        if top in HEAVY:
-            assert room_of(name).startswith("engine"), f"{place}: {top} belongs to the engine"
-        else:
-            assert top in LIGHT | {"yota_py"}, f"{place}: {top} is not a dependency"
-            assert only != "function" or (name, target) == DOOR, f"{place}: {target} is imported inside a function"
+def test_dependencies() -> None:
+    for name in MODULES:
+        for target, statement, only in imports(name):
+            top, place = target.partition(".")[0], where(name, statement)
+            if top in HEAVY:
+                assert room_of(name).startswith("engine"), f"{place}: {top} belongs to the engine"
+            else:
+                assert top in LIGHT | {"yota_py"}, f"{place}: {top} is not a dependency"
+                assert only != "function" or (name, target) == DOOR, f"{place}: {target} is imported inside a function"
 
 
 def test_functions_that_have_stand_ins_are_only_called() -> None:
@@ -189,13 +188,13 @@ def _read_late(tree: ast.AST, late: bool) -> Iterator[ast.Attribute]:
         yield from _read_late(child, late or isinstance(child, ast.FunctionDef | ast.Lambda))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_classes_are_whole_where_they_are_written(name: str) -> None:
+def test_classes_are_whole_where_they_are_written() -> None:
     """While it is imported, a module sets attributes of its own classes and functions only."""
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    for at, changed in _changed_at_import(tree):
-        assert changed in own, f"{where(name, at)}: sets an attribute of {changed}, which another module defines"
+    for name in MODULES:
+        tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        for at, changed in _changed_at_import(tree):
+            assert changed in own, f"{where(name, at)}: sets an attribute of {changed}, which another module defines"
 
 
 def test_changes_at_import_are_seen() -> None:
@@ -247,7 +246,7 @@ import yota_py; print(*({*sys.modules} - old), sep="\\n")"""
     assert len(loaded) <= MAX_MODULES, f"import yota_py loads {len(loaded)} modules"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_no_file_is_too_long(name: str) -> None:
-    length = len(MODULES[name].read_text(encoding="utf-8").splitlines())
-    assert length <= MAX_LINES, f"{MODULES[name].relative_to(ROOT)} has {length} lines; at most {MAX_LINES}"
+def test_no_file_is_too_long() -> None:
+    for name in MODULES:
+        length = len(MODULES[name].read_text(encoding="utf-8").splitlines())
+        assert length <= MAX_LINES, f"{MODULES[name].relative_to(ROOT)} has {length} lines; at most {MAX_LINES}"
