@@ -30,7 +30,7 @@ demo: $(VENV)/.installed-examples ## train a network on handwritten digits, and 
 test test-short stress: export OPENBLAS_NUM_THREADS ?= 1
 
 # Tests of one file share much of what is compiled.
-test: $(VENV)/.installed-test ## run the tests, with as few sets of parameters as have each value and half of the pairs; in tests/rules, half of them
+test: $(VENV)/.installed-test ## run the tests, with half of so many sets of parameters as cover these
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-lowest: LOWEST = $(VENV)-lowest
@@ -41,10 +41,10 @@ test-lowest: ## run most of them with the oldest Python and libraries that pypro
 		PYTHON=$(or $(call find-python,3.11),$(PYTHON))
 
 test-newest: NEWEST = $(or $(call find-python,3.14 3.13 3.12),$(PYTHON))
-test-newest: ## run most of them with a newer Python, if there is one, and the newest libraries
+test-newest: ## run most of them with the other half, a newer Python, if there is one, and the newest libraries
 	$(MAKE) test-short VENV=$(VENV)-newest VERSIONS=newest PYTHON=$(NEWEST)
 
-# Of each test one set of parameters, another in each version, and of those in tests/rules half: tests/support/sets.py.
+# Which sets of parameters run where: tests/support/sets.py.
 test-short: $(VENV)/.installed-short
 	$(BIN)/python -m pip list
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --versions $(VERSIONS)

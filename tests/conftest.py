@@ -23,8 +23,8 @@ _kept: list[str] = []  # the directory that this process has made
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--versions", choices=["lowest", "newest"],
-        help="of libraries: run each test with one of its sets of parameters, drawn by its name and the version of "
-             "Python, and those in tests/rules with half of them; with the lowest every second test",
+        help="of Python and libraries: with the newest, run tests with the sets of parameters that do not run without "
+             "this option; with the lowest, every second test with one set, and those in tests/rules with half of them",
     )  # fmt: skip
 
 
@@ -35,15 +35,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Not all combinations of parameters run, unless tests are named, or ``make stress`` runs them."""
-    versions = config.getoption("versions")
     if config.getoption("keyword") or any("::" in arg for arg in config.args):
         return
     taken: set[pytest.Item] = set()
     for name, its in sets.by_test(items).items():
-        if versions is not None:  # all has run with others already
-            taken.update(sets.few(name, its, versions))
-        else:
-            taken.update(its if sets.SEQUENCES else sets.first_half(name, [*sets.covering(name, its)]))
+        taken.update(its if sets.SEQUENCES else sets.taken(name, its, config.getoption("versions")))
     config.hook.pytest_deselected(items=[item for item in items if item not in taken])
     items[:] = [item for item in items if item in taken]
 

@@ -20,6 +20,12 @@ from yota_py.capture import leftovers
 from yota_py.errors import YotaError
 
 
+@pytest.fixture(autouse=True)
+def _others_stay() -> None:
+    """What holds keys is looked for among the objects of the test, unless they are not all."""
+    gc.freeze()
+
+
 class Table(dict[Any, Any]):
     """A user's dict."""
 

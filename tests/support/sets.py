@@ -1,7 +1,7 @@
 """How much of a test runs: of its sets of parameters, of the cases that it goes through, and of programs at random.
 
-``make stress`` sets ``YOTA_SEQUENCES``, and runs all. Of a test in ``tests/rules``, ``make test`` runs one half of the
-sets if ``make test-newest`` runs the other half.
+``make stress`` sets ``YOTA_SEQUENCES``, and runs all. ``make test`` runs of each test every second one of few sets that
+cover its parameters, and ``make test-newest`` the others, if it runs the test.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from heapq import heapify, heappop, heappush
@@ -60,13 +59,26 @@ def by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
     return tests
 
 
+def taken(name: str, its: list[pytest.Item], versions: str | None) -> Iterable[pytest.Item]:
+    """The sets of a test that run: with the versions of each day (``None``) every second one of those that cover its
+    parameters, with the ``newest`` the others, and all where these do not run. With the ``lowest``, one of every second
+    test, and of those in tests/rules the same as each day, but for one draw of each."""
+    cover = [*covering(name, its)]
+    if versions == "lowest":
+        if name.startswith("tests/rules"):
+            return {_without_seed(item): item for item in cover[::2]}.values()
+        return cover[: random.Random(name).randrange(2)]
+    if len(cover) <= FEW or is_for_one_version(its[0].path):
+        return cover if versions is None else cover[:1]
+    return cover[versions == "newest" :: 2]
+
+
 def covering(name: str, its: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """As few sets of a test as have each value of its parameters, and half of the pairs of values, other ones with
-    other versions of Python. What is marked ``singly`` is in no pairs, nor is a way to run the test: that of a fixture,
-    or a setting."""
-    drawn = _drawn(name, its)
+    """As few sets of a test as have each value of its parameters, and half of the pairs of values. What is marked
+    ``singly`` is in no pairs, nor is a way to run the test: that of a fixture, or a setting."""
+    drawn = random.Random(name).sample(its, len(its))
     pairs = list(dict.fromkeys(pair for item in its for pair in _pairs(item)))
-    half = set(_at_random(f"{name} in pairs").sample(pairs, (len(pairs) + 1) // 2))
+    half = set(random.Random(f"{name} in pairs").sample(pairs, (len(pairs) + 1) // 2))
     covered = [half.intersection(_pairs(item)).union(_values(item)) for item in drawn]
     left = set[object]().union(*covered)
     most = [(-len(its), i) for i, its in enumerate(covered)]  # that each can have of what is left, the most first
@@ -93,36 +105,6 @@ def _pairs(item: pytest.Item) -> list[object]:
     single |= {name for name, value in parameters.items() if isinstance(value, str) and value in SETTINGS}
     single |= {name for name in parameters if any(f.params for f in fixtures.get(name, ()))}
     return [*combinations([(name, id(x)) for name, x in sorted(parameters.items()) if name not in single], 2)]
-
-
-def few(name: str, its: list[pytest.Item], versions: str) -> Iterable[pytest.Item]:
-    """One set of a test; with the ``lowest`` versions of every second test, as all have run with newer ones. Of those
-    in tests/rules one draw of each set: of the first half with the lowest, of the other with the ``newest``."""
-    drawn, newest = _drawn(name, its), versions == "newest"
-    if not name.startswith("tests/rules"):
-        return drawn[:1] if newest or random.Random(name).randrange(2) else []
-    by_name, first = {_without_seed(item): item for item in drawn}, _first_half(name, its)
-    return [item for one, item in sorted(by_name.items()) if (one in first) != newest]
-
-
-def first_half(name: str, its: list[pytest.Item]) -> Iterable[pytest.Item]:
-    """The sets of a test that run with the versions of each day, if the others run with the newest."""
-    if not name.startswith("tests/rules") or len(its) <= FEW or is_for_one_version(its[0].path):
-        return its
-    half = _first_half(name, its)
-    return [item for item in its if _without_seed(item) in half]
-
-
-def _first_half(name: str, its: list[pytest.Item]) -> set[str]:
-    return {*sorted({*map(_without_seed, its)})[random.Random(name).randrange(2) :: 2]}
-
-
-def _drawn(name: str, its: list[pytest.Item]) -> list[pytest.Item]:
-    return _at_random(name).sample(its, len(its))
-
-
-def _at_random(name: str) -> random.Random:
-    return random.Random(f"{name} {sys.version_info[:2]}")
 
 
 def _without_seed(item: pytest.Item) -> str:
