@@ -456,6 +456,21 @@ def test_tables_that_have_gone_are_not_searched_for(monkeypatch: pytest.MonkeyPa
     assert [*map(type, table)] == [str, float]
 
 
+def test_a_question_for_referrers_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Python 3.13 its arguments refer to the keys, and would be looked for in turn, at each level."""
+    asked, held = list[int](), leftovers._held_elsewhere
+
+    def counted(keys: list[Any], holders: Any) -> list[Any]:
+        asked.append(len(keys))
+        return held(keys, holders)
+
+    monkeypatch.setattr(leftovers, "_held_elsewhere", counted)
+    table: dict[Any, Any] = {}
+    assert grad(lambda x: table.setdefault((x, 1), 2.0) * x, 1.5) == (3.0, (2.0,))
+    assert grad(lambda x: table.setdefault(x, 2.0) * x, 1.5) == (3.0, (2.0,))
+    assert 2 <= len(asked) <= 12
+
+
 class Changed(Cached):
     """Its hash is another when what it holds is."""
 

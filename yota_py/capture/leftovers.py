@@ -136,15 +136,21 @@ def _holders(keys: list[Any], others: Sequence[Any]) -> Iterator[Any]:
         keys = _held_elsewhere(keys, others)
         if not keys:
             break
-        found = gc.get_referrers(*keys)  # which looks at all objects
+        found = _referrers(keys)
         if _held_elsewhere(keys, found) and gc.get_freeze_count():
-            gc.unfreeze()  # but not at what is frozen; with this the garbage collector takes longer, no more
-            found = gc.get_referrers(*keys)
+            gc.unfreeze()  # with this the garbage collector takes longer, no more
+            found = _referrers(keys)
         ids = {*map(id, keys)}
         for holder in found:
             if issubclass(type(holder), _TABLES) and not ids.isdisjoint(map(id, _members(holder))):
                 yield holder
         keys = [x for x in found if issubclass(type(x), tuple) and id(x) not in known]
+
+
+def _referrers(keys: list[Any]) -> list[Any]:
+    """What refers to some objects, of all but what is frozen; the arguments of the question do with Python 3.13."""
+    asked = (*keys,)
+    return [x for x in gc.get_referrers(*asked) if x is not asked]
 
 
 def _held_elsewhere(keys: list[Any], holders: Sequence[Any]) -> list[Any]:
