@@ -30,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Tests that find nothing else with other versions run with one."""
-    return True if config.getoption("versions") and sets.is_for_one_version(collection_path) else None
+    versions = config.getoption("versions")
+    return True if versions and sets.is_left_out(collection_path, versions) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,7 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Machine code is kept for one run of the tests, and shared by its processes."""
+    """Machine code is kept for one run of the tests, and shared by its processes; and those that tests start need not
+    compile the package anew."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if "YOTA_CACHE_DIR" not in os.environ:
         _kept.append(tempfile.mkdtemp(prefix="yota-py-tests-"))
         os.environ["YOTA_CACHE_DIR"] = _kept[0]

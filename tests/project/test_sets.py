@@ -40,11 +40,13 @@ def test_both_halves_cover_all(i: int) -> None:
     assert len(run) < len(its) // 2
 
 
-def test_files_for_one_version_run_whole() -> None:
-    for name in ("tests/rules/test_stats_moments.py::test_x", "tests/engine/test_random_programs.py::test_x"):
-        its = items(name, a=[*range(9)])
-        assert {x.nodeid for x in sets.taken(name, its, None)} == {x.nodeid for x in its}
-        assert sets.is_for_one_version(its[0].path)
+def test_files_that_run_in_one_place_run_whole() -> None:
+    its = items(name := "tests/engine/test_random_programs.py::test_x", a=[*range(9)])
+    assert {x.nodeid for x in sets.taken(name, its, None)} == {x.nodeid for x in its}
+    assert sets.is_left_out(its[0].path, "newest") and sets.is_left_out(its[0].path, "lowest")
+    its = items(name := "tests/rules/test_stats_moments.py::test_x", a=[*range(9)])
+    assert len([*sets.taken(name, its, None)]) == 5 and len([*sets.taken(name, its, "newest")]) == 4
+    assert not sets.is_left_out(its[0].path, "newest") and sets.is_left_out(its[0].path, "lowest")
 
 
 def test_what_is_not_halved_runs_with_all() -> None:

@@ -21,22 +21,23 @@ import pytest
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0"))
 SETTINGS = "never", "always", "auto", "off", "sampled", "audited"  # of ``config``: ways to run a test
 FEW = 3  # sets, which are not halved
-# The tests that find nothing else with other versions: one version of SciPy is supported.
-FOR_ONE_VERSION = (
+# The tests that find nothing else with other versions; of SciPy, one version is supported.
+IN_ONE_PLACE = (
     "random_*", "foreign_random", "stateful", "nested_programs", "interrupts", "threads", "depth", "memory",
-    "peak_memory", "audit*", "scipy_*", "stats*", "special_functions", "signal", "sparse*", "ndimage", "interpolate*",
-    "spatial", "programs", "coverage", "policy", "growth", "rolling", "accuracy",
+    "peak_memory", "audit*", "programs", "coverage", "policy", "growth", "rolling", "accuracy",
 )  # fmt: skip
+OF_SCIPY = "scipy_*", "stats*", "special_functions", "signal", "sparse*", "ndimage", "interpolate*", "spatial"
 T = TypeVar("T")
 
 
 @cache
-def is_for_one_version(file: Path) -> bool:
-    """Whether a file of tests is left out with the lowest and the newest versions: also one that needs torch, which for
-    other versions of Python brings gigabytes of CUDA."""
+def is_left_out(file: Path, versions: str) -> bool:
+    """Whether a file of tests does not run with the ``lowest`` or the ``newest`` versions: also one that needs torch,
+    which for other versions of Python brings gigabytes of CUDA."""
     if not file.name.startswith("test_"):
         return False
-    if any(file.match(f"test_{name}.py") for name in FOR_ONE_VERSION):
+    names = IN_ONE_PLACE + OF_SCIPY if versions == "lowest" else IN_ONE_PLACE
+    if any(file.match(f"test_{name}.py") for name in names):
         return True
     return re.search("^import torch", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
@@ -68,7 +69,7 @@ def taken(name: str, its: list[pytest.Item], versions: str | None) -> Iterable[p
         if name.startswith("tests/rules"):
             return {_without_seed(item): item for item in cover[::2]}.values()
         return cover[: random.Random(name).randrange(2)]
-    if len(cover) <= FEW or is_for_one_version(its[0].path):
+    if len(cover) <= FEW or is_left_out(its[0].path, "newest"):
         return cover if versions is None else cover[:1]
     return cover[versions == "newest" :: 2]
 
