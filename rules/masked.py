@@ -117,7 +117,7 @@ def _of_numpy(masked: Masked, plain: Callable[[Any], Any]) -> Any:
     data, mask = plain(masked.data), plain(masked.mask)
     if find_traced((data, mask)) is not None:  # by another thread
         return masked
-    return ma.masked_array(data, mask, fill_value=masked.fill_value, copy=True)
+    return ma.masked_array(data, mask, fill_value=plain(masked.fill_value), copy=True)
 
 
 standing_for[Masked] = _of_numpy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ M = sp.csr_matrix(np.diag([2.0, 3.0, 4.0]) + np.eye(3, k=1))
 LU = sla.splu(M.tocsc())
 MASKED = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False], fill_value=-7.0)
 X = np.arange(5.0)
+LOG, RNG = logging.getLogger("of the tests"), np.random.default_rng(0)
 
 # What is made of a number, and arrays that tell what it is.
 Made = tuple[Callable[[Any], Any], Callable[[Any], Any]]
@@ -43,8 +45,10 @@ OBJECTS: dict[str, Made] = {
         sp.csr_matrix, sp.csc_array, sp.coo_matrix, sp.bsr_array, sp.dia_matrix)},
     "a sum": (lambda k: sp.csc_array(M) * k + sp.eye_array(3).tocsc(), stored_in),
     "made of numbers": (lambda k: sp.coo_array(([k, 2 * k, k], ([0, 2, 0], [1, 0, 1])), shape=(3, 3)), stored_in),
+    "a solver": (lambda k: sla.factorized((M * k).tocsc()), lambda solve: [solve(np.arange(3.0))]),
     "factors": (lambda k: sla.splu((M * k).tocsc()), solving), "constant factors": (lambda k: LU, solving),
     "masked": (lambda k: MASKED * k, unmasked), "constant masked": (lambda k: MASKED, unmasked),
+    "filled": (lambda k: np.ma.array([k, k], mask=[0, 1], fill_value=k), lambda x: [x.fill_value, x.filled()]),
     "made masked": (lambda k: np.ma.array([k, 2 * k], mask=[0, 1]), unmasked),
     "elements": (lambda k: (X * k).flat, lambda flat: [np.array(flat)]),
     "a spline": (lambda k: interpolate.CubicSpline(X, X**2 * k), lambda f: [f(1.5)]),
@@ -124,7 +128,9 @@ def test_jacobians_of_objects_are_refused(name: str, every_policy: None) -> None
 
 def test_jacobians_beside_objects() -> None:
     """What holds nothing that depends on the arguments is handed on, as text is."""
+    many = [Holding(i) for i in range(20)]
+    for one in many:
+        one.x = many  # on so many roads that nobody could go them all
+    beside = {"n": 3, "o": LU, "m": M, "t": "x", "log": LOG, "rng": RNG, "many": Holding(many)}
     for k in (1.5, 2.5):
-        assert jacobian(lambda k: {"y": k * k, "n": 3, "o": LU, "m": M, "t": "x"})(k) == {
-            "y": 2 * k, "n": None, "o": None, "m": None, "t": None,
-        }  # fmt: skip
+        assert jacobian(lambda k: {"y": k * k, **beside})(k) == {"y": 2 * k, **dict.fromkeys(beside)}

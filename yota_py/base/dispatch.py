@@ -83,13 +83,13 @@ def find_held(values: Iterable[Any], held: bool = False, inside: tuple[int, ...]
                 return value
         elif id(value) not in inside and len(inside) < MAX_HELD:
             items = items_of(value)
-            parts = _kept_by(value) if items is None else items
+            parts = kept_by(value) if items is None else items
             if (found := find_held(parts, held or items is None, (*inside, id(value)))) is not None:
                 return found
     return None
 
 
-def _kept_by(value: Any) -> Iterable[Any]:
+def kept_by(value: Any) -> Iterable[Any]:
     """What a function or object holds by itself."""
     if isinstance(value, FunctionType):
         if is_library(value.__module__):

@@ -51,7 +51,8 @@ class Leftovers:
             return value
         if (function := original(value)) is not value:  # which the library has, instead of a stand-in
             return function
-        if (make := standing_for.get(type(value))) is not None:
+        of_method = type(value) is types.MethodType and type(value.__self__) in standing_for
+        if (make := _method if of_method else standing_for.get(type(value))) is not None:
             if id(value) not in self._made:
                 self._seen[id(value)], self.found = value, True
                 self._made[id(value)] = make(value, self.plain)
@@ -102,6 +103,11 @@ class Leftovers:
                 for part in gc.get_referents(value):
                     self.plain(part) if isinstance(part, list) else None
             replace_in(value, self.plain)
+
+
+def _method(method: types.MethodType, plain: Callable[[Any], Any]) -> Any:
+    """The same of what the library has."""
+    return getattr(plain(method.__self__), method.__name__)
 
 
 def take_out(tracers: list[Tracer], others: Sequence[Any]) -> bool:

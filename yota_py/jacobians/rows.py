@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..base.containers import LEAVES, held_by
-from ..base.dispatch import find_held, is_traced
+from ..base.containers import LEAVES, held_by, items_of
+from ..base.dispatch import is_traced, kept_by
 from ..base.ownership import is_library
 from ..base.records import record
 from ..base.signatures import wraps
@@ -29,9 +30,12 @@ from ..tape.operations import Call, Operation, Variable, user_site
 from ..tape.recorder import Recorder
 from ..tape.show import name_of
 from ..tape.trees import flatten, unflatten
+from ..tracing.shells import is_recording
 from .forward import forwards, zeros_of
 
 LEAST = 16  # rows and columns, below which all are computed
+MAX_LOOKED = 1000  # objects
+_NO_OBJECTS = FunctionType, MethodType, partial, set, frozenset, type, ModuleType
 FEW = 4  # so many times fewer have groups to be than what is grouped
 
 
@@ -53,14 +57,22 @@ def restricted(f: Callable[..., Any], places: Sequence[int], others: tuple[Any, 
     return restricted
 
 
-def _has_derivatives(leaf: Any, depth: int = 2) -> bool:
-    """Whether an object in a result holds traced values with a derivative."""
-    if is_traced(leaf) or type(leaf) in LEAVES:
-        return False
-    if find_held((leaf,)) is not None:
-        return True
-    parts = held_by(leaf).values() if depth and is_library(type(leaf).__module__) and not isinstance(leaf, type) else ()
-    return any(find_held((part,), held=True) is not None or _has_derivatives(part, depth - 1) for part in parts)
+def _has_derivatives(leaf: Any) -> bool:
+    """Whether an object in a result holds traced values with a derivative, as far as it is looked into."""
+    seen: dict[int, Any] = {}
+    pending = [] if is_traced(leaf) else [leaf]
+    while pending and len(seen) < MAX_LOOKED:
+        value = pending.pop()
+        if is_traced(value) and value._carries():
+            return True
+        if type(value) in LEAVES or is_traced(value) or is_recording(value) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        parts = items_of(value)
+        if parts is None and is_library(type(value).__module__) and not isinstance(value, _NO_OBJECTS):
+            parts = [*held_by(value).values()]
+        pending += kept_by(value) if parts is None else parts
+    return False
 
 
 def stacked(of: Callable[[Any], Any], seeds: Any, again: Callable[..., Any], *beside: Any) -> Any:
