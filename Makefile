@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 TORCH ?= torch==2.13.0
+VERSIONS ?= newest
 
 # Interrupts come at every bytecode: in processes of their own, since others load libraries whose methods are exchanged in
 # each trace.

@@ -18,6 +18,7 @@ from steps import picture, runs_as_plain
 from yota_py import grad, jacobian, jit, pullback, value_and_grad
 from yota_py.capture import leftovers
 from yota_py.errors import YotaError
+from yota_py.tape.trees import opened
 
 
 @pytest.fixture(autouse=True)
@@ -510,3 +511,14 @@ def test_keys_that_are_no_longer_found(around: Any, cls: Any, now: Any, every_po
                     call(tree)
             else:
                 call(tree)
+
+
+def test_containers_that_are_opened_are_asked_too() -> None:
+    """One level at a time, as what a step has made is."""
+    for cls in (dict, lambda pairs: defaultdict(float, pairs)):
+        key = Changed(1)
+        table = cls([(key, 1.5), ("a", [2.5])])
+        assert opened(table)[0] == [1.5, [2.5]]
+        key.v = 2
+        with pytest.raises(LookupError, match="does not find its own key"):
+            opened(table)

@@ -52,15 +52,20 @@ def _check_keys(parts: Iterable[Any]) -> None:
         if cls in LEAVES:
             continue
         if cls in _DICTS:
-            for key in part:
-                if type(key) not in LEAVES and key not in part:
-                    raise LookupError(
-                        f"{user_site()}: a {cls.__name__} does not find its own key, a {type(key).__name__}: the hash "
-                        "of a key must not change while it is in a dict"
-                    )
+            _check_own_keys(part)
             _check_keys(part.values())
         elif cls is tuple or cls is list or (is_container(cls) and not is_registered(cls)):
             _check_keys(items_of(part) or ())
+
+
+def _check_own_keys(table: dict[Any, Any]) -> None:
+    """``_check_keys`` of one dict."""
+    for key in table:
+        if type(key) not in LEAVES and key not in table:
+            raise LookupError(
+                f"{user_site()}: a {type(table).__name__} does not find its own key, a {type(key).__name__}: the hash "
+                "of a key must not change while it is in a dict"
+            )
 
 
 def _too_deep(tree: Any) -> str:
@@ -68,6 +73,7 @@ def _too_deep(tree: Any) -> str:
     if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], tuple) and isinstance(tree[1], dict):
         for name, value in (*enumerate(tree[0]), *tree[1].items()):
             try:
+                _check_keys((value,))
                 optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
             except RecursionError:
                 return f"argument {name}"
@@ -155,6 +161,8 @@ def opened(tree: Any) -> tuple[list[Any], optree.PyTreeSpec]:
         return not first
 
     tree = OrderedDict(tree) if type(tree) is OrderedDict else tree  # see _rebuilt
+    if type(tree) in _DICTS:
+        _check_own_keys(tree)
     return optree.tree_flatten(tree, is_item, none_is_leaf=True, namespace=NAMESPACE)
 
 
