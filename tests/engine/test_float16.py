@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emitted import Loops
 from numpy.testing import assert_allclose, assert_array_equal
 
 from yota_py import grad, jit
 from yota_py.capture.recording import record_call
 from yota_py.engine.compile import compile_recorded
+from yota_py.engine.maths.llvm import DOUBLE, FLOAT, HALF
 
 ALL = np.arange(2**16, dtype=np.uint16).view(np.float16)
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -62,6 +64,18 @@ def test_other_numbers_as_halves(dtype: str) -> None:
     x, zero = anything(dtype), np.zeros(1, dtype)
     f: Callable[[Any, Any], Any] = lambda x, zero: (x - zero).astype(np.float16)  # noqa: E731
     assert_same(computed(f, x, zero), f(x, zero))
+
+
+@pytest.mark.parametrize("width", ["scalar", "vector"])
+def test_conversions_on_machines_without_instructions_for_them(width: str) -> None:
+    to = {np.float64: DOUBLE, np.float32: FLOAT, np.float16: HALF}
+    pairs: list[tuple[type, type]] = [(np.float16, np.float32), (np.float16, np.float64), (np.float32, np.float16),
+                                      (np.float64, np.float16)]  # fmt: skip
+    cases = [(f"{a.__name__}-{b.__name__}", lambda k, x, b=b: k.cast(x, to[b]), [a], b) for a, b in pairs]
+    loops = Loops(cases, width)
+    for a, b in pairs:
+        x = ALL if a is np.float16 else anything(a.__name__)
+        assert_same(loops(f"{a.__name__}-{b.__name__}", x), x.astype(b))
 
 
 FUNCTIONS = [

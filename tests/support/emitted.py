@@ -12,9 +12,9 @@ from llvmlite import ir
 
 from yota_py.engine.kernels.codegen import compile_module, new_module, vector_bytes
 from yota_py.engine.maths.builder import VecMath
-from yota_py.engine.maths.llvm import DOUBLE, FLOAT, I1, I32, I64
+from yota_py.engine.maths.llvm import DOUBLE, FLOAT, HALF, I1, I32, I64
 
-ELEMENTS = {np.float64: DOUBLE, np.float32: FLOAT, np.int64: I64, np.int32: I32, np.bool_: I1}
+ELEMENTS = {np.float64: DOUBLE, np.float32: FLOAT, np.float16: HALF, np.int64: I64, np.int32: I32, np.bool_: I1}
 
 
 def emit_loop(

@@ -173,14 +173,26 @@ def _machine() -> Any:
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    cpu, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
-    if features is None:
-        features = "" if cpu == "generic" else binding.get_host_cpu_features().flatten()
     target = binding.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=cpu or binding.get_host_cpu_name(), features=features, opt=3, jit=True, codemodel="jitdefault",
-        reloc="static" if target.name.startswith("x86") else "default",
+        cpu=os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name(), features=_features(), opt=3, jit=True,
+        codemodel="jitdefault", reloc="static" if target.name.startswith("x86") else "default",
     )  # fmt: skip
+
+
+def _features() -> str:
+    """What the processor has that is compiled for, as LLVM writes it."""
+    from llvmlite import binding
+
+    if (features := os.environ.get("NUMBA_CPU_FEATURES")) is not None:
+        return features
+    return "" if os.environ.get("NUMBA_CPU_NAME") == "generic" else binding.get_host_cpu_features().flatten()
+
+
+def converts_halves() -> bool:
+    """Whether there are instructions for halves; where there are none, LLVM would call functions that not every
+    machine has."""
+    return "+f16c" in _features().split(",")
 
 
 def _optimise(module: Any) -> None:

@@ -71,13 +71,13 @@ def _is_long(spec: KernelSpec, operations: int) -> bool:
     return len(spec.nodes) >= operations or any(node.emit in WRITTEN_OUT for node in spec.nodes)
 
 
-def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int) -> None:
+def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: int, *, halves: bool = False) -> None:
     """Add the function ``void name(int64 *frame, int64 *words, int64 begin, int64 end)`` to a module."""
     function = ir.Function(module, KERNEL, name)
     function.attributes.add("nounwind")
-    emitter = _Emitter(function, spec, lanes_of(spec, vector_bytes), vector_bytes)
+    emitter = _Emitter(function, spec, lanes_of(spec, vector_bytes), vector_bytes, halves=halves)
     if sum(node.emit in WRITTEN_OUT for node in spec.nodes) > IN_PLACE:
-        emitter.math = Called(emitter.b, emitter.lanes)
+        emitter.math = Called(emitter.b, emitter.lanes, halves=halves)
     emitter.run()
 
 

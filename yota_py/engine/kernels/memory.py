@@ -33,12 +33,14 @@ class Memory:
 class MemoryEmitter(Writer):
     """The part of a kernel's emission that deals with words, addresses, loads and stores."""
 
-    def __init__(self, function: ir.Function, spec: KernelSpec, lanes: int, vector_bytes: int) -> None:
+    def __init__(
+        self, function: ir.Function, spec: KernelSpec, lanes: int, vector_bytes: int, *, halves: bool
+    ) -> None:  # fmt: skip
         super().__init__(function)
         self.spec, self.lanes, self.vector_bytes = spec, lanes, vector_bytes
         self.frame, self.words, self.begin, self.end = function.args
-        self.math = VecMath(self.b, lanes)
-        self.scalar = VecMath(self.b, 1)
+        self.math = VecMath(self.b, lanes, halves=halves)
+        self.scalar = VecMath(self.b, 1, halves=halves)
         self._at = 0
         self.outer: list[Value] = []
         self.mask: Value = None  # that of the current iteration, if it has lanes

@@ -12,7 +12,7 @@ from ...registry.kernels import Routine, text_of
 from ..maths.builder import is_unchanged
 from . import disk
 from .blas import emit_product
-from .codegen import Method, compile_module, new_module, vector_bytes
+from .codegen import Method, compile_module, converts_halves, new_module, vector_bytes
 from .emit import emit_kernel
 from .ir import KernelSpec, Node
 from .lapack import emit_lapack
@@ -107,7 +107,7 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
         for spec, name in names.items():
             go_on()
             if isinstance(spec, KernelSpec):
-                emit_kernel(module, name, spec, vector_bytes())
+                emit_kernel(module, name, spec, vector_bytes(), halves=converts_halves())
             elif isinstance(spec, RegistersSpec):
                 emit_registers(module, name, spec)
             elif isinstance(spec, RepeatSpec):

@@ -98,9 +98,10 @@ class Arithmetic:
     expression.
     """
 
-    def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
+    def __init__(self, builder: ir.IRBuilder, lanes: int, *, halves: bool = False) -> None:
         self.builder = builder
         self.lanes = lanes
+        self.halves = halves  # whether the machine has instructions that convert them
 
     # ---------------------------------------------------------------- types and constants
 
@@ -150,6 +151,8 @@ class Arithmetic:
         """A half as a float: its exponent counts from another number, but for infinities and NaN; what is subnormal
         is a sum without its leading one."""
         b, const = self.builder, self._word
+        if self.halves:
+            return b.fpext(b.bitcast(half, self.type(ir.HalfType())), self.type(FLOAT))
         bits = b.zext(half, self.type(I32))
         size = b.shl(b.and_(bits, const(0x7FFF)), const(13))
         moved = b.add(size, const(112 << 23))
@@ -163,6 +166,9 @@ class Arithmetic:
     def _half(self, single: Value) -> Value:
         """A float as the half next to it, of two the even one; what is subnormal is rounded by an addition."""
         b, const = self.builder, self._word
+        if self.halves:  # behind a fence, or a product and a sum of halves would be made one, and rounded once
+            single = self.intrinsic("llvm.arithmetic.fence", single)
+            return b.bitcast(b.fptrunc(single, self.type(ir.HalfType())), self.type(HALF))
         bits = self.bits(single)
         size = b.and_(bits, const(0x7FFFFFFF))
         odd = b.and_(b.lshr(size, const(13)), const(1))
