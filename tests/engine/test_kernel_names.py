@@ -32,7 +32,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     plain = store.emit_kernel
     monkeypatch.setattr(config, "_cache_dir", None)
     monkeypatch.setattr(store, "compiled", {})
-    monkeypatch.setattr(store, "emit_kernel", lambda *args: (out.append(args[2]), plain(*args)))
+    monkeypatch.setattr(store, "emit_kernel", lambda *args, **how: (out.append(args[2]), plain(*args, **how)))
     return out
 
 

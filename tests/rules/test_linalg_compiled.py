@@ -107,6 +107,33 @@ def test_what_scipy_refuses(name: str) -> None:
                     call(a, b * np.array([1.0, np.nan, 1.0]))
 
 
+@pytest.mark.parametrize("name", ["triangle 0 False", "triangle 1 True", "factored True", "solve", "inv"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_each_number_is_looked_at(name: str, dtype: Any) -> None:
+    f, (a, b) = jit(FUNCTIONS[name]), given(2, 9, dtype)  # 81 numbers: more than are looked at together, and a rest
+    for at in np.ndindex(9, 9):
+        for wrong in (np.nan, -np.inf):
+            bad = a.copy()
+            bad[at] = wrong
+            with pytest.raises(ValueError, match="infs or NaNs"), np.errstate(all="ignore"):
+                f(bad, b)
+    assert_allclose(f(a, b), FUNCTIONS[name](a, b), rtol=1e-3 if dtype is np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith(("triangle", "factored"))])
+def test_matrices_that_are_only_read_lie_as_they_like(name: str) -> None:
+    f = jit(FUNCTIONS[name])
+    for k in range(3):
+        a, b = given(k, 6)
+        wide = np.zeros((12, 18))
+        wide[::2, ::3] = a
+        part = (a[1:, :-1] + 9 * np.eye(5))[::2, ::2]
+        for matrix in (a, np.asfortranarray(a), wide[::2, ::3], wide.T[::3, ::2].T, a[::-1, ::-1], part):
+            before, x = matrix.copy(), b[: len(matrix)]
+            assert_allclose(f(matrix, x), FUNCTIONS[name](matrix, x), rtol=1e-9)
+            assert np.array_equal(matrix, before)
+
+
 def test_what_is_not_checked_is_left_to_scipy() -> None:
     f = jit(lambda a, b: sla.solve_triangular(a, b, check_finite=False))
     for k in range(3):

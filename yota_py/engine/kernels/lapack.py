@@ -1,6 +1,7 @@
 """LAPACK from SciPy: systems of equations, Cholesky factors, inverses and determinants of stacks of matrices, in place.
 
-All in Fortran's order, as NumPy calls them, so that the same matrices are singular: the caller transposes.
+All in Fortran's order, as NumPy calls them, so that the same matrices are singular: the caller transposes. A triangle
+that is only read may lie in either order.
 """
 
 from __future__ import annotations
@@ -11,27 +12,32 @@ import numpy as np
 from llvmlite import ir
 
 from ...registry.kernels import Routine
-from ..maths.llvm import DOUBLE, ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const, offered
+from ..maths.builder import VecMath
+from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const, offered
 from .emit import ERROR_SLOT, KERNEL
 from .ir import DTYPES, Matrices
 
 WORKSPACE = 10  # words of 32 bits for each row: numbers and integers that a condition number takes, and pivots
+LANES = 32  # numbers that are looked at together
 WELL = 100  # times the precision: matrices whose reciprocal condition number is less are left to SciPy, which warns
 RAISED = 2  # the fault of a matrix that is singular, or not positive definite: NumPy raises an exception then
 
 
 def emit_lapack(
-    module: ir.Module, name: str, dtype: str, routine: Routine, *, upper: bool, finite: bool = False
+    module: ir.Module, name: str, dtype: str, routine: Routine, *, upper: bool, finite: bool = False,
+    turned: bool = False,
 ) -> None:  # fmt: skip
     """Add a kernel that solves or factorizes each matrix of a stack; of Cholesky factors it leaves the ``upper``
-    triangles, in Fortran's order, and zeros beside them. Unless all is ``finite`` it fails."""
+    triangles, in Fortran's order, and zeros beside them. Unless all is ``finite`` it fails. Triangular matrices that
+    are ``turned`` lie in C's order."""
     function = ir.Function(module, KERNEL, name)
     w = Writer(function)
     b, (frame, words, *_), position = w.b, function.args, itertools.count()
     m = Matrices.read(lambda: w.word(words, next(position)))
     itemsize, prefix = const(DTYPES[dtype]), "d" if dtype == "float64" else "s"
     n, k, info = w.variable(b.trunc(m.n, I32)), w.variable(b.trunc(m.k, I32)), w.variable(ir.Constant(I32, 0))
-    triangle, as_is = (w.variable(ir.Constant(I8, ord(letter))) for letter in ("U" if upper else "L", "N"))
+    letters = "U" if upper != turned else "L", "N", "T" if turned else "N"
+    triangle, as_is, seen = (w.variable(ir.Constant(I8, ord(letter))) for letter in letters)
 
     def pointer(slot: Value, offset: Value) -> Value:
         return w.byte(w.word(frame, slot, PTR), offset)
@@ -73,7 +79,7 @@ def emit_lapack(
         elif routine == "solve":
             call("gesv", n, k, a, n, pivots, w.byte(right, b.mul(i, columns)), n)
         elif routine == "triangular":
-            call("trtrs", triangle, as_is, as_is, n, k, a, n, w.byte(right, b.mul(i, columns)), n)
+            call("trtrs", triangle, seen, as_is, n, k, a, n, w.byte(right, b.mul(i, columns)), n)
         elif routine == "factored":
             call("potrs", triangle, n, k, a, n, w.byte(right, b.mul(i, columns)), n)
         elif routine in ("inv", "cofactors"):  # as NumPy does: a system with the identity
@@ -105,14 +111,20 @@ def emit_lapack(
 
 def _not_finite(w: Writer, start: Value, count: Value, kind: ir.Type) -> Value:
     """Whether one of so many numbers is infinite or NaN."""
-    b, found = w.b, w.variable(ir.Constant(I1, 0))
-    b.store(ir.Constant(I1, 0), found)
-    with w.loop(count) as at:
-        number = b.load(b.gep(start, [at], source_etype=kind), typ=kind)
-        size = w.call(f"llvm.fabs.{'f64' if kind == DOUBLE else 'f32'}", kind, number)
-        bad = b.fcmp_unordered(">=", size, ir.Constant(kind, float("inf")))
-        b.store(b.or_(bad, b.load(found, typ=I1)), found)
-    return b.load(found, typ=I1)
+    b = w.b
+
+    def look(lanes: int, stop: Value, first: Value | None = None) -> tuple[Value, Value]:
+        """Whether one up to ``stop`` is, so many at once, and which is the first that is left."""
+        math = VecMath(b, lanes)
+        found, vector = w.variable(math.const(0, I1)), math.type(kind)
+        with w.loop(stop, lanes, first) as at:
+            numbers = b.load(b.gep(start, [at], source_etype=kind), typ=vector, align=1)
+            b.store(math.logical_or(b.load(found, typ=math.type(I1)), math.logical_not(math.isfinite(numbers))), found)
+        return b.load(found, typ=math.type(I1)), at
+
+    some, at = look(LANES, b.sub(count, const(LANES - 1)))
+    rest, _ = look(1, count, at)
+    return b.or_(w.call(f"llvm.vector.reduce.or.v{LANES}i1", I1, some), rest)
 
 
 def _identity(w: Writer, y: Value, n: Value, dtype: str) -> None:

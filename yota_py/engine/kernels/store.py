@@ -47,6 +47,7 @@ class LapackSpec:
     routine: Routine
     upper: bool = False
     finite: bool = False
+    turned: bool = False
 
 
 @record()
@@ -113,7 +114,8 @@ def _compile(specs: Sequence[Spec], keys: Mapping[Spec, str]) -> None:
             elif isinstance(spec, RepeatSpec):
                 emit_repeat(module, name)
             elif isinstance(spec, LapackSpec):
-                emit_lapack(module, name, spec.dtype, spec.routine, upper=spec.upper, finite=spec.finite)
+                how = {"upper": spec.upper, "finite": spec.finite, "turned": spec.turned}
+                emit_lapack(module, name, spec.dtype, spec.routine, **how)
             elif isinstance(spec, SortSpec):
                 emit_sort(module, name, spec.dtype, spec.method, places=spec.places)
             elif isinstance(spec, SearchSpec):

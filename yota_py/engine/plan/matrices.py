@@ -67,12 +67,18 @@ def multiply(memory: Memory, step: Matmul) -> None:
 
 
 def factorize(memory: Memory, step: Linear) -> None:
-    """LAPACK works in place, on columns: on a copy of the matrix with its rows as columns, and on right-hand sides, or
-    what is found, with theirs; vectors and numbers, and what is the transpose of what is wanted, in the result."""
+    """LAPACK works in place, on columns: on a copy of the matrix with its rows as columns, unless it only reads it, and
+    on right-hand sides, or what is found, with theirs; vectors and numbers, and what is the transpose of what is
+    wanted, in the result."""
     a, y = memory.place(step.a), memory.place(step.var)
     *stack, n, _ = a.shape
-    matrices, k, right = memory.temporary(a.shape, a.dtype), n, y
-    memory.copy(_transposed(a), matrices)
+    k, right, only_read = n, y, step.routine in ("triangular", "factored")
+    turned = only_read and not _transposed(a).contiguous
+    if only_read:
+        matrices = memory.contiguous(a) if turned else a
+    else:
+        matrices = memory.temporary(a.shape, a.dtype)
+        memory.copy(_transposed(a), matrices)
     if step.b is not None:
         b = memory.place(step.b)
         k = 1 if len(b.shape) == 1 else b.shape[-1]
@@ -83,7 +89,7 @@ def factorize(memory: Memory, step: Linear) -> None:
     pivots = memory.temporary((WORKSPACE * n,) if step.finite else (n,), "int32")
     words = Matrices(matrices.slot, matrices.offset, right.slot, right.offset, pivots.slot, pivots.offset,
                      math.prod(stack), n, k).words()  # fmt: skip
-    memory.emit(LapackSpec(a.dtype, step.routine, step.upper, step.finite), words)
+    memory.emit(LapackSpec(a.dtype, step.routine, step.upper, step.finite, turned), words)
     if step.routine == "cholesky":
         right = matrices
     if right is not y:
