@@ -9,8 +9,8 @@ import numpy as np
 
 from yota_py.base.dispatch import dispatching
 from yota_py.base.types import resolved_dtype
-from yota_py.registry.kernels import Map, Reduce, Scan, named
-from yota_py.registry.registry import Case, Sample, case, nondiff, primitive, rrule
+from yota_py.registry.kernels import Reduce, Scan
+from yota_py.registry.registry import Case, Sample, case, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
 from .support import (
@@ -18,7 +18,6 @@ from .support import (
     Axis,
     Pullback,
     axes_of,
-    axis_of,
     count_along,
     dtype_of,
     given,
@@ -336,38 +335,11 @@ _any = _masked(np.any, np.logical_and)
 _all = _masked(np.all, lambda a, where: np.logical_or(a, np.logical_not(where)))
 
 
-@primitive
-def first_true(mask: Any, axis: int, keepdims: bool = False) -> Any:
-    """The place of the first true element along an axis, where there is one."""
-    return np.argmax(mask, axis=axis, keepdims=keepdims)
+def _of_all(fn: Any) -> Any:
+    """Of all elements, those of a vector."""
 
-
-nondiff(first_true, kernel=Reduce("first"), cases=lambda s: [
-    case(np.eye(3, dtype=bool)[[1, 0, 2]], 0), case(np.eye(3, dtype=bool)[:2], axis=-1, keepdims=True),
-    case(np.array([False, True, True]), 0), case(s.mask(2, 3) | True, axis=1),
-])  # fmt: skip
-
-
-@primitive
-def _is_extremum(x: Any, extremum: Any) -> Any:
-    """Where x is the extremum of its row, or NaN. One operation: no part of it is computed before the extremum is
-    known, and kept in memory until then."""
-    return np.logical_or(np.equal(x, extremum), np.isnan(x))
-
-
-nondiff(_is_extremum, kernel=Map(named(lambda k, x, extremum: k.logical_or(k.eq(x, extremum), k.isnan(x))),
-                                 integers=True), cases=lambda s: [
-    case(np.array([1.0, np.nan, 2.0]), 2.0), case(s.integers(5, high=3), np.array([2])), case(s(2, 3), s(2, 1)),
-])  # fmt: skip
-
-
-def _position(extremum: Any) -> Any:
     def lowering(a: Any, axis: int | None = None, out: None = None, keepdims: Any = NOTHING) -> Any:
-        kept, dtype = given(keepdims=keepdims), dtype_of(a)
-        if not (dtype.kind in "iu" or dtype.name in ("float64", "float32")) or (axis is None and kept):
-            return NotImplemented
-        x, at = (np.ravel(a), 0) if axis is None or not shape_of(a) else (a, axis_of(axis, len(shape_of(a))))
-        return first_true(_is_extremum(x, extremum(x, axis=at, keepdims=True)), at, **kept)
+        return NotImplemented if axis is not None or given(keepdims=keepdims) else fn(np.ravel(a), axis=0)
 
     return lowering
 
@@ -389,6 +361,6 @@ nondiff(np.any, kernel=Reduce("any"), lowering=_any, method="any", of_ufunc=(np.
         cases=_truth_cases)  # fmt: skip
 nondiff(np.all, kernel=Reduce("all"), lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"),
         cases=_truth_cases)  # fmt: skip
-nondiff(np.argmax, lowering=_position(np.max), method="argmax", cases=_position_cases)
-nondiff(np.argmin, lowering=_position(np.min), method="argmin", cases=_position_cases)
+nondiff(np.argmax, kernel=Reduce("argmax"), lowering=_of_all(np.argmax), method="argmax", cases=_position_cases)
+nondiff(np.argmin, kernel=Reduce("argmin"), lowering=_of_all(np.argmin), method="argmin", cases=_position_cases)
 nondiff(np.count_nonzero, cases=_truth_cases)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from nests import Load, Nest, Store, guarded, run_all
 
 from yota_py import config, gradient, jit
+from yota_py.capture.recording import record_call
+from yota_py.engine.compile import compile_recorded
 from yota_py.engine.kernels.emit import NO_FAULT
 from yota_py.engine.kernels.ir import Node
 from yota_py.engine.kernels.reductions import stops_early
@@ -102,7 +105,17 @@ def test_masks_axes_and_integers() -> None:
                     assert type(have) is type(want) and np.array_equal(have, want), (fn, options)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
+NUMBERS = ["float64", "float32", "float16", "int64", "int32", "int8", "uint64", "uint8"]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_places_are_found_in_kernels(dtype: str) -> None:
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    f: Any = lambda x: [np.argmax(x), np.argmin(x, 0), x.argmax(-1, keepdims=True), np.argmin(x.T, 1)]  # noqa: E731
+    assert not compile_recorded(record_call(f, (x,), {})).python_steps
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, "bool"])
 def test_places_of_extrema(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of several, or of NaN; of rows, columns and transposes, long and short."""
     monkeypatch.setattr(config, "compile", "always")
@@ -116,3 +129,29 @@ def test_places_of_extrema(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
                     x = np.where(rng.uniform(size=shape) < 0.01, np.nan, x).astype(dtype)
                 for have, want in zip(f(x), (fn(x, axis), fn(x.T, axis), fn(x, axis)), strict=True):
                     assert type(have) is type(want) and np.array_equal(have, want), (shape, fn, axis, few)
+
+
+ENDS: dict[str, list[float]] = {
+    "float64": [np.inf, -np.inf, np.nan, 0.0, -0.0], "float32": [np.inf, -np.inf, np.nan, 0.0, -0.0],
+    "int64": [2**63 - 1, -(2**63)], "int8": [127, -128], "uint64": [2**64 - 1, 0, 2**63],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ENDS)
+def test_places_of_the_last_numbers(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search begins with is found as well, by itself and beside sums, in vectors that are whole and in parts."""
+    monkeypatch.setattr(config, "compile", "always")
+    rng = np.random.default_rng(1)
+    plain: Any = lambda x: (  # noqa: E731
+        np.argmax(x, 1), np.argmin(x, 1, keepdims=True), np.argmax(x, 0), np.argmin(x), np.sum(x / 3, 1))  # fmt: skip
+    f = jit(plain)
+    for n in (1, 2, 8, 31, 32, 33, 65, 257, 300):
+        rows = [np.full(n, end) for end in ENDS[dtype]] + [rng.choice(ENDS[dtype], n) for _ in range(9)]
+        x = np.array(rows, dtype)
+        x[-3, : n // 2] = x[-2, n // 2 :] = 1
+        with np.errstate(invalid="ignore"):
+            *places, total = f(x)
+            want = plain(x)
+        for have, place in zip(places, want, strict=False):
+            assert have.dtype == place.dtype and np.array_equal(have, place), n
+        assert np.allclose(total, want[-1], equal_nan=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from ..base.ownership import PACKAGE
 from ..base.records import record
 
-Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
 Routine = Literal["solve", "triangular", "factored", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
@@ -40,8 +40,7 @@ class Map:
 
 @record()
 class Reduce:
-    """A reduction over ``axis``; "any" and "all" are of truth values, and so is "first", the place of the first that is
-    true along the only axis, and any number where none is."""
+    """A reduction over ``axis``; "any" and "all" are of truth values; "argmax" and "argmin" are along one axis."""
 
     mode: Reduction
 

@@ -2,9 +2,7 @@
 
 One body serves full and partial vectors, so a kernel is compiled once and small; where it is short it is written twice,
 as masks would take longer than all the rest, unless there is AVX-512, where they cost nothing.
-Reductions over the innermost dimension keep a total per lane, which is folded at the end. Sums of floats run in short
-blocks, whose sums are added to totals in double precision, or to totals and their rounding errors, so that long sums
-are as good as NumPy's.
+Reductions over the innermost dimension keep a total per lane, which is folded at the end.
 
 Faults are noted in the frame's word 1, the least one stands: a guard that fails is the byte in the frame where it
 has left the value that it does not hold for; an index out of bounds, which reads element 0, counts less than any guard.
@@ -19,13 +17,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..maths.builder import WRITTEN_OUT, Called, VecMath
-from ..maths.expansions import two_sum
+from ..maths.builder import WRITTEN_OUT, Called
 from ..maths.llvm import ELEMENTS, I1, I8, I32, I64, PTR, VOID, Value, Writer, const
 from .elements import operated
 from .ir import DTYPES, KernelSpec, Output
-from .memory import ALWAYS, NEVER, Memory, MemoryEmitter
-from .reductions import SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
+from .memory import ALWAYS, NEVER, Memory
+from .reductions import PLACES, SCANS, carries, combined, is_float_sum, neutral, stops_early, total_depth, waits
+from .totals import TotalsEmitter
 
 BLOCK = 8  # iterations per partial sum
 LONG_BODY = 6  # operations
@@ -81,13 +79,12 @@ def emit_kernel(module: ir.Module, name: str, spec: KernelSpec, vector_bytes: in
     emitter.run()
 
 
-class _Emitter(MemoryEmitter):
+class _Emitter(TotalsEmitter):
     """The loop nest and what is done in it."""
 
     def run(self) -> None:
         """Emit everything."""
-        self.totals: dict[int, Any] = {}
-        self.errors: dict[int, Any] = {}  # of totals in double precision, as far as they are known
+        self.totals, self.errors = {}, {}
         self.undecided = self._undecided if stops_early(self.spec) else None
         extents, loads, stores = self.spec.read(self._word)
         self._nest([self.end, *extents[1:]], [*map(self._memory, loads)], [*map(self._memory, stores)])
@@ -136,12 +133,12 @@ class _Emitter(MemoryEmitter):
                 partial = {k: self._started(out := self.spec.outputs[k], ELEMENTS[out.dtype]) for k in self.totals}
             self._vectors(end, start, lambda i, mask: self._body(i, mask, extents, loads, stores, partial))
             for k in self.totals if in_blocks else ():
-                self._add_block(k, partial[k])
+                self._add_block(k, partial)
 
     def _vectors(self, n: Value, first: Value, body: Callable[[Value, Value], None]) -> None:
         """What is done with each vector of a row, and its mask; a short body is written twice, so that no mask is in
         the way of whole vectors."""
-        if self.lanes == 1 or not self.spec.wide or _is_long(self.spec, TWICE) or self.vector_bytes >= 64:
+        if self.lanes == 1 or not self.spec.wide or _is_long(self.spec, TWICE) or (self.vector_bytes >= 64 and not waits(self.spec)):
             with self.loop(n, self.lanes, first) as i:
                 body(i, self._mask(i, n))
             return
@@ -164,18 +161,6 @@ class _Emitter(MemoryEmitter):
                 untouched = self.call(f"llvm.vector.reduce.and.v{self.lanes}i1", I1, untouched)
             going = self.b.or_(going, untouched)
         return going
-
-    def _places(self, mask: Value, out: Output, i: Value) -> Value:
-        """The indices along the reduced dimension where a mask is true."""
-        depth = out.reduced.index(True)
-        if depth + 1 < self.spec.rank:
-            index = self._splat(self.outer[depth])
-        else:
-            index = self.b.add(self._splat(i), self._iota())
-        return self.math.select(mask, index, neutral(self.math, out.mode, I64))
-
-    def _start(self, depth: int) -> Value:
-        return self.begin if depth == 0 else const(0)
 
     def _mask(self, i: Value, n: Value) -> Value:
         if self.lanes == 1:
@@ -217,9 +202,14 @@ class _Emitter(MemoryEmitter):
             values.append(value)
         for node in spec.nodes:
             values.append(operated(self.math, node.emit, [values[k] for k in node.operands], node.dtype))
+        extrema = {out.extrema for out in spec.outputs}
         for k, (out, m) in enumerate(zip(spec.outputs, stores, strict=True)):
-            value = values[out.value] if out.mode != "first" else self._places(values[out.value], out, i)
-            value = self._as_said(value, out.dtype)
+            if out.mode in PLACES:
+                self._note_place(k, values[out.value], stores, i, mask, partial)
+                continue
+            value = self._as_said(values[out.value], out.dtype)
+            if k in extrema:
+                continue
             if out.mode == "require":
                 self._require(self.b.and_(self.b.not_(values[out.mask]), mask), value, m)
             elif out.mode == "store":
@@ -235,12 +225,6 @@ class _Emitter(MemoryEmitter):
                 self.b.store(self.math.select(mask, combined(self.math, out.mode, old, value), old), partial[k])
             else:
                 self._accumulate(out, value, m, i, mask)
-
-    def _as_said(self, value: Value, dtype: str) -> Value:
-        """A value of the dtype that the structure says: no store is wider than the memory that it is made for."""
-        if self.math.element(value) != ELEMENTS[dtype]:
-            raise TypeError(f"a kernel computes {self.math.element(value)} where {dtype} is wanted")
-        return value
 
     def _in_box(self, m: Memory, i: Value | None, mask: Value) -> Value:
         firsts, extents = m.window.firsts, m.window.extents
@@ -282,89 +266,6 @@ class _Emitter(MemoryEmitter):
             bad = self.call(f"llvm.vector.reduce.or.v{self.lanes}i1", I1, bad)
         with self.b.if_then(bad, likely=False):
             yield
-
-    # -- reductions and scatters
-
-    def _total_type(self, out: Output) -> ir.Type:
-        return ELEMENTS["float64" if is_float_sum(out) else out.dtype]
-
-    def _started(self, out: Output, element: ir.Type) -> Any:
-        """A variable with a total of nothing in each lane."""
-        return self.variable(neutral(self.math, out.mode, element))
-
-    def _add_block(self, k: int, partial: Any) -> None:
-        """Add a block's lanes to the totals, and to their errors what is rounded off."""
-        out, total = self.spec.outputs[k], self.totals[k]
-        vector = self._vector(self._total_type(out))
-        old = self.b.load(total, typ=vector)
-        value = self.math.cast(self.b.load(partial, typ=self._vector(ELEMENTS[out.dtype])), self._total_type(out))
-        if k in self.errors:
-            value, rest = two_sum(self.math, old, value)
-            self.b.store(self.b.fadd(self.b.load(self.errors[k], typ=vector), rest), self.errors[k])
-        else:
-            value = combined(self.math, out.mode, old, value)
-        self.b.store(value, total)
-
-    def _finish(self, out: Output, m: Memory, total: Any, error: Any) -> None:
-        value = self._folded(out, total, error)
-        pointer = self._address(m)
-        if any(out.reduced[: len(self.outer)]):
-            old = self._read(self.b.load(pointer, typ=self._stored(value.type), align=1), value.type)
-            value = self.b.select(self._first(out), value, combined(self.scalar, out.mode, old, value))
-        self.b.store(self._written(value), pointer, align=1)
-
-    def _folded(self, out: Output, total: Any, error: Any) -> Value:
-        """A total's lanes, pairwise: the one half with the other."""
-        math = self.math
-        value = self.b.load(total, typ=self._vector(self._total_type(out)))
-        if error is not None:
-            rest = self.b.load(error, typ=value.type)
-            # Not with an error of NaN, which infinities leave, nor zero, which would take the sign of -0.0.
-            value = math.select(math.gt(math.abs(rest), math.const(0, rest)), self.b.fadd(value, rest), value)
-        width = self.lanes
-        while width > 1:
-            width //= 2
-            math = VecMath(self.b, width)
-            value = combined(math, out.mode, self._part(value, 0, width), self._part(value, width, width))
-        return math.cast(value, ELEMENTS[out.dtype])
-
-    def _part(self, vector: Value, start: int, width: int) -> Value:
-        """Lanes of a vector."""
-        if width == 1:
-            return self.b.extract_element(vector, ir.Constant(I32, start))
-        lanes = ir.Constant(ir.VectorType(I32, width), list(range(start, start + width)))
-        return self.b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), lanes)
-
-    def _first(self, out: Output) -> Value:
-        """Whether this is the first visit to an output element."""
-        first: Value = ir.Constant(I1, 1)
-        for d, i in enumerate(self.outer):
-            if out.reduced[d]:
-                first = self.b.and_(first, self.b.icmp_signed("==", i, self._start(d)))
-        return first
-
-    def _accumulate(self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value) -> None:
-        """Combine with what stands in memory, on the first visit with the neutral element (no sum is -0)."""
-        if any(out.reduced[:-1]):
-            nothing = neutral(self.math, out.mode, ELEMENTS[out.dtype])
-            old = self._load(out.dtype, out.inner, m, i, mask)
-            value = combined(self.math, out.mode, self.math.select(self._splat(self._first(out)), nothing, old), value)
-        self._store(value, out.inner, m, i, mask)
-
-    def _scan(self, k: int, value: Value, m: Memory, i: Value, mask: Value) -> None:
-        """Combine with the result before, which is at hand or stands in memory."""
-        out = self.spec.outputs[k]
-        if k in self.carried:
-            value = combined(self.math, out.mode, self.b.load(self.carried[k], typ=value.type), value)
-            self.b.store(value, self.carried[k])
-        else:
-            depth, before = out.reduced.index(True), Memory(m.base, m.window)
-            behind = self._splat(self.b.icmp_signed(">", self.outer[depth], const(0)))
-            before.row = self.byte(m.row, self.b.neg(m.window.strides[depth]))
-            old = self._load(out.dtype, out.inner, before, i, self.b.and_(mask, behind))
-            old = self.math.select(behind, old, neutral(self.math, out.mode, ELEMENTS[out.dtype]))
-            value = combined(self.math, out.mode, old, value)
-        self._store(value, out.inner, m, i, mask)
 
     def _scatter(
         self, out: Output, value: Value, m: Memory, i: Value | None, mask: Value, indices: list[Value]

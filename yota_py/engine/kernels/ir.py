@@ -22,7 +22,7 @@ T = TypeVar("T")
 # (one value for all), or any other.
 Inner = Literal["unit", "pair", "zero", "any"]
 Access = Literal["plain", "pad", "gather", "box"]
-Reduction = Literal["sum", "prod", "max", "min", "any", "all", "first", "cumsum", "cumprod"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod"]
 Writing = Literal["store", "scatter", "put", "require", "join"] | Reduction
 
 DTYPES = {
@@ -173,7 +173,8 @@ class Output:
     along the one that is marked there, or scatter-added.
 
     To "require" a ``mask`` means to write the value, if it is one number, only where the mask is false, and to report
-    the place. To "join" an ``imaginary`` value means to write it behind the value, at each element.
+    the place. To "join" an ``imaginary`` value means to write it behind the value, at each element. Of "argmax" and
+    "argmin" the ``extrema`` are another output, behind it.
     """
 
     value: int
@@ -184,6 +185,7 @@ class Output:
     indices: tuple[int, ...] = ()
     mask: int = -1
     imaginary: int = -1
+    extrema: int = -1
     framed: bool = False
 
 

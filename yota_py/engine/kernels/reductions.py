@@ -5,16 +5,18 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..maths.builder import VecMath
+from ..maths.formats import FORMATS
 from ..maths.llvm import Unsigned, Value
 from .ir import KernelSpec, Output
 
-STOPPING = ("any", "all", "first")
+STOPPING = ("any", "all")
 _COMBINED = {
     "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "bitwise_or", "all": "bitwise_and",
-    "first": "minimum", "cumsum": "add", "cumprod": "mul",
+    "cumsum": "add", "cumprod": "mul",
 }  # fmt: skip
 _NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1, "cumsum": -0.0, "cumprod": 1}
 SCANS = ("cumsum", "cumprod")
+PLACES = ("argmax", "argmin")
 
 
 def neutral(math: VecMath, mode: str, element: ir.Type) -> Value:
@@ -32,6 +34,13 @@ def neutral(math: VecMath, mode: str, element: ir.Type) -> Value:
 def combined(math: VecMath, mode: str, a: Value, b: Value) -> Value:
     """The result for both."""
     return getattr(math, _COMBINED[mode])(a, b)
+
+
+def is_beyond(math: VecMath, mode: str, new: Value, old: Value) -> Value:
+    """Whether another number takes the place of the extremum so far: not if they are equal, nor if that is NaN; and if
+    only the other one is."""
+    beyond = math.logical_not(math.ge(old, new) if mode == "argmax" else math.le(old, new))
+    return math.logical_and(beyond, math.eq(old, old)) if math.element(old) in FORMATS else beyond
 
 
 def is_float_sum(out: Output) -> bool:

@@ -21,10 +21,6 @@ from .nest import Locations
 class Memory(Locations, Protocol):
     """What gives room, and writes down what is called."""
 
-    def temporary(self, shape: tuple[int, ...], dtype: str) -> Place:
-        """A buffer for the current step."""
-        ...
-
     def contiguous(self, place: Place) -> Place:
         """The same values in C order."""
         ...

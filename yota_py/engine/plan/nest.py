@@ -34,6 +34,7 @@ def _place_of_only(k: Any, mask: Any) -> Any:
 
 
 SHORT_ROW = 8  # elements: one vector
+_EXTREMA: dict[Writing, Writing] = {"argmax": "max", "argmin": "min"}
 
 
 class Locations(Protocol):
@@ -45,6 +46,10 @@ class Locations(Protocol):
 
     def number(self, value: Any, dtype: str) -> Place:
         """Of a constant."""
+        ...
+
+    def temporary(self, shape: tuple[int, ...], dtype: str) -> Place:
+        """A buffer for the current step."""
         ...
 
 
@@ -114,6 +119,7 @@ class _Store(_Window):
     mode: Writing
     mask: int = 0  # of one that is required
     imaginary: int | None = None
+    extrema: int = -1
 
     def output(self, number: Callable[[int], int]) -> Output:
         """A reduction over dimensions of extent one only is a store."""
@@ -122,7 +128,7 @@ class _Store(_Window):
         mask = number(self.mask) if self.mask else -1
         imaginary = -1 if self.imaginary is None else number(self.imaginary)
         value, inner, indices = number(self.value), self.inner, self.index.operands
-        return Output(value, self.dtype, inner, mode, reduced, indices, mask, imaginary, self.framed)
+        return Output(value, self.dtype, inner, mode, reduced, indices, mask, imaginary, self.extrema, self.framed)
 
 
 class _Builder:
@@ -258,16 +264,25 @@ class _Builder:
         if all(self.space[d] == 1 for d in item.axes):  # a store
             if item.mode == "sum":  # NumPy starts at zero: no sum is -0
                 value = self._node(_plus_zero, (value,), item.dtype)
-            elif item.mode == "first":
+            elif item.mode in _EXTREMA:
                 value = self._node(_place_of_only, (value,), item.dtype)
         target = self.memory.place(item.var)
+        if item.mode in _EXTREMA and self.space[item.axes[0]] > 1:
+            extrema = self.memory.temporary(target.shape, item.reads[0][1])
+            number = len(self.outputs) + 1
+            self.outputs.append(_Store(self._kept(target, item), _WITHOUT, value, item.mode, extrema=number))
+            self.outputs.append(_Store(self._kept(extrema, item), _WITHOUT, value, _EXTREMA[item.mode]))
+        else:
+            self.outputs.append(_Store(self._kept(target, item), _WITHOUT, value, item.mode))
+
+    def _kept(self, target: Place, item: Reduce) -> Reference:
+        """The memory of a result, of which the dimensions that are reduced are left out, or have one element."""
         kept = iter(
             target.strides if len(target.shape) < len(self.space) else
             [s for d, s in enumerate(target.strides) if d not in item.axes]
         )  # fmt: skip
         reduced = [d in item.axes for d in range(len(self.space))]
-        reference = Reference(target, [0 if r else next(kept) for r in reduced], reduced)
-        self.outputs.append(_Store(reference, _WITHOUT, value, item.mode))
+        return Reference(target, [0 if r else next(kept) for r in reduced], reduced)
 
     def store(self, var: Variable) -> None:
         """Write a computed value to its place."""
@@ -287,7 +302,7 @@ class _Builder:
 
         dtypes = [load.dtype for load in self.operands] + [dtype for *_, dtype in self.nodes]
         for out in self.outputs:
-            if (dtype := dtypes[number(out.value)]) != out.dtype and out.mode != "first":
+            if (dtype := dtypes[number(out.value)]) != out.dtype and out.mode not in _EXTREMA:
                 raise TypeError(f"a kernel would {out.mode} {dtype} in memory of {out.dtype}")
         wide = rank == 1 or (rank > 1 and extents[-1] > SHORT_ROW)
         loads = self.operands
@@ -368,6 +383,9 @@ class _Nowhere:
 
     def number(self, value: Any, dtype: str) -> Place:
         raise KeyError(value)
+
+    def temporary(self, shape: tuple[int, ...], dtype: str) -> Place:
+        raise KeyError(shape)
 
 
 _NOWHERE = _Nowhere()

@@ -185,7 +185,12 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Reduce(var, ((op.args[0], "bool" if kernel.mode == "first" else dtype),), dtype, kernel.mode, normal)
+    read = dtype
+    if kernel.mode in ("argmax", "argmin"):
+        read = "float32" if source.name == "float16" else source.name
+        if len(normal) != 1 or read == "bool" or read not in SUPPORTED:
+            return None
+    return Reduce(var, ((op.args[0], read),), dtype, kernel.mode, normal)
 
 
 def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | None:
