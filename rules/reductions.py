@@ -9,7 +9,7 @@ import numpy as np
 
 from yota_py.base.dispatch import dispatching
 from yota_py.base.types import resolved_dtype
-from yota_py.registry.kernels import Reduce, Scan
+from yota_py.registry.kernels import Extremum, Reduce, Scan
 from yota_py.registry.registry import Case, Sample, case, nondiff, rrule
 from yota_py.registry.tangents import astype, conj, is_inexact, like
 
@@ -361,6 +361,6 @@ nondiff(np.any, kernel=Reduce("any"), lowering=_any, method="any", of_ufunc=(np.
         cases=_truth_cases)  # fmt: skip
 nondiff(np.all, kernel=Reduce("all"), lowering=_all, method="all", of_ufunc=(np.logical_and, "reduce"),
         cases=_truth_cases)  # fmt: skip
-nondiff(np.argmax, kernel=Reduce("argmax"), lowering=_of_all(np.argmax), method="argmax", cases=_position_cases)
-nondiff(np.argmin, kernel=Reduce("argmin"), lowering=_of_all(np.argmin), method="argmin", cases=_position_cases)
+nondiff(np.argmax, kernel=Extremum("argmax"), lowering=_of_all(np.argmax), method="argmax", cases=_position_cases)
+nondiff(np.argmin, kernel=Extremum("argmin"), lowering=_of_all(np.argmin), method="argmin", cases=_position_cases)
 nondiff(np.count_nonzero, cases=_truth_cases)

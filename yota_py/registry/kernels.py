@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from ..base.ownership import PACKAGE
 from ..base.records import record
 
-Reduction = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+Reduction = Literal["sum", "prod", "max", "min", "any", "all"]
 Routine = Literal["solve", "triangular", "factored", "cholesky", "inv", "slogdet", "cofactors"]
 Emitter: TypeAlias = Callable[..., Any]  # ``(k, *values) -> value``, with a maths builder ``k``
 
@@ -40,9 +40,16 @@ class Map:
 
 @record()
 class Reduce:
-    """A reduction over ``axis``; "any" and "all" are of truth values; "argmax" and "argmin" are along one axis."""
+    """A reduction over ``axis``; "any" and "all" are of truth values."""
 
     mode: Reduction
+
+
+@record()
+class Extremum:
+    """The index of the greatest element, or of the least, along one ``axis``; of several the first, and NaN is both."""
+
+    mode: Literal["argmax", "argmin"]
 
 
 @record()
@@ -115,8 +122,8 @@ class Concatenate:
 
 
 Kernel: TypeAlias = (
-    Map | Reduce | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Sort | Search | Join
-    | Concatenate
+    Map | Reduce | Extremum | Scan | View | Index | Unindex | Assign | Accumulate | Product | Lapack | Sort | Search
+    | Join | Concatenate
 )
 
 _emitters: dict[str, Emitter] = {}

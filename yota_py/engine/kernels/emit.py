@@ -1,7 +1,7 @@
 """A kernel's loop nest as LLVM: vectors over the innermost dimension, masked at its end.
 
 One body serves full and partial vectors, so a kernel is compiled once and small; where it is short it is written twice,
-as masks would take longer than all the rest, unless there is AVX-512, where they cost nothing.
+as masks would take longer than all the rest, unless there is AVX-512, where they cost little.
 Reductions over the innermost dimension keep a total per lane, which is folded at the end.
 
 Faults are noted in the frame's word 1, the least one stands: a guard that fails is the byte in the frame where it
@@ -138,7 +138,8 @@ class _Emitter(TotalsEmitter):
     def _vectors(self, n: Value, first: Value, body: Callable[[Value, Value], None]) -> None:
         """What is done with each vector of a row, and its mask; a short body is written twice, so that no mask is in
         the way of whole vectors."""
-        if self.lanes == 1 or not self.spec.wide or _is_long(self.spec, TWICE) or (self.vector_bytes >= 64 and not waits(self.spec)):
+        masks_are_cheap = self.vector_bytes >= 64 and not waits(self.spec)
+        if self.lanes == 1 or not self.spec.wide or masks_are_cheap or _is_long(self.spec, TWICE):
             with self.loop(n, self.lanes, first) as i:
                 body(i, self._mask(i, n))
             return

@@ -185,12 +185,17 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
     if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
     normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    read = dtype
-    if kernel.mode in ("argmax", "argmin"):
-        read = "float32" if source.name == "float16" else source.name
-        if len(normal) != 1 or read == "bool" or read not in SUPPORTED:
-            return None
-    return Reduce(var, ((op.args[0], read),), dtype, kernel.mode, normal)
+    return Reduce(var, ((op.args[0], dtype),), dtype, kernel.mode, normal)
+
+
+def _extremum(tape: Tape, var: Variable, op: Call, kernel: kernels.Extremum) -> Reduce | None:
+    source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
+    assert isinstance(op.type, ArrayType)
+    read = "float32" if source.name == "float16" else source.name
+    known = isinstance(axis, int) and source.ndim and read in SUPPORTED and read != "bool"
+    if not known or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
+        return None
+    return Reduce(var, ((op.args[0], read),), op.type.name, kernel.mode, (int(axis) % source.ndim,))
 
 
 def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | None:
@@ -358,8 +363,8 @@ def _scattered(
 
 
 _HANDLERS: dict[type, Callable[..., _Found | None]] = {
-    kernels.Map: _map, kernels.Reduce: _reduce, kernels.Scan: _scan, kernels.View: _fill, kernels.Product: _matmul,
-    kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
+    kernels.Map: _map, kernels.Reduce: _reduce, kernels.Extremum: _extremum, kernels.Scan: _scan, kernels.View: _fill,
+    kernels.Product: _matmul, kernels.Concatenate: _concatenate, kernels.Index: _gather, kernels.Unindex: _unindex,
     kernels.Assign: _assign, kernels.Accumulate: _accumulate, kernels.Lapack: _lapack, kernels.Sort: _sort,
     kernels.Search: _search,
 }  # fmt: skip

@@ -69,7 +69,7 @@ class Scatter(Item):
 class Reduce(Item):
     """An operand reduced over ``axes``."""
 
-    mode: kernels.Reduction
+    mode: kernels.Reduction | Literal["argmax", "argmin"]
     axes: tuple[int, ...]
 
 
