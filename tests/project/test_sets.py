@@ -50,9 +50,12 @@ def test_files_that_run_in_one_place_run_whole() -> None:
 
 
 def test_what_is_not_halved_runs_with_all() -> None:
-    for count in range(1, sets.FEW + 1):
-        its = items(name := "tests/tape/test_tape.py::test_y", a=[*range(count)])
-        assert len([*sets.taken(name, its, None)]) == count and len([*sets.taken(name, its, "newest")]) == 1
+    its = items(name := "tests/tape/test_tape.py::test_y")
+    assert [*sets.taken(name, its, None)] == [*sets.taken(name, its, "newest")] == its
+    for count in (2, 3):
+        its = items(name, a=[*range(count)])
+        daily, newest = ({x.nodeid for x in sets.taken(name, its, versions)} for versions in (None, "newest"))
+        assert len(newest) == 1 and not daily & newest and len(daily | newest) == count
 
 
 def test_rules_are_tested_with_the_lowest_versions_too() -> None:

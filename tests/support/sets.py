@@ -20,7 +20,6 @@ import pytest
 
 SEQUENCES = int(os.environ.get("YOTA_SEQUENCES", "0"))
 SETTINGS = "never", "always", "auto", "off", "sampled", "audited"  # of ``config``: ways to run a test
-FEW = 3  # sets, which are not halved
 # The tests that find nothing else with other versions; of SciPy, one version is supported.
 IN_ONE_PLACE = (
     "random_*", "foreign_random", "stateful", "nested_programs", "interrupts", "threads", "depth", "memory",
@@ -69,8 +68,8 @@ def taken(name: str, its: list[pytest.Item], versions: str | None) -> Iterable[p
         if name.startswith("tests/rules"):
             return {_without_seed(item): item for item in cover[::2]}.values()
         return cover[: random.Random(name).randrange(2)]
-    if len(cover) <= FEW or is_left_out(its[0].path, "newest"):
-        return cover if versions is None else cover[:1]
+    if len(cover) == 1 or is_left_out(its[0].path, "newest"):
+        return cover
     return cover[versions == "newest" :: 2]
 
 
