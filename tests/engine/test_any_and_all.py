@@ -132,7 +132,7 @@ def test_places_of_extrema(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ENDS: dict[str, list[float]] = {
-    "float64": [np.inf, -np.inf, np.nan, 0.0, -0.0], "float32": [np.inf, -np.inf, np.nan, 0.0, -0.0],
+    **dict.fromkeys(["float64", "float32", "float16"], [np.inf, -np.inf, np.nan, 0.0, -0.0]),
     "int64": [2**63 - 1, -(2**63)], "int8": [127, -128], "uint64": [2**64 - 1, 0, 2**63],
 }  # fmt: skip
 
@@ -146,8 +146,8 @@ def test_places_of_the_last_numbers(dtype: str, monkeypatch: pytest.MonkeyPatch)
         np.argmax(x, 1), np.argmin(x, 1, keepdims=True), np.argmax(x, 0), np.argmin(x), np.sum(x / 3, 1))  # fmt: skip
     f = jit(plain)
     for n in (1, 2, 8, 31, 32, 33, 65, 257, 300):
-        rows = [np.full(n, end) for end in ENDS[dtype]] + [rng.choice(ENDS[dtype], n) for _ in range(9)]
-        x = np.array(rows, dtype)
+        ends = np.array(ENDS[dtype], dtype)
+        x = np.array([np.full(n, end) for end in ends] + [rng.choice(ends, n) for _ in range(9)])
         x[-3, : n // 2] = x[-2, n // 2 :] = 1
         with np.errstate(invalid="ignore"):
             *places, total = f(x)

@@ -138,7 +138,8 @@ def require(tape: Tape, var: Variable, op: Guard) -> Require | None:
 
 # What may be done with halves: elementwise operations, and what moves them.
 _OF_HALVES = (
-    kernels.Map, kernels.View, kernels.Concatenate, kernels.Index, kernels.Unindex, kernels.Assign, kernels.Sort,
+    kernels.Map, kernels.Extremum, kernels.View, kernels.Concatenate, kernels.Index, kernels.Unindex, kernels.Assign,
+    kernels.Sort,
 )  # fmt: skip
 _Found = Item | Matmul | Linear | Sort | Search | Concatenate | Assign | Accumulate
 
@@ -191,8 +192,8 @@ def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Redu
 def _extremum(tape: Tape, var: Variable, op: Call, kernel: kernels.Extremum) -> Reduce | None:
     source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
-    read = "float32" if source.name == "float16" else source.name
-    known = isinstance(axis, int) and source.ndim and read in SUPPORTED and read != "bool"
+    read = "float32" if source.name == HALF else source.name
+    known = isinstance(axis, int) and source.ndim and read != "bool"
     if not known or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
         return None
     return Reduce(var, ((op.args[0], read),), op.type.name, kernel.mode, (int(axis) % source.ndim,))
