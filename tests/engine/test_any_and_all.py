@@ -132,7 +132,7 @@ def test_places_of_extrema(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ENDS: dict[str, list[float]] = {
-    **dict.fromkeys(["float64", "float32", "float16"], [np.inf, -np.inf, np.nan, 0.0, -0.0]),
+    **{name: [np.inf, -np.inf, np.nan, 0.0, -0.0] for name in ("float64", "float32", "float16")},
     "int64": [2**63 - 1, -(2**63)], "int8": [127, -128], "uint64": [2**64 - 1, 0, 2**63],
 }  # fmt: skip
 
