@@ -244,7 +244,7 @@ _stand_ins: dict[str, Callable[..., Any]] = {}
 patch(np, "require", _require)
 patch(np, "array", _array)
 _AS: list[tuple[str, int, str | None]] = [
-    ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 0, "F"),
+    ("asarray", 0, None), ("asanyarray", 0, None), ("ascontiguousarray", 1, "C"), ("asfortranarray", 1, "F"),
 ]  # fmt: skip
 for _name, _ndmin, _order in _AS:
     _stand_ins[_name] = patch(np, _name, _as_stand_in(getattr(np, _name), _ndmin, _order))

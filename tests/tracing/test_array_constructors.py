@@ -98,6 +98,26 @@ def test_whether_it_is_the_array_itself(made: str) -> None:
     check_step(lambda x: x * (2.0 if np.may_share_memory(x.reshape(-1), x) else 3.0))
 
 
+NOT_OF_NUMBERS = "a list", "no copy", "more axes of itself"
+OF_NUMBERS = [name for name in MAKERS if not name.startswith(NOT_OF_NUMBERS)]
+
+
+@pytest.mark.parametrize("made", OF_NUMBERS)
+@pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0)], ids=["float", "scalar", "0-d"])
+def test_numbers(made: str, x: Any) -> None:
+    """An array of one element, or none, as NumPy has it."""
+    make = MAKERS[made]
+    if type(x) is float and made.startswith(("astype", "copied", "array of T")):
+        x = np.float64(x)
+    shape = make(x).shape
+    y, (dx,) = grad(lambda x: np.sum(make(x) * x) * (1 + len(make(x).shape)), x)
+    assert (y, dx) == (9 * (1 + len(shape)), 6 * (1 + len(shape)))
+    values = jit(lambda x: make(x) + 1)
+    for number in (x, x + 1, x + 2):
+        have, want = values(number), make(number) + 1
+        assert type(have) is type(want) and have.shape == want.shape and np.array_equal(have, want)
+
+
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "another order": lambda x: np.array(x, copy=False, order="F"),
     "asarray": lambda x: np.asarray(x, order="C", copy=False),

@@ -23,9 +23,9 @@ class Refusal:
 
 @record(eq=False)
 class Misfit(Refusal):
-    """A value has another type, dtype or shape than the program was compiled for."""
+    """A value has another type, dtype or shape than the program was compiled for, or lies in memory otherwise."""
 
-    why: str = "a value has another type than the program expects"
+    why: str = "a value has another type than the program expects, or an array another layout"
 
     def __str__(self) -> str:
         return self.why

@@ -250,7 +250,7 @@ class FunctionCache:
             with Holding(locks.compiling, WAIT_SECONDS if force else 0.0) as alone:
                 if alone:
                     later = config.later and not (force or at_once or self.mode.effects)
-                    keep = partial(self._keep, key, call, recording, account, later)
+                    keep = partial(self._keep, key, call, refusal, recording, account, later)
                     self.problems = self._tried(keep, call, recording.result)
                     self._repeatable = self._repeatable or not self.problems
                     if at_once and not self.problems:
@@ -303,9 +303,11 @@ class FunctionCache:
             return self.problems
 
     @unwinding
-    def _keep(self, key: Hashable, call: Request, recording: TracedCall, account: Account, later: bool) -> list[str]:
+    def _keep(
+        self, key: Hashable, call: Request, refusal: Refusal, recording: TracedCall, account: Account, later: bool
+    ) -> list[str]:
         """Compile a traced call, perhaps ``later``; returns the reasons why other calls cannot rely on it."""
-        made = prepared(self.mode, call, recording, self.varying, self.signatures.get(key, ()))
+        made = prepared(self.mode, call, refusal, recording, self.varying, self.signatures.get(key, ()))
         if isinstance(made, list):
             return made
         finish = partial(self._finish, key, call, recording, account, *made, self._cleared)

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ..base import locks
 from ..base.generators import Draws
+from ..base.refusal import Misfit, Refusal
 from ..base.types import native_type
 from ..base.unwinding import Holding
 from ..capture.guards import Changed, GuardFunction, Guards
@@ -16,6 +19,7 @@ from .modes import Mode, Request, TracedCall, record_to_the_end
 from .variants import MAX_VARIANTS, Signature, Variant
 from .varying import Varying
 
+MAX_LAYOUTS = 8  # ways in which arrays lie in memory, for each of which there is a program if it matters
 FEW_VARIANTS = 16  # of functions that draw, that are compiled even if none has served a call
 WAIT_SECONDS = 2.0  # how long a call waits for another thread that compiles, before it traces by itself
 
@@ -60,11 +64,17 @@ def _is_repeatable(call: Request, recording: TracedCall) -> bool:
     return not isinstance(_read_again(call, recording.captures.guards)[1], Changed)
 
 
+def _layout(values: Sequence[Any]) -> tuple[Any, ...]:
+    """How arrays lie in memory, and of which classes they are."""
+    return tuple((type(x), x.strides) for x in values if isinstance(x, np.ndarray))
+
+
 def prepared(
-    mode: Mode, call: Request, recording: TracedCall, varying: Varying, known: Sequence[Signature]
+    mode: Mode, call: Request, refusal: Refusal, recording: TracedCall, varying: Varying, known: Sequence[Signature]
 ) -> tuple[Signature, Variant] | list[str]:
     """The signature, one of those ``known`` or a new one, and the path of the call, to be compiled; or the reasons why
-    it is not, which are none if it is there already."""
+    it is not, which are none if it is there already. If they have given a ``refusal`` because arrays lie in memory in
+    another way, it is a new one."""
     if recording.problems:
         return recording.problems
     captures = recording.captures
@@ -86,13 +96,20 @@ def prepared(
     types = [native_type(value) for value in captures.captured.values]
     free = recording.free
     merges = bool(free)
-    signature = next((s for s in known if s.serves(call.leaves, guards, types, merges=merges)), None)
+    serving = [s for s in known if s.serves(call.leaves, guards, types, merges=merges)]
+    layout = _layout([*call.leaves, *captures.captured.values])
+    signature = next((s for s in serving if s.layout == layout), None)
     variant = Variant(recording.source.tape, free)
+    if signature is None and serving and type(refusal) is not Misfit:
+        signature = serving[0]
+    if signature is None and len(serving) >= MAX_LAYOUTS:
+        return [f"its arrays lie in memory in {MAX_LAYOUTS} ways already, and more are not compiled"]
     if signature is None:
         structure = Structure(
             call.leaves, call.spec, recording.traced, captures.instances.positions, objects=mode.effects
         )
-        signature = Signature(structure, guards, guard, types, recording.arguments, merges=merges)
+        arguments = (*recording.arguments, *(["arrays in another layout"] if serving else []))
+        signature = Signature(structure, guards, guard, types, arguments, layout, merges=merges)
     elif (before := signature.find(variant.path)) is not None:
         return [before.problem] if before.problem else []
     elif chances and (n := len(signature.variants)) >= FEW_VARIANTS and signature.calls < n:

@@ -119,11 +119,12 @@ class Signature:
 
     def __init__(
         self, structure: Structure, guards: Guards, guard: GuardFunction, captured: Sequence[Type],
-        arguments: tuple[str, ...], *, merges: bool = False,
+        arguments: tuple[str, ...], layout: tuple[Any, ...], *, merges: bool = False,
     ) -> None:  # fmt: skip
         self.merges = merges  # whether turns of loops that decide otherwise are one in the programs
         self.structure, self.guards, self.guard, self.captured = structure, guards, guard, captured
         self.arguments = arguments  # in words
+        self.layout = layout  # of the arrays of the call that was traced first
         self.variants: list[Variant] = []
         self.root: Fork | None = None
         self.enter: Entry = refuse
