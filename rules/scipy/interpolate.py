@@ -286,7 +286,7 @@ def _akima(x: Any, y: Any, axis: int, method: str, extrapolate: Any) -> Any:
 @primitive
 def banded(ab: Any, b: Any) -> Any:
     """The solution of a tridiagonal system, of bands as of ``solve_banded``."""
-    return solve_banded((1, 1), ab, b.reshape(len(b), -1)).reshape(b.shape)
+    return solve_banded((1, 1), ab, b.reshape(len(b), -1), check_finite=False).reshape(b.shape)
 
 
 def _turned(ab: Any) -> Any:

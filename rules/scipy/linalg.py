@@ -91,6 +91,14 @@ def adjoint_solve(solve: Callable[[Any, int], Any], trans: int) -> Callable[[Any
     return (lambda d: conj(solve(conj(d), 0))) if trans == 1 else (lambda d: solve(d, 2 - trans))
 
 
+def where_finite(linear: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A linear function of a cotangent; NaN where that is not finite, of which SciPy would raise an exception."""
+    def of(d: Any) -> Any:
+        return np.add(linear(np.where(np.isfinite(d), d, 0)), np.sum(np.subtract(d, d)))
+
+    return of
+
+
 def of_transposed(da: Any, trans: int) -> Any:
     """The cotangent of A, from that of ``op(A)``."""
     return (da, np.swapaxes(da, -1, -2) if trans == 1 else None, adjoint(da))[trans]
@@ -146,7 +154,7 @@ def _system(
     a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
 ) -> Any:  # fmt: skip
-    plain = check_finite is True and assume_a in (None, "gen", "general") and are_of_kernels(a, b)
+    plain = assume_a in (None, "gen", "general") and are_of_kernels(a, b)
     return system(np.transpose(a) if transposed else a, b) if plain and shape_of(a)[0] > 1 else NotImplemented
 
 
@@ -171,8 +179,8 @@ def solve(
 ) -> tuple[Any, Pullback]:  # fmt: skip
     """``solve``; with ``assume_a`` the cotangent lies where the matrix is read."""
     a, b = operand(a), operand(b)
-    options: Any = {"check_finite": check_finite, "assume_a": assume_a}
-    x = solve(a, b, lower=lower, transposed=transposed, **options)
+    x = solve(a, b, lower=lower, transposed=transposed, check_finite=check_finite, assume_a=assume_a)
+    options: Any = {"check_finite": False, "assume_a": assume_a}
 
     def solve_adjoint(dx: Any) -> Any:
         if transposed:
@@ -195,10 +203,10 @@ def _triangular(
     a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    if check_finite is not True or unit_diagonal or not are_of_kernels(a, b):
+    if unit_diagonal or not are_of_kernels(a, b):
         return NotImplemented
     turned = TRANSPOSED[trans] != 0
-    return triangular(np.transpose(a) if turned else a, b, bool(lower) == turned)
+    return triangular(np.transpose(a) if turned else a, b, bool(lower) == turned, bool(check_finite))
 
 
 @ruled("solve_triangular", lowering=_triangular, cases=lambda s: [
@@ -215,12 +223,12 @@ def solve_triangular(
     """``solve_triangular``, whose cotangent lies in the triangle that is read."""
     a, b = operand(a), operand(b)
 
-    def solve_op(b: Any, trans: int) -> Any:
+    def solve_op(b: Any, trans: int, check_finite: bool = False) -> Any:
         options = {"lower": lower, "unit_diagonal": unit_diagonal, "check_finite": check_finite}
         return solve_triangular(a, b, trans, **options)
 
     op = TRANSPOSED.get(trans, trans)
-    x = solve_op(b, trans)
+    x = solve_op(b, trans, check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
         da, db = system_cotangents(adjoint_solve(solve_op, op), x, dx, b)

@@ -67,7 +67,7 @@ def solve_banded(
     x = solve_banded((below, above), ab, b, check_finite=check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        db = solve_banded((above, below), adjoint_band(ab, below, above), dx)
+        db = solve_banded((above, below), adjoint_band(ab, below, above), dx, check_finite=False)
         return None, product_band(np.negative(_columns(db, b)), _columns(x, b), below, above), db
 
     return x, pullback
@@ -103,7 +103,7 @@ def solveh_banded(
     x = solveh_banded(ab, b, lower=lower, check_finite=check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        db = solveh_banded(ab, _columns(dx, b), lower=lower)
+        db = solveh_banded(ab, _columns(dx, b), lower=lower, check_finite=False)
         columns = _columns(x, b)
         return _of_hermitian(db, columns, lower, ab), db[..., 0] if len(shape_of(b)) == 1 else db
 
@@ -155,7 +155,7 @@ def cho_solve_banded(
     bands = _halves(lower, cb)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        db, columns = cho_solve_banded((cb, lower), _columns(dx, b)), _columns(x, b)
+        db, columns = cho_solve_banded((cb, lower), _columns(dx, b), False, False), _columns(x, b)
         both, swapped = np.concatenate([db, columns], -1), np.concatenate([columns, db], -1)
         factor = dense_of(cb, *bands)
         if lower:

@@ -1,6 +1,7 @@
 """What programs call in the places of functions of ``scipy.linalg``: LAPACK for one real matrix, in kernels.
 
-What SciPy refuses fails there, so that SciPy is asked: numbers that are infinite or NaN, and singular matrices.
+What SciPy refuses fails there, so that SciPy is asked: numbers that are infinite or NaN, where they are ``checked``,
+and singular matrices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def _cases(s: Sample) -> Iterable[Case]:
     return [
         *(case(well_conditioned(s, 3, 3), b, upper) for upper in (False, True) for b in (s(3), s(3, 2))),
         case(well_conditioned(s, 2, 2, dtype=np.float32), s(2, dtype=np.float32), True),
-        case(well_conditioned(s, 2, 2).T, s(3, 2).T, False),
+        case(well_conditioned(s, 2, 2).T, s(3, 2).T, False), case(well_conditioned(s, 3, 3), s(3), True, False),
     ]  # fmt: skip
 
 
@@ -41,30 +42,30 @@ def _read(da: Any, upper: bool) -> Any:
 
 
 @primitive
-def triangular(a: Any, b: Any, upper: bool) -> Any:
+def triangular(a: Any, b: Any, upper: bool, checked: bool = True) -> Any:
     """The solution of a system of which the ``upper`` triangle is read, or the lower one."""
-    return original(linalg.solve_triangular)(a, b, lower=not upper)
+    return original(linalg.solve_triangular)(a, b, lower=not upper, check_finite=checked)
 
 
 vjps(triangular,
-     lambda dx, x, a, b, upper: _read(_outer(triangular(adjoint(a), dx, not upper), x), upper),
-     lambda dx, x, a, b, upper: triangular(adjoint(a), dx, not upper),
+     lambda dx, x, a, b, upper, checked=True: _read(_outer(triangular(adjoint(a), dx, not upper, False), x), upper),
+     lambda dx, x, a, b, upper, checked=True: triangular(adjoint(a), dx, not upper, False),
      kernel=Lapack("triangular", finite=True), fails=True, cases=_cases)  # fmt: skip
 
 
 @primitive
-def factored(c: Any, b: Any, upper: bool) -> Any:
+def factored(c: Any, b: Any, upper: bool, checked: bool = True) -> Any:
     """The solution of a system of whose matrix the Cholesky factor is known, an ``upper`` one or a lower one."""
-    return original(linalg.cho_solve)((c, not upper), b)
+    return original(linalg.cho_solve)((c, not upper), b, check_finite=checked)
 
 
-def _of_factor(dx: Any, x: Any, c: Any, b: Any, upper: bool) -> Any:
-    da = _outer(factored(c, dx, upper), x)
+def _of_factor(dx: Any, x: Any, c: Any, b: Any, upper: bool, checked: bool = True) -> Any:
+    da = _outer(factored(c, dx, upper, False), x)
     factor, dh = _read(c, upper), np.add(da, adjoint(da))
     return _read(np.matmul(factor, dh) if upper else np.matmul(dh, factor), upper)
 
 
-vjps(factored, _of_factor, lambda dx, x, c, b, upper: factored(c, dx, upper),
+vjps(factored, _of_factor, lambda dx, x, c, b, upper, checked=True: factored(c, dx, upper, False),
      kernel=Lapack("factored", finite=True), fails=True, cases=_cases)  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from yota_py.registry.tangents import astype
 from ..linalg import adjoint
 from ..matrices import well_conditioned
 from ..support import Pullback, dtype_of, inexact
-from .linalg import ruled
+from .linalg import ruled, where_finite
 
 
 def _products(*matrices: Any) -> Any:
@@ -65,7 +65,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> tuple[Any, Pullback]:
     x = solve_continuous_lyapunov(a, q)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        z = solve_continuous_lyapunov(adjoint(inexact(a)), dx)
+        z = where_finite(lambda d: solve_continuous_lyapunov(adjoint(inexact(a)), d))(dx)
         return np.negative(np.add(np.matmul(z, adjoint(x)), np.matmul(adjoint(z), x))), z
 
     return x, pullback
@@ -79,7 +79,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> tuple[
     x = solve_discrete_lyapunov(a, q, method)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        z = solve_discrete_lyapunov(adjoint(inexact(a)), dx, method)
+        z = where_finite(lambda d: solve_discrete_lyapunov(adjoint(inexact(a)), d, method))(dx)
         return np.add(_products(z, a, adjoint(x)), _products(adjoint(z), a, x)), z
 
     return x, pullback
@@ -127,7 +127,8 @@ def _riccati(name: str, discrete: bool) -> None:
             if e is not None:
                 loop = np.linalg.solve(e, loop)
                 dh = np.linalg.solve(e, adjoint(np.linalg.solve(e, adjoint(dh))))
-            z = solve_discrete_lyapunov(loop, dh) if discrete else solve_continuous_lyapunov(loop, np.negative(dh))
+            z = where_finite(lambda d: solve_discrete_lyapunov(loop, d) if discrete
+                             else solve_continuous_lyapunov(loop, np.negative(d)))(dh)  # fmt: skip
             da, db, dq, dr, *others = back((z, None))
             return da, db, _symmetric(dq), _symmetric(dr), *others
 

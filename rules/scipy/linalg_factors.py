@@ -92,7 +92,7 @@ def cho_factor(
 
 def _factored(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     c, lower = c_and_lower
-    return factored(c, b, not lower) if check_finite is True and are_of_kernels(c, b) else NotImplemented
+    return factored(c, b, not lower, bool(check_finite)) if are_of_kernels(c, b) else NotImplemented
 
 
 @ruled("cho_solve", lowering=_factored, cases=lambda s: [
@@ -108,7 +108,7 @@ def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite:
     x = cho_solve((c, lower), b, check_finite=check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        da, db = system_cotangents(lambda d: cho_solve((c, lower), d), x, dx, b)
+        da, db = system_cotangents(lambda d: cho_solve((c, lower), d, False, False), x, dx, b)
         factor, dh = triangle(c, lower), np.add(da, adjoint(da))
         dc = np.matmul(dh, factor) if lower else np.matmul(factor, dh)
         return (triangle(dc, lower), None), db
@@ -234,7 +234,7 @@ def lu_solve(
     x = lu_solve((factors, piv), b, trans, check_finite=check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        back = adjoint_solve(lambda d, trans: lu_solve((factors, piv), d, trans), trans)
+        back = adjoint_solve(lambda d, trans: lu_solve((factors, piv), d, trans, False, False), trans)
         da, db = system_cotangents(back, x, dx, b)
         da = of_transposed(da, trans)
         order = row_order(piv, shape_of(da)[-1])

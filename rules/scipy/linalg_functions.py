@@ -20,7 +20,7 @@ from yota_py.registry.tangents import astype, is_inexact
 from ..linalg import adjoint
 from ..matrices import spread_out, well_conditioned
 from ..support import Pullback, dtype_of, inexact, shape_of, unsupported
-from .linalg import ruled, written_as
+from .linalg import ruled, where_finite, written_as
 from .linalg_equations import solve_sylvester
 
 
@@ -91,7 +91,7 @@ def logm(A: Any, *disp: Any, **options: Any) -> tuple[Any, Pullback]:
     """``logm`` (Al-Mohy, Higham and Relton 2013, "Computing the Frechet derivative of the matrix logarithm")."""
     _displayed("logm", disp, options)
     a = inexact(A)
-    return logm(a), lambda dy: (function_cotangent(quiet_logm, a, dy),)
+    return logm(a), lambda dy: (_of_logarithm(a, dy),)
 
 
 _logm = linalg.logm
@@ -105,7 +105,11 @@ def quiet_logm(a: Any) -> Any:
         return _logm(a)
 
 
-vjps(quiet_logm, lambda dy, y, a: function_cotangent(quiet_logm, a, dy), fails=True, cases=_few_cases)
+def _of_logarithm(a: Any, dy: Any) -> Any:
+    return where_finite(lambda d: function_cotangent(quiet_logm, a, d))(dy)
+
+
+vjps(quiet_logm, lambda dy, y, a: _of_logarithm(a, dy), fails=True, cases=_few_cases)
 
 
 def _displayed(name: str, disp: Any, options: Any) -> None:

@@ -226,7 +226,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> tuple[Any
     x = solve_toeplitz(c_or_cr, b, check_finite)
 
     def pullback(dx: Any) -> tuple[Any, ...]:
-        db = solve_toeplitz(_of_adjoint(*_column_and_row(c_or_cr)), dx)
+        db = solve_toeplitz(_of_adjoint(*_column_and_row(c_or_cr)), dx, False)
         return _toeplitz_cotangent(c_or_cr, np.negative(db), x), db
 
     return x, pullback
@@ -242,7 +242,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: A
     y = matmul_toeplitz(c_or_cr, x, check_finite, workers)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        dx = matmul_toeplitz(_of_adjoint(*_column_and_row(c_or_cr)), dy, check_finite, workers)
+        dx = matmul_toeplitz(_of_adjoint(*_column_and_row(c_or_cr)), dy, False, workers)
         return _toeplitz_cotangent(c_or_cr, dy, inexact(x)), dx
 
     return y, pullback

@@ -230,8 +230,8 @@ def _matmul(tape: Tape, var: Variable, op: Call, kernel: kernels.Kernel) -> Matm
 def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Linear | None:
     assert isinstance(op.type, ArrayType)
     used = op.args[: 1 + (kernel.routine in ("solve", "triangular", "factored"))]
-    given = op.args[len(used) :] if kernel.finite else ()  # of SciPy's functions, which have it last
-    upper = op.kwargs.get("upper", given[0] if given else False)
+    given = op.args[len(used) :] if kernel.finite else ()  # of SciPy's functions, which have these last
+    upper, finite = op.kwargs.get("upper", given[0] if given else False), kernel.finite and given[1:] != (False,)
     known = op.kwargs.keys() <= {"upper"} and isinstance(upper, bool) and all(isinstance(x, Variable) for x in used)
     types = [tape.type_of(x) for x in used]
     if not known or op.type.dtype.kind != "f" or any(t.dtype != op.type.dtype for t in types):
@@ -239,7 +239,7 @@ def _lapack(tape: Tape, var: Variable, op: Call, kernel: kernels.Lapack) -> Line
     a, *b = (t.shape for t in types)
     if b and not (a[:-2] == b[0][:-2] if len(b[0]) > 1 else len(a) == 2):  # stacks that are broadcast
         return None
-    return Linear(var, kernel.routine, used[0], used[1] if b else None, upper, kernel.finite)
+    return Linear(var, kernel.routine, used[0], used[1] if b else None, upper, finite)
 
 
 def _sort(tape: Tape, var: Variable, op: Call, kernel: kernels.Sort) -> Sort | None:
