@@ -94,7 +94,7 @@ def test_turns(name: str) -> None:
     check_grads(loss, *small, second_order=name in ("sort", "eigh", "picked"))
 
 
-@pytest.mark.parametrize("name", ["sort", "eigh", "convolve", "factor", "upper"])
+@pytest.mark.parametrize("name", ["sort", "eigh", "convolve", "triangular", "upper"])
 def test_such_a_loop_is_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     init = written(PythonTurns).__init__
