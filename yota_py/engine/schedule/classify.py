@@ -176,36 +176,37 @@ def _map(tape: Tape, var: Variable, op: Call, kernel: kernels.Map) -> Map | None
     return Map(var, tuple(zip(op.args, dtypes, strict=True)), op.type.name, kernel)
 
 
+def _axes_of(tape: Tape, op: Call, *others: str) -> tuple[int, ...] | None:
+    """The axes that a call runs over, if it has no arguments but these, its operand and the ``others``."""
+    ndim, axis = tape.type_of(op.args[0]).ndim, op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
+    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if len(op.args) > 2 or not {"axis", *others}.issuperset(op.kwargs) or not all(isinstance(a, int) for a in axes):
+        return None
+    return tuple(sorted(int(a) % ndim for a in axes)) if ndim else ()
+
+
 def _reduce(tape: Tape, var: Variable, op: Call, kernel: kernels.Reduce) -> Reduce | None:
-    if len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
-        return None
-    source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
-    axes = range(source.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    dtype = op.type.name
-    if not all(isinstance(a, int) for a in axes) or (dtype == "bool") != (kernel.mode in ("any", "all")):
+    axes, dtype = _axes_of(tape, op, "keepdims"), op.type.name
+    if axes is None or (dtype == "bool") != (kernel.mode in ("any", "all")):
         return None
-    normal = tuple(sorted(int(a) % source.ndim for a in axes)) if source.ndim else ()
-    return Reduce(var, ((op.args[0], dtype),), dtype, kernel.mode, normal)
+    return Reduce(var, ((op.args[0], dtype),), dtype, kernel.mode, axes)
 
 
 def _extremum(tape: Tape, var: Variable, op: Call, kernel: kernels.Extremum) -> Reduce | None:
-    source, axis = tape.type_of(op.args[0]), op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
     assert isinstance(op.type, ArrayType)
-    read = "float32" if source.name == HALF else source.name
-    known = isinstance(axis, int) and source.ndim and read != "bool"
-    if not known or len(op.args) > 2 or not set(op.kwargs) <= {"axis", "keepdims"}:
+    axes, dtype = _axes_of(tape, op, "keepdims"), tape.type_of(op.args[0]).name
+    if axes is None or len(axes) != 1 or dtype == "bool":
         return None
-    return Reduce(var, ((op.args[0], read),), op.type.name, kernel.mode, (int(axis) % source.ndim,))
+    return Reduce(var, ((op.args[0], "float32" if dtype == HALF else dtype),), op.type.name, kernel.mode, axes)
 
 
 def _scan(tape: Tape, var: Variable, op: Call, kernel: kernels.Scan) -> Scan | None:
     assert isinstance(op.type, ArrayType)
-    axis = op.kwargs.get("axis", op.args[1] if len(op.args) == 2 else None)
-    if len(op.args) > 2 or not set(op.kwargs) <= {"axis"} or not isinstance(axis, int) or not op.type.ndim:
+    axes, dtype = _axes_of(tape, op), op.type.name
+    if axes is None or len(axes) != 1 or dtype == "bool":
         return None
-    dtype = op.type.name
-    return None if dtype == "bool" else Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axis % op.type.ndim)
+    return Scan(var, ((op.args[0], dtype),), dtype, kernel.mode, axes[0])
 
 
 def _join(tape: Tape, var: Variable, op: Call) -> Join | None:
