@@ -154,7 +154,7 @@ def _system(
     a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
 ) -> Any:  # fmt: skip
-    plain = assume_a in (None, "gen", "general") and are_of_kernels(a, b)
+    plain = assume_a in (None, "gen", "general") and are_of_kernels(a, b)  # checked or not: SciPy is asked of others
     return system(np.transpose(a) if transposed else a, b) if plain and shape_of(a)[0] > 1 else NotImplemented
 
 

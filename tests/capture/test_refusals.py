@@ -117,22 +117,6 @@ def test_methods_of_arrays_are_differentiated_themselves() -> None:
         np.testing.assert_allclose(gradient(np.ndarray.sum)(x), 1.0)
 
 
-@pytest.mark.parametrize("call", ["tensor(x)", "tensor([x[0], 1.0])", "from_numpy(x)", "as_tensor(x)", "Tensor(x)"])
-def test_tensors_of_traced_values(call: str) -> None:
-    torch = pytest.importorskip("torch")
-    names = {"torch": torch}
-    exec(f"def f(x):\n    y = x * 2.0\n    return float(torch.{call.replace('x', 'y')}.sum())", names)
-    with pytest.raises(LostDerivativeError, match=rf"torch.{call.partition('(')[0]}\(...\) gets .*yota_py.primitive"):
-        grad(names["f"], X)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_functions_of_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    with pytest.raises(LostDerivativeError, match="a torch Tensor meets a traced value: torch's exp"):
-        grad(lambda x: torch.exp(torch.ones(2) * x).sum(), X)
-
-
 def test_exceptions_of_the_function_itself_stay() -> None:
     class Model:
         pass

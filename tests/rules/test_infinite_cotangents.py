@@ -47,7 +47,7 @@ def test_no_rule_raises(entries: list[Primitive], number: float, monkeypatch: py
             counted += 1
             try:
                 back(filled(y, number))
-            except Exception as error:
+            except Exception as error:  # any: it is what this test is about
                 raised.append((entry.name, repr(error)))
     assert not raised and counted > len(entries)
 
@@ -100,7 +100,7 @@ def test_what_is_not_checked(name: str) -> None:
         want, (slope, slopes) = grad(lambda b, a: np.sum(f(b, a)), b, np.tril(np.nan_to_num(a)))
         assert np.isclose(value, want)
         np.testing.assert_allclose(db, slope, rtol=1e-12)
-        np.testing.assert_allclose(np.nan_to_num(da), slopes, rtol=1e-12)
+        np.testing.assert_allclose(da, slopes, rtol=1e-12)
         assert_array_equal(values(b, a), f(b, a))
     gradient = differentiate(record_call(lambda b, a: np.sum(f(b, a)), (b, a), {}))
     assert not [step for step in fuse(optimise(lower(gradient).tape)).steps if isinstance(step, Python)]

@@ -162,13 +162,6 @@ def test_c_code_that_takes_plain_values_only(call: str, plain: str) -> None:
         assert grad(right, 2.0) == (right(2.0), (right(1.0),)) and right(2.0) == refused(2.0)
 
 
-def test_tensors_of_data() -> None:
-    torch = pytest.importorskip("torch")
-    f = value_and_grad(lambda w, x: w * torch.tensor(x).sum().item())
-    for k in range(4):
-        assert f(2.0, np.ones(3) * k) == (6.0 * k, 3.0 * k)
-
-
 def test_under_jit_they_are_asked_when_the_step_asks() -> None:
     def step(x: Any) -> Any:
         before = x.tobytes()
